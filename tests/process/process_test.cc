@@ -11,9 +11,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -21,6 +18,7 @@
 #include <unistd.h>
 
 #include "support/net.h"
+#include "support/refused.h"
 
 namespace
 {
@@ -1192,22 +1190,9 @@ TEST(ProcessShortage, OutsideATaskAndWithoutArguments)
 // Makes this process's kernel one without pidfds and close_range(). False where that is impossible.
 bool become_old()
 {
-	const unsigned number = offsetof(seccomp_data, nr), flags = offsetof(seccomp_data, args);
-	sock_filter steps[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, number),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 434 /* pidfd_open */, 5, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 436 /* close_range */, 4, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 4),
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, flags),
-		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x1000 /* CLONE_PIDFD */, 0, 2),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	const sock_fprog program = {sizeof steps / sizeof *steps, steps};
-
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
+	return test::refuse({{434 /* pidfd_open */, ENOSYS},
+			     {436 /* close_range */, ENOSYS},
+			     {SYS_clone, EINVAL, 0x1000 /* CLONE_PIDFD */}});
 }
 
 int use_old(void *)

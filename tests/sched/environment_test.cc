@@ -4,14 +4,10 @@
 // lowered. Each case is a child process, because not all of that can be undone.
 #include <atomic>
 #include <cerrno>
-#include <cstddef>
 #include <string>
 #include <vector>
 
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -19,6 +15,7 @@
 
 #include <sennit/scan.h>
 
+#include "support/refused.h"
 #include "support/runtime.h"
 
 namespace
@@ -69,26 +66,9 @@ size_t count(const std::string &text, const std::string &what)
 	return n;
 }
 
-// Makes these two calls fail with EPERM in all threads from now on.
-void refuse(unsigned first, unsigned second)
-{
-	sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, first, 1, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, second, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	const sock_fprog program = {sizeof code / sizeof *code, code};
-
-	CHILD_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-	CHILD_CHECK(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC,
-			    &program) == 0);
-}
-
 void refuse_membarrier()
 {
-	refuse(SYS_membarrier, SYS_membarrier);
+	CHILD_CHECK(test::refuse({{SYS_membarrier, EPERM}}));
 }
 
 // On one processor. A task that blocks without a bracket, or computes, waits for what another task
@@ -204,7 +184,8 @@ TEST(Seccomp, RefusesEveryBarrier)
 	if (TEST_EMULATED)
 		GTEST_SKIP() << "the emulator has no filters";
 	const Outcome outcome = child(2, [] {
-		refuse(SYS_membarrier, SYS_sched_setaffinity);
+		CHILD_CHECK(
+			test::refuse({{SYS_membarrier, EPERM}, {SYS_sched_setaffinity, EPERM}}));
 		for (int round = 0; round < 20; round++) {
 			Task sleeper([] { usleep(2000); });
 			Task other([] { sn_sleep(test::ms); });
