@@ -1,28 +1,44 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""pages.py SOURCE: puts README.md and docs/*.md into SOURCE as the pages of the site.
+"""pages.py SOURCE: puts README.md and docs/ into SOURCE as the pages of the site.
 
-The README is the first page, followed by the contents. Links to headers lead to the reference, links
-to other files of the repository become their names.
+The README is the first page, followed by the contents, which are those of docs/index.md: each of its
+sections is a caption, with the pages that it links to. A page that it does not name is an error. A
+page may have a folder of its own name, whose pages it links to. Links to headers lead to the
+reference, links to other files of the repository become their names.
 """
 import re
 import shutil
 import sys
 from pathlib import Path
 
-CONTENTS = {
-    "Start": ["install", "from-go", "from-pthreads", "from-libuv", "faq", "guarantees"],
-    "Guides": ["channels", "sync", "blocking", "foreign", "hooks", "stacks", "streams", "names",
-               "udp", "unix", "programs", "copy", "tls", "http", "clock", "gc", "tools",
-               "tls-check", "tracing", "profiling", "kernels"],
-    "Reference": ["reference/index"],
-    "sennit-relay": ["relay", "relay-operation"],
-    "Inside": ["design", "waiting", "tasks", "scale"],
-}
+LINK = re.compile(r"\[([^]\[]*)\]\(([^)\s]+)\)")
+
+
+def pages_of(text):
+    """The documents that a text links to, in order, without .md."""
+    found = (match[2].partition("#")[0] for match in LINK.finditer(text))
+    return list(dict.fromkeys(file[:-3] for file in found
+                              if file.endswith(".md") and not re.match(r"[a-z]+:|\.", file)))
+
+
+def contents(index):
+    """Caption to pages."""
+    parts = re.split(r"^## (.*)$", index, flags=re.M)[1:]
+    found = dict(zip(parts[::2], map(pages_of, parts[1::2])))
+    # The headers' own is made from them, by reference.py.
+    found["Reference"].insert(0, "reference/index")
+    return found
+
+
+def tree(caption, pages):
+    options = ":hidden:\n" + (f":caption: {caption}\n" if caption else "")
+    return "\n```{toctree}\n" + options + "\n".join(pages) + "\n```\n"
 
 
 def place(text, folder):
     """The document with links as they are in the site. folder: where the document is."""
+    up = "" if folder in (Path(), Path("docs")) else "../"
 
     def link(match):
         words, target = match[1], match[2]
@@ -34,29 +50,38 @@ def place(text, folder):
             path = re.sub(r"[^/]+/\.\./", "", path, count=1)
         header = re.match(r"include/sennit/(?:.*/)?(\w+)\.hp?p?$", path)
         if header:
-            return f"[{words}](reference/{header[1]}.rst)"
+            return f"[{words}]({up}reference/{header[1]}.rst)"
         if path == "docs/index.md":
-            return f"[{words}](guides.md)"
-        if re.match(r"docs/[^/]*\.(md|png)$", path):
-            return f"[{words}]({path[5:]}{'#' * bool(anchor)}{anchor})"
+            return f"[{words}]({up}guides.md)"
+        if re.match(r"docs/.*\.(md|png)$", path):
+            return f"[{words}]({up}{path[5:]}{'#' * bool(anchor)}{anchor})"
         return words if words.startswith("`") or path == "LICENSE" else f"{words} (`{path}`)"
 
-    return re.sub(r"\[([^]\[]*)\]\(([^)\s]+)\)", link, text)
+    return LINK.sub(link, text)
 
 
 def main():
     target = Path(sys.argv[1])
     target.mkdir(parents=True, exist_ok=True)
-    contents = ""
-    for caption, pages in CONTENTS.items():
-        contents += "\n```{toctree}\n:hidden:\n:caption: " + caption + "\n" + "\n".join(pages) + "\n```\n"
+    captions = contents(Path("docs/index.md").read_text(encoding="utf-8"))
+    named = {page for pages in captions.values() for page in pages}
     readme = Path("README.md").read_text(encoding="utf-8")
-    (target / "index.md").write_text(place(readme, Path()) + contents, encoding="utf-8")
-    for path in Path("docs").glob("*.md"):
-        text = place(path.read_text(encoding="utf-8"), Path("docs"))
-        if path.name == "index.md":
+    (target / "index.md").write_text(
+        place(readme, Path()) + "".join(tree(*each) for each in captions.items()), encoding="utf-8")
+    for path in sorted(Path("docs").glob("*.md")) + sorted(Path("docs").glob("*/*.md")):
+        text = place(path.read_text(encoding="utf-8"), path.parent)
+        name = path.relative_to("docs").with_suffix("").as_posix()
+        own = [page for page in pages_of(path.read_text(encoding="utf-8"))
+               if page.startswith(name + "/")]
+        if own:
+            text += tree("", own)
+        if name == "index":
             text = "---\norphan: true\n---\n" + text
-        (target / path.name.replace("index", "guides")).write_text(text, encoding="utf-8")
+        elif path.parent == Path("docs") and name not in named:
+            print(f"docs/index.md: does not name {path.name}", file=sys.stderr)
+        to = target / name.replace("index", "guides")
+        to.parent.mkdir(exist_ok=True)
+        to.with_suffix(".md").write_text(text, encoding="utf-8")
     for path in Path("docs").glob("*.png"):
         shutil.copy(path, target)
 
