@@ -36,6 +36,7 @@ done <<'LIST'
 644 usr/share/man/man1/sennit-relay.1.gz
 644 usr/share/doc/sennit-relay/copyright
 644 usr/share/doc/sennit-relay/changelog.gz
+644 usr/share/doc/sennit-relay/relay-reference.md
 644 usr/share/doc/sennit-relay/relay.md
 644 usr/share/doc/sennit-relay/relay-operation.md
 644 usr/share/doc/sennit-relay/examples/sennit-relay.socket

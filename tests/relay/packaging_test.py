@@ -99,7 +99,7 @@ class Configurations(unittest.TestCase):
             self.check(with_files(uncommented(example), folder))
 
     def test_the_example_has_every_key(self):
-        manual = text_of("docs/relay.md")
+        manual = text_of("docs/relay-reference.md")
         rows = re.search(r"\| key \| default \| meaning \|\n(.*?)\n\n", manual, re.DOTALL)[1]
         keys = set()
         for row in rows.splitlines():

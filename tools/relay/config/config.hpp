@@ -12,7 +12,7 @@
  *
  * Only files are read here: the configuration and the lists that it names (config_lists.hpp). No
  * name is looked up: whether an address resolves is found out when it is used. A duration of 0
- * means no limit unless stated otherwise. docs/relay.md describes every key.
+ * means no limit unless stated otherwise. docs/relay-reference.md describes every key.
  */
 #ifndef RELAY_CONFIG_HPP
 #define RELAY_CONFIG_HPP
