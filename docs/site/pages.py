@@ -9,6 +9,7 @@ reference, links to other files of the repository become their names.
 """
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -26,8 +27,8 @@ def contents(index):
     """Caption to pages."""
     parts = re.split(r"^## (.*)$", index, flags=re.M)[1:]
     found = dict(zip(parts[::2], map(pages_of, parts[1::2])))
-    # The headers' own is made from them, by reference.py.
-    found["Reference"].insert(0, "reference/index")
+    # Made from the headers, by reference.py and errors.py.
+    found["Reference"][:0] = ["reference/index", "errors"]
     return found
 
 
@@ -82,6 +83,8 @@ def main():
         to = target / name.replace("index", "guides")
         to.parent.mkdir(exist_ok=True)
         to.with_suffix(".md").write_text(text, encoding="utf-8")
+    errors = subprocess.run(["docs/site/errors.py"], check=True, capture_output=True, text=True)
+    (target / "errors.md").write_text(errors.stdout, encoding="utf-8")
     for path in Path("docs").glob("*.png"):
         shutil.copy(path, target)
 

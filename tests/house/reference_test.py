@@ -48,6 +48,16 @@ class Documentation(unittest.TestCase):
         if result.returncode != 0 or result.stderr:
             raise AssertionError(f"scripts/docs exited with {result.returncode}:\n{result.stderr}")
 
+    def test_the_errors_of_a_call_are_on_one_page(self):
+        page = (self.folder / "source/errors.md").read_text(encoding="utf-8")
+        row = re.search(r"^\| `sn_tcp_connect\(\)` \|.*$", page, re.M)[0]
+        for error in ("-ETIMEDOUT", "-ECANCELED", "-ECONNREFUSED", "`sn_tcp_listen()`"):
+            self.assertIn(error, row)
+        # Functions that share a comment share a row.
+        self.assertRegex(page, r"\| `sn_tcp_local_address\(\)`, `sn_tcp_peer_address\(\)` \|")
+        self.assertGreater(page.count("\n| `sn_"), 100)
+        self.assertTrue((self.folder / "html/errors.html").exists())
+
     def test_every_function_has_a_manual_page(self):
         headers = "".join(path.read_text(encoding="utf-8")
                           for path in (SOURCE / "include/sennit").rglob("*.h"))
