@@ -18,10 +18,14 @@ PARTS := models benches
 # other is tested.
 GATE := release asan models tsan benches checked i386 aarch64 arm
 
-.PHONY: help build run test test-all gate flaky benches $(PRESETS:%=build-%) $(PRESETS:%=test-%) \
-	$(PARTS:%=test-%) $(ARM_PRESETS:%=build-%) \
-	test-aarch64 test-arm test-threads test-clock bench-clock nightly soak fuzz format \
-	check-format install install-variants install-preload clean deb screenshot test-mutants docs
+.PHONY: help build run docs install install-variants install-preload deb format check-format clean \
+	$(PRESETS:%=build-%) $(PRESETS:%=test-%) $(PARTS:%=test-%) $(ARM_PRESETS:%=build-%) \
+	test test-aarch64 test-all test-arm test-clock test-copy test-descriptors test-idle \
+	test-mutants test-of test-programs test-revocations test-scan test-threads \
+	gate flaky fuzz nightly soak chaos-relay demo-blocking demo-dump screenshot benches \
+	bench-blocking bench-blocking-server bench-clock bench-copy bench-files bench-gc \
+	bench-hooks bench-http bench-http-idle bench-relay bench-relay-idle bench-resolve \
+	bench-shared bench-tasks bench-tls bench-udp bench-unix bench-wait
 .NOTPARALLEL:
 
 help:
@@ -33,6 +37,8 @@ help:
 	@echo 'make test-models          the models of the protocols, and their mutants'
 	@echo 'make test-benches         that the benchmarks run'
 	@echo 'make test-arm             every test for aarch64 and 32-bit ARM, under qemu'
+	@echo 'make test-aarch64         every test for aarch64 only'
+	@echo 'make test-of              which tests cover a file, and runs them: FILE=src/sched/wake.c'
 	@echo 'make flaky                repeats a test beside busy processes: CASE= ROUNDS=100 PRESET=release'
 	@echo 'make nightly              the release suite under load: ROUNDS=5 BUSY=4 PRESET=release'
 	@echo 'make soak                 a long run of the hostile-environment test: HOURS=1 PRESET=release SEED='
@@ -111,6 +117,11 @@ test-all:
 	@scripts/setup test
 	@scripts/setup arm
 	@scripts/test $(filter-out $(EXCEPT),$(PRESETS) $(PARTS) $(ARM_PRESETS))
+
+# FILE=src/sched/wake.c; the table that it reads is made by scripts/test-of --make.
+test-of:
+	@scripts/setup test
+	@scripts/test-of $(FILE)
 
 # CASE=sched/timer/Timer.Fires PRESET=release ROUNDS=100 BUSY=4
 flaky:

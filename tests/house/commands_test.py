@@ -55,6 +55,15 @@ class Targets(unittest.TestCase):
                         self.assertTrue(built, f"{used.group()} is used before it is built:\n"
                                         + done.stdout)
 
+    def test_each_target_is_listed_and_is_no_file(self):
+        text = (SOURCE / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
+        targets = re.findall(r"(?m)^([a-z][\w-]*):(?!=)", text)
+        self.assertGreater(len(targets), 40)
+        phony = re.search(r"(?m)^\.PHONY: (.*)$", text)[1].split()
+        self.assertEqual([name for name in targets if name not in phony], [])
+        listed = self.listed() + ["help"]
+        self.assertEqual([name for name in targets if name not in listed], [])
+
     def test_each_script_that_they_name_is_there(self):
         for target in self.listed():
             for script in re.findall(r"(?<![\w/])(?:scripts|bench)/[\w/.-]+", make("-n", target).stdout):
