@@ -10,6 +10,7 @@
 #include "names/address_value.h"
 #include "net/sys_udp.h"
 #include "net/udp.h"
+#include "net/udp_batch.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
 
@@ -77,26 +78,6 @@ ssize_t sn_udp_recv(sn_udp *udp, void *buf, size_t size, struct sn_address *peer
 
 /* ---- messages ---- */
 
-/* The batch that goes into one system call. */
-struct batch {
-	struct mmsghdr headers[SN_UDP_BATCH];
-	struct iovec parts[SN_UDP_BATCH];
-	union sn_sockaddr peers[SN_UDP_BATCH];
-};
-
-static void prepare(struct batch *batch, size_t i, const struct sn_udp_message *message,
-		    struct sn_udp_control *control)
-{
-	batch->parts[i] = (struct iovec){.iov_base = message->data, .iov_len = message->size};
-	batch->headers[i].msg_hdr =
-		(struct msghdr){.msg_name = &batch->peers[i],
-				.msg_namelen = sizeof batch->peers[i],
-				.msg_iov = &batch->parts[i],
-				.msg_iovlen = 1,
-				.msg_control = control,
-				.msg_controllen = control ? sizeof *control : 0};
-}
-
 static void finish(struct mmsghdr *header, struct sn_udp_message *message)
 {
 	message->length = header->msg_len;
@@ -114,11 +95,16 @@ static void finish(struct mmsghdr *header, struct sn_udp_message *message)
 static int try_batch(struct sn_fd *d, struct sn_udp_message *messages, size_t n,
 		     struct sn_udp_control *controls)
 {
-	struct batch batch;
+	struct sn_udp_batch batch;
 	int count;
 
-	for (size_t i = 0; i < n; i++)
-		prepare(&batch, i, &messages[i], controls ? &controls[i] : NULL);
+	for (size_t i = 0; i < n; i++) {
+		struct msghdr *header =
+			sn_udp_batch_put(&batch, i, &messages[i], sizeof batch.peers[i]);
+
+		header->msg_control = controls ? &controls[i] : NULL;
+		header->msg_controllen = controls ? sizeof *controls : 0;
+	}
 	count = sn_sys_recv_many(d->fd, batch.headers, n);
 	for (int i = 0; i < count; i++)
 		finish(&batch.headers[i], &messages[i]);

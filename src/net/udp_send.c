@@ -16,6 +16,7 @@
 #include "names/address_value.h"
 #include "net/sys_udp.h"
 #include "net/udp.h"
+#include "net/udp_batch.h"
 #include "sched/schedule.h"
 #include "sched/thread.h"
 
@@ -94,28 +95,17 @@ ssize_t sn_udp_send(sn_udp *udp, const void *buf, size_t size, const struct sn_a
 
 /* ---- messages ---- */
 
-/* The batch that goes into one system call. */
-struct batch {
-	struct mmsghdr headers[SN_UDP_BATCH];
-	struct iovec parts[SN_UDP_BATCH];
-	union sn_sockaddr peers[SN_UDP_BATCH];
-};
-
-static void prepare(struct batch *batch, size_t i, const struct sn_udp_message *message, int family)
+static struct msghdr *prepare(struct sn_udp_batch *batch, size_t i,
+			      const struct sn_udp_message *message, int family)
 {
-	const socklen_t length = sn_address_to(&batch->peers[i], &message->peer, family);
-
-	batch->parts[i] = (struct iovec){.iov_base = message->data, .iov_len = message->size};
-	batch->headers[i].msg_hdr = (struct msghdr){.msg_name = length ? &batch->peers[i] : NULL,
-						    .msg_namelen = length,
-						    .msg_iov = &batch->parts[i],
-						    .msg_iovlen = 1};
+	return sn_udp_batch_put(batch, i, message,
+				sn_address_to(&batch->peers[i], &message->peer, family));
 }
 
 /* Nothing goes with the messages. */
 static sn_noinline int try_plain(struct sn_fd *d, const struct sn_udp_message *messages, size_t n)
 {
-	struct batch batch;
+	struct sn_udp_batch batch;
 
 	for (size_t i = 0; i < n; i++)
 		prepare(&batch, i, &messages[i], sn_udp_state(d)->family);
@@ -126,14 +116,13 @@ static sn_noinline int try_plain(struct sn_fd *d, const struct sn_udp_message *m
 static sn_noinline int try_wanting(struct sn_fd *d, const struct sn_udp_message *messages, size_t n)
 {
 	struct sn_udp_control controls[SN_UDP_BATCH];
-	struct batch batch;
+	struct sn_udp_batch batch;
 	size_t i;
 	int err = 0;
 
 	for (i = 0; i < n; i++) {
-		prepare(&batch, i, &messages[i], sn_udp_state(d)->family);
-		err = sn_udp_put_control(&batch.headers[i].msg_hdr, &controls[i], &messages[i],
-					 sn_udp_state(d)->family);
+		err = sn_udp_put_control(prepare(&batch, i, &messages[i], sn_udp_state(d)->family),
+					 &controls[i], &messages[i], sn_udp_state(d)->family);
 		if (err < 0)
 			break;
 	}

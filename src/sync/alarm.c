@@ -157,11 +157,9 @@ int sn_alarm_start(sn_alarm *opaque, int64_t first, int64_t period, sn_fn *fn, v
 
 	if (!opaque || first <= 0 || period < 0 || !fn)
 		return -EINVAL;
-	err = sn_timers_enter(&self, __func__);
+	err = sn_period_begin(&self, &alarm->guard, __func__);
 	if (err < 0)
 		return err;
-	sn_lock_init(&alarm->guard, SN_RANK_TIMER_GUARD);
-	sn_lock(&alarm->guard);
 	prevented = stop(alarm);
 	alarm->timer.fire = fire;
 	alarm->period = period;
@@ -169,8 +167,7 @@ int sn_alarm_start(sn_alarm *opaque, int64_t first, int64_t period, sn_fn *fn, v
 	alarm->arg = arg;
 	err = sn_timer_start(self, &alarm->timer, first);
 	SN_RACE_WINDOW();
-	sn_unlock(&alarm->guard);
-	sn_timers_leave(self);
+	sn_period_end(self, &alarm->guard);
 	return err < 0 ? err : prevented;
 }
 
@@ -182,12 +179,9 @@ int sn_alarm_stop(sn_alarm *opaque)
 
 	if (!opaque)
 		return -EINVAL;
-	if (sn_timers_enter(&self, __func__) < 0)
+	if (sn_period_begin(&self, &alarm->guard, __func__) < 0)
 		return 0;
-	sn_lock_init(&alarm->guard, SN_RANK_TIMER_GUARD);
-	sn_lock(&alarm->guard);
 	prevented = stop(alarm);
-	sn_unlock(&alarm->guard);
-	sn_timers_leave(self);
+	sn_period_end(self, &alarm->guard);
 	return prevented;
 }

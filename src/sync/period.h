@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What alarms and tickers share: the sequence of their times, and entering the runtime. */
+/* What alarms and tickers share: the sequence of their times, and the frame of a call that starts or stops them. */
 #ifndef SENNIT_SYNC_PERIOD_H
 #define SENNIT_SYNC_PERIOD_H
 
@@ -8,6 +8,7 @@
 #include "sched/foreign.h"
 #include "sched/thread.h"
 #include "sched/timer.h"
+#include "wait/lock.h"
 
 /*
  * Returns the first time after now that is `when` plus a multiple of period; `when` is not after
@@ -23,16 +24,25 @@ static inline int64_t sn_period_next(int64_t when, int64_t period, int64_t now, 
 	return period > SN_TIMER_NEVER - 1 - when ? SN_TIMER_NEVER - 1 : when + due * period;
 }
 
-/* Begins and ends a call that deals with timers, on any thread; *self: see sn_timer_start().
- * Returns 0, or -ESRCH when no runtime runs. */
-static inline int sn_timers_enter(struct sn_thread **self, const char *call)
+/* Begins and ends a call that starts or stops such a timer, on any thread, under its guard; *self:
+ * see sn_timer_start(). Returns 0, or -ESRCH, without the guard, when no runtime runs. */
+static inline int sn_period_begin(struct sn_thread **self, struct sn_lock *guard, const char *call)
 {
+	int err = 0;
+
 	*self = sn_runtime_enter_for(call);
-	return *self ? 0 : sn_foreign_enter();
+	if (!*self)
+		err = sn_foreign_enter();
+	if (err < 0)
+		return err;
+	sn_lock_init(guard, SN_RANK_TIMER_GUARD);
+	sn_lock(guard);
+	return 0;
 }
 
-static inline void sn_timers_leave(struct sn_thread *self)
+static inline void sn_period_end(struct sn_thread *self, struct sn_lock *guard)
 {
+	sn_unlock(guard);
 	if (self)
 		sn_runtime_leave();
 	else

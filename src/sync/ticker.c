@@ -81,17 +81,14 @@ int sn_ticker_start(sn_ticker *opaque, int64_t first, int64_t period)
 
 	if (!opaque || first <= 0 || period < 0)
 		return -EINVAL;
-	err = sn_timers_enter(&self, __func__);
+	err = sn_period_begin(&self, &ticker->guard, __func__);
 	if (err < 0)
 		return err;
-	sn_lock_init(&ticker->guard, SN_RANK_TIMER_GUARD);
-	sn_lock(&ticker->guard);
 	prevented = stop(ticker);
 	ticker->timer.fire = fire;
 	ticker->period = period;
 	err = sn_timer_start(self, &ticker->timer, first);
-	sn_unlock(&ticker->guard);
-	sn_timers_leave(self);
+	sn_period_end(self, &ticker->guard);
 	return err < 0 ? err : prevented;
 }
 
@@ -103,13 +100,10 @@ int sn_ticker_stop(sn_ticker *opaque)
 
 	if (!opaque)
 		return -EINVAL;
-	if (sn_timers_enter(&self, __func__) < 0)
+	if (sn_period_begin(&self, &ticker->guard, __func__) < 0)
 		return 0;
-	sn_lock_init(&ticker->guard, SN_RANK_TIMER_GUARD);
-	sn_lock(&ticker->guard);
 	prevented = stop(ticker);
-	sn_unlock(&ticker->guard);
-	sn_timers_leave(self);
+	sn_period_end(self, &ticker->guard);
 	return prevented;
 }
 

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* The datagrams that go into one system call, which sends or receives them. */
+#ifndef SENNIT_NET_UDP_BATCH_H
+#define SENNIT_NET_UDP_BATCH_H
+
+#include <sys/socket.h>
+
+#include "names/address_value.h"
+#include "net/udp.h"
+
+struct sn_udp_batch {
+	struct mmsghdr headers[SN_UDP_BATCH];
+	struct iovec parts[SN_UDP_BATCH];
+	union sn_sockaddr peers[SN_UDP_BATCH];
+};
+
+/* Prepares the header of the i-th, without control data. name: bytes of its peer; 0: none. */
+static inline struct msghdr *sn_udp_batch_put(struct sn_udp_batch *batch, size_t i,
+					      const struct sn_udp_message *message, socklen_t name)
+{
+	batch->parts[i] = (struct iovec){.iov_base = message->data, .iov_len = message->size};
+	batch->headers[i].msg_hdr = (struct msghdr){.msg_name = name ? &batch->peers[i] : NULL,
+						    .msg_namelen = name,
+						    .msg_iov = &batch->parts[i],
+						    .msg_iovlen = 1};
+	return &batch->headers[i].msg_hdr;
+}
+
+#endif
