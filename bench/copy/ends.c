@@ -18,30 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../plain.h"
+
 #define SINK_BUFFER ((size_t)256 << 10)
-
-static int64_t now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
-}
-
-static void check(bool good, const char *what)
-{
-	if (good)
-		return;
-	perror(what);
-	exit(1);
-}
-
-static struct sockaddr_in at(const char *port)
-{
-	return (struct sockaddr_in){.sin_family = AF_INET,
-				    .sin_port = htons((uint16_t)atoi(port)),
-				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-}
 
 struct sender {
 	size_t chunk;

@@ -19,25 +19,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "../plain.h"
+
 #define MOST ((size_t)1 << 20)
 
 static int pipe_ends[2], epoll;
 static char buffer[64 << 10];
-
-static void check(bool good, const char *what)
-{
-	if (good)
-		return;
-	perror(what);
-	exit(1);
-}
-
-static struct sockaddr_in at(const char *port)
-{
-	return (struct sockaddr_in){.sin_family = AF_INET,
-				    .sin_port = htons((uint16_t)atoi(port)),
-				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-}
 
 static void wait_for(void)
 {

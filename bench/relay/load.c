@@ -33,6 +33,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../plain.h"
+
 #define SIZE 64
 #define MOST_EVENTS 256
 #define MOST_FDS 65536
@@ -49,33 +51,10 @@ struct message {
 	char rest[SIZE - 1];
 };
 
-static int64_t now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
-}
-
-static void check(bool good, const char *what)
-{
-	if (good)
-		return;
-	fprintf(stderr, "bench-relay-load: %s: %s\n", what, strerror(errno));
-	exit(1);
-}
-
 static void fail(const char *what)
 {
 	fprintf(stderr, "bench-relay-load: %s\n", what);
 	exit(1);
-}
-
-static struct sockaddr_in at(const char *port)
-{
-	return (struct sockaddr_in){.sin_family = AF_INET,
-				    .sin_port = htons((uint16_t)atoi(port)),
-				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 }
 
 static void no_delay(int fd)

@@ -24,6 +24,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "../plain.h"
+
 #define MOST ((size_t)1 << 20)
 #define BUFFER ((size_t)64 << 10)
 #define MOST_EVENTS 128
@@ -56,21 +58,6 @@ static struct sockaddr_in sink;
 static struct tube *free_tubes;
 static struct pair *ended;
 static char buffer[BUFFER];
-
-static void check(bool good, const char *what)
-{
-	if (good)
-		return;
-	perror(what);
-	exit(1);
-}
-
-static struct sockaddr_in at(const char *port)
-{
-	return (struct sockaddr_in){.sin_family = AF_INET,
-				    .sin_port = htons((uint16_t)atoi(port)),
-				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-}
 
 static struct tube *get_tube(void)
 {
