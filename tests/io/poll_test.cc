@@ -25,12 +25,8 @@ namespace
 
 using test::Listener;
 using test::Pair;
+using test::soon;
 using test::Task;
-
-int64_t soon()
-{
-	return sn_now() + test::patience;
-}
 
 class Event
 {

@@ -18,6 +18,7 @@ namespace
 {
 
 using test::Directory;
+using test::inode_of;
 using test::Task;
 
 sn_tcp_listener *listen_at(const std::string &address)
@@ -322,14 +323,6 @@ TEST(UnixTcp, AdoptsListeners)
 		EXPECT_EQ(0, sn_tcp_listener_close(listener));
 		EXPECT_TRUE(test::exists(path)) << "it was not made here";
 	});
-}
-
-ino_t inode_of(const std::string &path)
-{
-	struct stat st = {};
-
-	EXPECT_EQ(0, lstat(path.c_str(), &st)) << path;
-	return st.st_ino;
 }
 
 TEST(UnixUnlink, IsGivenAwayAndTakenOver)

@@ -19,6 +19,7 @@ namespace
 {
 
 using test::Directory;
+using test::inode_of;
 using test::Task;
 using test::unix_connect;
 using test::UnixListener;
@@ -141,14 +142,6 @@ TEST(Unix, RefusesMalformedAddresses)
 }
 
 // ---- files ----
-
-ino_t inode_of(const std::string &path)
-{
-	struct stat st = {};
-
-	EXPECT_EQ(0, lstat(path.c_str(), &st)) << path;
-	return st.st_ino;
-}
 
 mode_t mode_of(const std::string &path)
 {

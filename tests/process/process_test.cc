@@ -23,12 +23,8 @@
 namespace
 {
 
+using test::soon;
 using test::Task;
-
-int64_t soon()
-{
-	return sn_now() + test::patience;
-}
 
 // Arguments as the C interface takes them.
 class Arguments

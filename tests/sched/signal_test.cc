@@ -13,12 +13,8 @@
 namespace
 {
 
+using test::soon;
 using test::Task;
-
-int64_t soon()
-{
-	return sn_now() + test::patience;
-}
 
 TEST(Signal, IsWaitedFor)
 {

@@ -60,6 +60,12 @@ constexpr int64_t us = 1000, ms = 1000 * us, second = 1000 * ms;
 // under a sanitizer, short enough to end before the test's timeout.
 constexpr int64_t patience = 30 * second;
 
+// The deadline of a wait for such a condition.
+inline int64_t soon()
+{
+	return sn_now() + patience;
+}
+
 // A number of repetitions, divided by how much more one costs than in a release build: 10 under
 // TSan, 5 under ASan or an emulator, 2 with 32 bits (address space and the cost of 64-bit atomics).
 // SENNIT_TEST_SHORT=1, which `make test` and the gate set, halves it where it is not divided.

@@ -168,6 +168,14 @@ inline bool exists(const std::string &path)
 	return lstat(path.c_str(), &st) == 0;
 }
 
+inline ino_t inode_of(const std::string &path)
+{
+	struct stat st = {};
+
+	EXPECT_EQ(0, lstat(path.c_str(), &st)) << path;
+	return st.st_ino;
+}
+
 } // namespace test
 
 #endif
