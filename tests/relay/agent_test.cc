@@ -573,13 +573,6 @@ std::size_t count(const std::string &in, const std::string &text)
 	return n;
 }
 
-void stop(relay_process &relay)
-{
-	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
-	const ended end = relay.stop();
-	EXPECT_EQ(end.status, 0) << end.errors;
-}
-
 TEST(Agent, ClientsFollowTheWeight)
 {
 	answering a('a');

@@ -33,21 +33,6 @@ std::string text(const std::string &of_listener, const std::string &backend,
 	       of_backend + " }]\n";
 }
 
-void stop(relay_process &relay)
-{
-	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
-	EXPECT_EQ(relay.stop().status, 0);
-}
-
-struct pair {
-	pair(relay_process &relay, listener &door)
-	    : client(peer::connect(relay.address())), backend(door.accept())
-	{
-	}
-	peer client;
-	peer backend;
-};
-
 std::chrono::duration<double> since(std::chrono::steady_clock::time_point began)
 {
 	return std::chrono::steady_clock::now() - began;

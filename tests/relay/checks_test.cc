@@ -148,13 +148,6 @@ bool is_state(relay_process &relay, const std::string &address, const std::strin
 			    state + "\"}") == 1;
 }
 
-void stop(relay_process &relay)
-{
-	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
-	const ended end = relay.stop();
-	EXPECT_EQ(end.status, 0) << end.errors;
-}
-
 /* Nothing is known about the backend: `fall` is for one that was seen to work. */
 TEST(Checks, TheFirstOneDecides)
 {

@@ -269,6 +269,20 @@ private:
 	stream errors_;
 };
 
+/* Waits until no session is open, then stops it: it must end well. */
+void stop(relay_process &relay);
+
+/* A client of the relay, and what it has led to at a backend. */
+struct pair {
+	pair(relay_process &relay, listener &door)
+	    : client(peer::connect(relay.address())), backend(door.accept())
+	{
+	}
+
+	peer client;
+	peer backend;
+};
+
 } // namespace harness
 
 #endif

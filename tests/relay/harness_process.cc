@@ -349,4 +349,14 @@ std::chrono::milliseconds relay_process::cpu_time() const
 	return std::chrono::milliseconds((user + system) * 1000 / sysconf(_SC_CLK_TCK));
 }
 
+void stop(relay_process &relay)
+{
+	if (!eventually([&] { return relay.counter("active") == 0; }))
+		fail("sessions stay open: " + std::to_string(relay.counter("active")));
+	const ended end = relay.stop();
+	if (end.status != 0)
+		fail("the relay ended with status " + std::to_string(end.status) + ": " +
+		     end.errors);
+}
+
 } // namespace harness

@@ -20,12 +20,6 @@ void serves(const std::string &address, listener &backend)
 	EXPECT_EQ(client.receive_end(), ending::fin);
 }
 
-void stop(relay_process &relay)
-{
-	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
-	EXPECT_EQ(relay.stop().status, 0);
-}
-
 /* In any order, and including clients that connected before the relay started. */
 TEST(Inherited, SocketsAreServed)
 {

@@ -52,12 +52,8 @@ std::string text(const std::string &of_listener, const std::string &of_group,
 const std::string quick = "keepalive = { idle = '1s', interval = '1s', count = 1 }\n";
 const std::string none = "keepalive = 0\n";
 
-struct pair {
-	pair(relay_process &relay, listener &door)
-	    : client(peer::connect(relay.address())), backend(door.accept())
-	{
-		exchange();
-	}
+struct talking_pair : pair {
+	talking_pair(relay_process &relay, listener &door) : pair(relay, door) { exchange(); }
 	void exchange()
 	{
 		client.send("to");
@@ -65,19 +61,11 @@ struct pair {
 		backend.send("back");
 		EXPECT_EQ(client.receive(4), "back");
 	}
-	peer client;
-	peer backend;
 };
 
 std::uint64_t ended(relay_process &relay, const std::string &cause)
 {
 	return relay.metric("connections_ended_total{listener=\"web\",cause=\"" + cause + "\"}");
-}
-
-void stop(relay_process &relay)
-{
-	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
-	EXPECT_EQ(relay.stop().status, 0);
 }
 
 int option_of(int fd, int level, int name)
@@ -162,7 +150,7 @@ TEST(Keepalive, NoticesAClientThatHasVanished)
 	listener door;
 	const file config(text(quick, none, door.address()));
 	relay_process relay({"--config", config.name()});
-	pair at(relay, door);
+	talking_pair at(relay, door);
 	vanish(at.client);
 	EXPECT_EQ(at.backend.receive_end(), ending::reset);
 	EXPECT_TRUE(eventually([&] { return ended(relay, "client_reset") == 1; }));
@@ -175,7 +163,7 @@ TEST(Keepalive, NoticesABackendThatHasVanished)
 	listener door;
 	const file config(text(none, quick, door.address()));
 	relay_process relay({"--config", config.name()});
-	pair at(relay, door);
+	talking_pair at(relay, door);
 	vanish(at.backend);
 	EXPECT_EQ(at.client.receive_end(), ending::reset);
 	EXPECT_TRUE(eventually([&] { return ended(relay, "server_reset") == 1; }));
@@ -207,7 +195,7 @@ TEST(Keepalive, IsSetOnBackendConnectionsThatLast)
 	const auto address = door.address();
 	const file config(text(none, "keepalive = '1m'\n", address));
 	relay_process relay({"--config", config.name()});
-	pair at(relay, door);
+	talking_pair at(relay, door);
 	const auto lived = std::chrono::steady_clock::now();
 	/* It is set in several calls, between which the kernel uses its default times. */
 	EXPECT_TRUE(eventually([&] {
@@ -245,7 +233,7 @@ TEST(Keepalive, KeepsPeersThatAnswer)
 	listener door;
 	const file config(text(often, often, door.address(), "127.0.0.1:0", "3s"));
 	relay_process relay({"--config", config.name()});
-	pair at(relay, door);
+	talking_pair at(relay, door);
 	EXPECT_EQ(at.client.receive_end(), ending::fin);
 	EXPECT_EQ(at.backend.receive_end(), ending::fin);
 	EXPECT_TRUE(eventually([&] { return ended(relay, "idle_timeout") == 1; }));
@@ -258,7 +246,7 @@ TEST(UserTimeout, EndsConnectionsWithoutAcknowledgements)
 	listener door;
 	const file config(text("keepalive = 0\nuser_timeout = '1s'\n", none, door.address()));
 	relay_process relay({"--config", config.name()});
-	pair at(relay, door);
+	talking_pair at(relay, door);
 	vanish(at.client);
 	at.backend.send("x");
 	EXPECT_EQ(at.backend.receive_end(), ending::reset);
@@ -300,11 +288,11 @@ TEST(Keepalive, ChangesByReload)
 	listener door;
 	file config(text(none, none, door.address()));
 	relay_process relay({"--config", config.name()});
-	pair before(relay, door);
+	talking_pair before(relay, door);
 	config.write(text(quick, quick, door.address()));
 	ASSERT_TRUE(relay.reload());
-	pair one(relay, door);
-	pair two(relay, door);
+	talking_pair one(relay, door);
+	talking_pair two(relay, door);
 	vanish(before.client);
 	vanish(before.backend);
 	vanish(one.client);
@@ -320,13 +308,13 @@ TEST(Keepalive, ChangesByReload)
 
 	config.write(text(none, none, door.address()));
 	ASSERT_TRUE(relay.reload());
-	pair after(relay, door);
+	talking_pair after(relay, door);
 	vanish(after.client);
 	vanish(after.backend);
 	/* Longer than the relay would take to notice. */
 	std::this_thread::sleep_for(3s);
 	EXPECT_EQ(relay.counter("active"), 2U);
-	for (pair *each : {&before, &one, &two, &after}) {
+	for (talking_pair *each : {&before, &one, &two, &after}) {
 		each->client.reset();
 		each->backend.reset();
 	}

@@ -30,12 +30,6 @@ std::uint64_t ended(relay_process &relay, const std::string &cause)
 	return relay.metric("connections_ended_total{listener=\"web\",cause=\"" + cause + "\"}");
 }
 
-void stop(relay_process &relay)
-{
-	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
-	EXPECT_EQ(relay.stop().status, 0);
-}
-
 struct pair {
 	peer client;
 	peer backend;

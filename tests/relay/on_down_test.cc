@@ -62,12 +62,6 @@ void await_down(relay_process &relay, const std::string &backend)
 	relay.await_error("backend " + backend + " of g is down: ");
 }
 
-void stop(relay_process &relay)
-{
-	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
-	EXPECT_EQ(relay.stop().status, 0);
-}
-
 TEST(OnDown, ConnectionsAreKeptByDefault)
 {
 	for (const std::string policy : {"", "keep"}) {

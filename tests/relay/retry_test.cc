@@ -34,12 +34,6 @@ void expect_served(peer client, listener &backend)
 	EXPECT_EQ(client.receive(1), "y");
 }
 
-void stop(relay_process &relay)
-{
-	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
-	EXPECT_EQ(relay.stop().status, 0);
-}
-
 TEST(Retry, ABackendThatRestartsServesTheClient)
 {
 	listener backend("127.0.0.1", -1);

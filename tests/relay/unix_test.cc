@@ -18,13 +18,6 @@ using namespace std::string_literals;
 namespace
 {
 
-void stop(relay_process &relay)
-{
-	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
-	const ended end = relay.stop();
-	EXPECT_EQ(end.status, 0) << end.errors;
-}
-
 /* Bytes both ways, and a half-close. */
 void serves(const std::string &address, listener &backend)
 {
