@@ -39,7 +39,7 @@ touch "$scratch/executed" "$scratch/unreached"
 # search FLAGS CLAIM: writes pan's report to $scratch/report. The flags stay, for a replay.
 flags=()
 search() {
-	local -a flags pan_flags=(-m"$depth" -w"$table") defines=(-DMEMLIM="$memory" -DVECTORSZ=512)
+	local -a pan_flags=(-m"$depth" -w"$table") defines=(-DMEMLIM="$memory" -DVECTORSZ=512)
 	read -r -a flags <<<"$1"
 	if [ -n "$2" ]; then
 		pan_flags+=(-a -f -N "$2")
