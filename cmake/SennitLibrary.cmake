@@ -3,6 +3,12 @@
 # How a library of sennit is made, where it may be left out, and how a header of another's is found.
 include(CheckCSourceCompiles)
 
+# The part of the version that names an interface: before 1.0 each minor version is one of its own.
+set(SENNIT_ABI ${PROJECT_VERSION_MAJOR})
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+	set(SENNIT_ABI ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+endif()
+
 # The library's own code, compiled once for the static and the shared library.
 function(sennit_object_library name)
 	add_library(${name} OBJECT ${ARGN})
@@ -39,7 +45,7 @@ function(sennit_add_library name)
 			OUTPUT_NAME ${name}${sennit_suffix}
 			LINKER_LANGUAGE C
 			VERSION ${PROJECT_VERSION}
-			SOVERSION ${PROJECT_VERSION_MAJOR})
+			SOVERSION ${SENNIT_ABI})
 	endforeach()
 	set_target_properties(${name}-static PROPERTIES EXPORT_NAME ${arg_EXPORT_NAME}-static)
 	set_target_properties(${name}-shared PROPERTIES

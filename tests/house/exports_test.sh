@@ -4,63 +4,70 @@
 # The shared libraries export what the public headers declare, and nothing else: libsennit-gc what
 # gc.h does, libsennit-tls what tls.h does, libsennit-clock what the headers of the clocks do,
 # libsennit-hooks what hooks.h does and names that libc has, libsennit all the rest. Each symbol has
-# a version, except those that replace libc's.
+# the version under which its version script lists it, except those that replace libc's. The list is
+# made by scripts/exports. The name of each library has the part of the version that names an
+# interface.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 
 library=$SENNIT_BUILD_DIR/src/libsennit.so
-gc_library=$SENNIT_BUILD_DIR/src/gc/libsennit-gc.so
-tls_library=$SENNIT_BUILD_DIR/src/tls/libsennit-tls.so
-clock_library=$SENNIT_BUILD_DIR/src/clock/libsennit-clock.so
-include=$SENNIT_SOURCE_DIR/include/sennit
 hooks_library=$SENNIT_BUILD_DIR/src/hooks/libsennit-hooks.so
-gc_header=$include/gc.h
-tls_header=$include/tls.h
-hooks_header=$include/hooks.h
+exports=$SENNIT_SOURCE_DIR/scripts/exports
 
-# Before 1.0 each minor version is an interface of its own.
-release=$(sed -nE 's/^#define SN_VERSION_(MAJOR|MINOR) //p' "$include/base.h" | paste -sd.)
+"$exports" --check || fail "the version scripts are not those of the headers"
 
-# compare LIBRARY VERSION SYMBOL HEADER...: SYMBOL must be among them.
+# The version that names an interface: before 1.0 each minor version is one of its own.
+version=$(sed -nE 's/^#define SN_VERSION_(MAJOR|MINOR) //p' \
+	"$SENNIT_SOURCE_DIR/include/sennit/base.h" | paste -sd.)
+abi=$version
+[ "${version%%.*}" = 0 ] || abi=${version%%.*}
+
+# compare FOLDER: the library of that folder of src/.
 compare() {
-	# Name, version and type; the version itself is an absolute symbol.
-	nm -D --defined-only "$1" | awk '$2 != "A" { sub(/@+/, " ", $3); print $3 }' | sort \
-		>"$scratch/versioned"
-	awk '{ print $1 }' "$scratch/versioned" >"$scratch/exported"
-	# Without a version, libc's names are ignored here.
-	if [ -z "$2" ]; then
-		sed -i '/^sn_/!d' "$scratch/exported"
-	elif grep -v " $2\$" "$scratch/versioned" >&2; then
-		fail "these symbols lack the version $2: $1"
-	fi
-	cat "${@:4}" | tr '\n' ' ' |
-		grep -oE 'SN_API [^;(]*\(' | sed -nE 's/^.*[^a-z0-9_](sn_[a-z0-9_]+)\($/\1/p' |
-		cat - <(grep -hoE '^extern SN_API [^;]*\bsn_[a-z0-9_]+' "${@:4}" |
-			grep -oE 'sn_[a-z0-9_]+$') | sort -u >"$scratch/declared"
-
-	grep -q "^$3\$" "$scratch/declared" || fail "found no declarations in the headers"
-	if ! diff -u "$scratch/declared" "$scratch/exported" >"$scratch/diff"; then
-		sed -n '4,$p' "$scratch/diff" >&2
-		fail "declared (-) and exported (+) symbols differ: $1"
-	fi
+	local map=src/$1/exports.map file
+	[ "$1" != . ] || map=src/exports.map
+	file=$(echo "$SENNIT_BUILD_DIR/src/$1"/libsennit*.so)
+	[ -e "$file" ] || return 0 # a part that this build does not have
+	"$exports" --list "$map" | sed 's/ $//' | sort >"$scratch/listed"
+	# Name, version and type; the version itself is an absolute symbol. libc's names have none.
+	nm -D --defined-only "$file" | awk '$2 != "A" { sub(/@+/, " ", $3); print $3 }' |
+		grep -E "$2" | sort >"$scratch/exported"
+	[ -s "$scratch/listed" ] || fail "$map lists nothing"
+	diff -u "$scratch/listed" "$scratch/exported" >"$scratch/diff" ||
+		{ sed -n '4,$p' "$scratch/diff" >&2; fail "listed (-) and exported (+) symbols differ: $file"; }
+	readelf -dW "$file" | grep -qF "soname: [$(basename "$file").$abi]" ||
+		fail "the SONAME is not $(basename "$file").$abi: $(readelf -dW "$file" | grep SONAME)"
 }
 
-headers=()
-for header in "$include"/*.h; do
-	case $header in
-	"$gc_header" | "$hooks_header" | "$tls_header") ;;
-	*) headers+=("$header") ;;
-	esac
+for folder in . clock gc tls; do
+	compare "$folder" .
 done
-compare "$library" "SENNIT_$release" sn_version "${headers[@]}"
-compare "$clock_library" "SENNIT_CLOCK_$release" sn_now "$include"/{base,clock,vdso}.h
-if [ -e "$gc_library" ]; then
-	compare "$gc_library" "SENNIT_GC_$release" sn_gc_init "$gc_header"
-fi
-if [ -e "$tls_library" ]; then
-	compare "$tls_library" "SENNIT_TLS_$release" sn_tls_connect "$tls_header"
-fi
-compare "$hooks_library" "" sn_hooks_set "$hooks_header"
+compare hooks ^sn_
+
+# A name that appears, and one that goes, are noticed; one that stays keeps its version.
+mkdir -p "$scratch/tree/scripts" "$scratch/tree/include"
+cp "$exports" "$scratch/tree/scripts/"
+cp -r "$SENNIT_SOURCE_DIR/include/sennit" "$scratch/tree/include/"
+(cd "$SENNIT_SOURCE_DIR" && find src -name exports.map -exec cp --parents {} "$scratch/tree" \;)
+echo 'SN_API int sn_planted(void);' >>"$scratch/tree/include/sennit/task.h"
+sed -i 's/sn_now(void)/sn_later(void)/' "$scratch/tree/include/sennit/clock.h"
+sed -i 's/\(define SN_VERSION_MINOR\) .*/\1 77/' "$scratch/tree/include/sennit/base.h"
+"$scratch/tree/scripts/exports" --check 2>"$scratch/said" && fail "exports --check notices nothing"
+for line in '+ sn_planted' '- sn_now' '+ sn_later'; do
+	grep -qF "src/exports.map: $line" "$scratch/said" || fail "not noticed: $line"
+done
+"$scratch/tree/scripts/exports" >"$scratch/said"
+"$scratch/tree/scripts/exports" --check || fail "exports --check after exports"
+"$scratch/tree/scripts/exports" --list src/exports.map >"$scratch/listed"
+for line in "sn_planted SENNIT_${version%%.*}.77" "sn_version SENNIT_$version"; do
+	grep -qxF "$line" "$scratch/listed" || fail "exports --list lacks $line"
+done
+# The linker takes a script with two versions.
+echo 'int sn_planted(void) { return 0; }' |
+	"$CC" "${cflags[@]}" -shared -fPIC -o "$scratch/planted.so" -x c - \
+		-Wl,--version-script="$scratch/tree/src/exports.map"
+nm -D "$scratch/planted.so" | grep -q 'sn_planted@@SENNIT_.*77' || fail "a script of two versions"
+
 nm -D --defined-only "$hooks_library" | awk '{ print $3 }' | grep -v '^sn_hooks_' | sort >"$scratch/replaced"
 nm -D --defined-only "$("$CC" "${cflags[@]}" -print-file-name=libc.so.6)" |
 	sed -nE 's/.* ([A-Za-z0-9_]+)@@?[^ ]*$/\1/p' | sort -u >"$scratch/libc"
@@ -77,7 +84,6 @@ for preload in "$SENNIT_BUILD_DIR"/tools/*/libsennit-*.so "$hooks_library"; do
 done
 
 readelf -dW "$library" >"$scratch/dynamic"
-grep -q 'SONAME.*\[libsennit\.so\.0\]' "$scratch/dynamic" || fail "the SONAME is not libsennit.so.0"
 grep -q TEXTREL "$scratch/dynamic" && fail "the library needs text relocations"
 # Assembly that forgets .note.GNU-stack makes every stack of the program executable.
 readelf -lW "$library" | grep -q 'GNU_STACK.* RW ' || fail "the library asks for executable stacks"

@@ -12,7 +12,7 @@ DESTDIR=$scratch/root cmake --install "$SENNIT_BUILD_DIR" --prefix /opt/sennit >
 pc=$(find "$prefix" -name sennit.pc)
 [ -n "$pc" ] || fail "no sennit.pc was installed"
 libdir=$(dirname "$(dirname "$pc")")
-for file in libsennit.a libsennit.so libsennit.so.0; do
+for file in libsennit.a libsennit.so libsennit.so.0.1; do
 	[ -e "$libdir/$file" ] || fail "$file was not installed in $libdir"
 done
 if grep -rlF -e "$SENNIT_SOURCE_DIR" -e "$SENNIT_BUILD_DIR" "$libdir/cmake" "$libdir/pkgconfig"; then
@@ -150,7 +150,7 @@ hits_the_guard() {
 	grep -q 'sennit: stack overflow in task' said || { cat said >&2; fail "$*: no report of the overflow"; }
 }
 needs_shared() {
-	readelf -dW "$1" | grep -q 'NEEDED.*\[libsennit\.so\.0\]'
+	readelf -dW "$1" | grep -q 'NEEDED.*\[libsennit\.so\.0\.1\]'
 }
 
 cmake -G Ninja -S . -B build -DCMAKE_PREFIX_PATH="$prefix" \

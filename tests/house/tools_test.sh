@@ -75,7 +75,7 @@ for kind in static shared; do
 		# Without debugging information, because valgrind cannot read that of every
 		# compiler.
 		strip -g program
-		strip -g -o libsennit.so.0 "$SENNIT_BUILD_DIR/src/libsennit.so.0"
+		strip -g -o libsennit.so.0.1 "$SENNIT_BUILD_DIR/src/libsennit.so.0.1"
 		LD_LIBRARY_PATH=$scratch valgrind -q ./program >said 2>&1 || true
 		warned "valgrind, $kind" valgrind sennit-valgrind
 	fi
