@@ -90,6 +90,12 @@
 #define SN_VERSION_MINOR 1
 #define SN_VERSION_PATCH 0
 
+/* The version as one number that can be compared: 10203 is 1.2.3. */
+#define SN_VERSION_NUMBER (SN_VERSION_MAJOR * 10000 + SN_VERSION_MINOR * 100 + SN_VERSION_PATCH)
+/* Whether these headers are of this version or of a later one, for #if. The library that is linked
+ * may be a later one of the same interface (docs/stability.md): sn_version(). */
+#define SN_VERSION_CHECK(major, minor) (SN_VERSION_NUMBER >= (major)*10000 + (minor)*100)
+
 /*
  * The first member of a structure that grows, and the initialiser of such a structure: attributes,
  * options and statistics. In C++ every initialisation sets the size, also {}.
@@ -122,7 +128,8 @@ struct sn_private_waits {
 
 SN_BEGIN
 
-/* The version of the library that is linked, as "major.minor.patch". Any thread; never fails. */
+/* The version of the library that the program runs with, as "major.minor.patch". Any thread; never
+ * fails. */
 SN_API const char *sn_version(void);
 
 SN_END
