@@ -22,7 +22,7 @@ GATE := release asan models tsan benches checked i386 aarch64 arm
 	$(PRESETS:%=build-%) $(PRESETS:%=test-%) $(PARTS:%=test-%) $(ARM_PRESETS:%=build-%) \
 	test test-aarch64 test-all test-arm test-clock test-copy test-descriptors test-idle \
 	test-mutants test-of test-programs test-revocations test-scan test-threads \
-	gate flaky fuzz nightly soak chaos-relay demo-blocking demo-dump screenshot benches \
+	check-abi dist gate flaky fuzz nightly soak chaos-relay demo-blocking demo-dump screenshot benches \
 	bench-blocking bench-blocking-server bench-clock bench-copy bench-files bench-gc \
 	bench-hooks bench-http bench-http-idle bench-relay bench-relay-idle bench-resolve \
 	bench-shared bench-tasks bench-tls bench-udp bench-unix bench-wait
@@ -83,6 +83,7 @@ help:
 	@echo 'make test-scan            long: random scans of tasks, for 10^7 changes of status'
 	@echo 'make test-idle            the CPU time of 10,000 parked tasks, and of an idle relay: SECONDS=30'
 	@echo 'make format, check-format format the C and C++ files, or check that they are'
+	@echo 'make check-abi            compare the libraries with those of the last release (docs/stability.md)'
 	@echo 'make clean                remove build/'
 
 build:
@@ -149,7 +150,9 @@ test-arm:
 # Lists each test that failed even once, beside busy processes or while the wall clock is stepped.
 nightly:
 	@scripts/setup test
-	@scripts/nightly $(or $(PRESET),release) $(or $(ROUNDS),5) $(or $(BUSY),4)
+	@scripts/setup abi
+	@status=0; scripts/nightly $(or $(PRESET),release) $(or $(ROUNDS),5) $(or $(BUSY),4) || status=1; \
+		scripts/check-abi && exit $$status
 
 # The short form is in every preset's hostile/short. HOURS may be a fraction. The default SEED comes
 # from the clock.
@@ -369,6 +372,11 @@ format:
 
 check-format:
 	@scripts/format --check
+
+check-abi:
+	@scripts/setup build
+	@scripts/setup abi
+	@scripts/check-abi
 
 # DESTDIR is read by cmake --install from the environment.
 install: build

@@ -14,7 +14,8 @@ expect() {
 	grep -qF -- "$2" "$scratch/err" || { cat "$scratch/err" >&2; fail "${*:3}: does not say: $2"; }
 }
 
-expect 2 'unknown group "nonsense"; expected: build, test, docs, arm, demo, variants, preload, bench, deb or mutants' scripts/setup nonsense
+expect 2 'unknown group "nonsense"; expected: build, test, docs, arm, demo, variants, preload, bench,' \
+	scripts/setup nonsense
 expect 2 'unknown part "nonsense"; expected: release i386 debug checked asan tsan models benches aarch64 arm' \
 	scripts/test nonsense
 expect 2 "invalid choice: 'nonsense'" scripts/nightly nonsense
