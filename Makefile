@@ -22,7 +22,8 @@ GATE := release asan models tsan benches checked i386 aarch64 arm
 	$(PRESETS:%=build-%) $(PRESETS:%=test-%) $(PARTS:%=test-%) $(ARM_PRESETS:%=build-%) \
 	test test-aarch64 test-all test-arm test-clock test-copy test-descriptors test-idle \
 	test-mutants test-of test-programs test-revocations test-scan test-threads \
-	check-abi dist gate flaky fuzz nightly soak chaos-relay demo-blocking demo-dump screenshot benches \
+	check-abi dist gate flaky fuzz nightly soak chaos-relay demo-blocking demo-dump screenshot \
+	benches \
 	bench-blocking bench-blocking-server bench-clock bench-copy bench-files bench-gc \
 	bench-hooks bench-http bench-http-idle bench-relay bench-relay-idle bench-resolve \
 	bench-shared bench-tasks bench-tls bench-udp bench-unix bench-wait
@@ -55,6 +56,7 @@ help:
 	@echo 'make install-variants     the same, and the builds for debuggers and sanitizers (docs/tools.md)'
 	@echo 'make install-preload      the clocks for unmodified programs, 64-bit and 32-bit (docs/clock.md)'
 	@echo 'make deb                  the Debian package of the relay, in build/deb'
+	@echo 'make dist                 the source tarball, its bill of materials and checksums, in build/dist'
 	@echo 'make demo-blocking        a heartbeat beside C calls that block, with and without leases'
 	@echo 'make demo-dump            a dump of TASKS=100000 tasks beside a benchmark'
 	@echo 'make bench-blocking       what a blocking bracket costs, beside Go'
@@ -366,6 +368,10 @@ deb:
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS) --target sennit-relay
 	@scripts/deb
+
+# The tarball of the current commit, its bill of materials and the checksums, in build/dist.
+dist:
+	@scripts/dist
 
 format:
 	@scripts/format
