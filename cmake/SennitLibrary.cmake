@@ -9,6 +9,23 @@ if(PROJECT_VERSION_MAJOR EQUAL 0)
 	set(SENNIT_ABI ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 endif()
 
+# Eager binding, for the reason given at -fno-plt, and because tables that are bound can then be
+# written no more.
+set(SENNIT_HARDENED_LINK -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack)
+
+# A program of ours, and the libraries that it is made of: it is loaded anywhere, no frame skips a
+# guard page, and nothing is written that need not be. tests/house/hardening_test.sh checks it.
+#   sennit_harden_program(<program> [<library>...])
+function(sennit_harden_program program)
+	foreach(target ${program} ${ARGN})
+		target_compile_options(${target} PRIVATE -fPIE)
+		if(SENNIT_HAS_STACK_CLASH_PROTECTION AND NOT SENNIT_ARCH STREQUAL "arm")
+			target_compile_options(${target} PRIVATE -fstack-clash-protection)
+		endif()
+	endforeach()
+	target_link_options(${program} PRIVATE -pie ${SENNIT_HARDENED_LINK})
+endfunction()
+
 # The library's own code, compiled once for the static and the shared library.
 function(sennit_object_library name)
 	add_library(${name} OBJECT ${ARGN})
@@ -56,9 +73,8 @@ function(sennit_add_library name)
 		# it, among them all children of a program that it is preloaded into.
 		set_target_properties(${name}-shared PROPERTIES INSTALL_RPATH "$ORIGIN")
 	endif()
-	# Eager binding, for the reason given at -fno-plt. Sanitizers leave symbols for the program to
-	# define; otherwise a missing one is an error here.
-	target_link_options(${name}-shared PRIVATE -Wl,-z,now -Wl,-z,relro -Wl,--as-needed
+	# Sanitizers leave symbols for the program to define; otherwise a missing one is an error here.
+	target_link_options(${name}-shared PRIVATE ${SENNIT_HARDENED_LINK} -Wl,--as-needed
 		-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/exports.map
 		$<$<NOT:$<BOOL:${SENNIT_SANITIZE}>>:-Wl,-z,defs>)
 

@@ -84,3 +84,16 @@ sn_arch_task_start:
 	.size	sn_arch_task_start, . - sn_arch_task_start
 
 	.section .note.GNU-stack,"",@progbits
+
+/*
+ * For a processor that checks where calls and jumps land (CET): nothing here is reached by an indirect
+ * one, and ret is not checked. A program may run so if all of it is marked. There is no mark for
+ * shadow stacks: a task's stack has none, so the ret of a switch would be refused. The linker then
+ * leaves the mark out of the whole, even if the rest has it.
+ */
+	.section .note.gnu.property,"a",@note
+	.p2align 2
+	.long	4, 12, 5		/* sizes of name and description, NT_GNU_PROPERTY_TYPE_0 */
+	.asciz	"GNU"
+	.long	0xc0000002, 4, 1	/* GNU_PROPERTY_X86_FEATURE_1_AND, its size, IBT */
+	.p2align 2
