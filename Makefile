@@ -55,7 +55,7 @@ help:
 	@echo 'make install              install the release build: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make install-variants     the same, and the builds for debuggers and sanitizers (docs/tools.md)'
 	@echo 'make install-preload      the clocks for unmodified programs, 64-bit and 32-bit (docs/clock.md)'
-	@echo 'make deb                  the Debian package of the relay, in build/deb'
+	@echo 'make deb                  the Debian packages, in build/deb'
 	@echo 'make dist                 the source tarball, its bill of materials and checksums, in build/dist'
 	@echo 'make demo-blocking        a heartbeat beside C calls that block, with and without leases'
 	@echo 'make demo-dump            a dump of TASKS=100000 tasks beside a benchmark'
@@ -119,7 +119,7 @@ gate:
 test-all:
 	@scripts/setup test
 	@scripts/setup arm
-	@scripts/test $(filter-out $(EXCEPT),$(PRESETS) $(PARTS) $(ARM_PRESETS))
+	@SENNIT_TEST_PACKAGES=1 scripts/test $(filter-out $(EXCEPT),$(PRESETS) $(PARTS) $(ARM_PRESETS))
 
 # FILE=src/sched/wake.c; the table that it reads is made by scripts/test-of --make.
 test-of:
@@ -361,12 +361,8 @@ test-idle: build
 	SENNIT_TEST_IDLE_SECONDS=$(or $(SECONDS),30) build/release/tests/sched/sched-idle-test
 	SENNIT_TEST_IDLE_SECONDS=$(or $(SECONDS),30) build/release/tests/relay/relay-idle-test
 
-# Builds only what it packages.
 deb:
-	@scripts/setup build
 	@scripts/setup deb
-	cmake --preset release
-	cmake --build --preset release -j $(JOBS) --target sennit-relay
 	@scripts/deb
 
 # The tarball of the current commit, its bill of materials and the checksums, in build/dist.

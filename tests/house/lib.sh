@@ -24,3 +24,30 @@ export -n CFLAGS
 
 # What to put before a program of this build, as words.
 read -r -a launcher <<<"${SENNIT_LAUNCHER:-}"
+
+# What compiles the library anew, or all that is shipped, takes minutes: the nightly does.
+only_nightly() {
+	[ -n "${SENNIT_TEST_PACKAGES:-}" ] || skip "this compiles all anew; SENNIT_TEST_PACKAGES=1 runs it"
+}
+
+# make_packages: the Debian packages of this tree in $packages, unless those of the last time are
+# still right.
+make_packages() {
+	local stamp
+	only_nightly
+	command -v dh >/dev/null || skip "debhelper is not installed (scripts/setup deb)"
+	packages=$SENNIT_BUILD_DIR/deb
+	mkdir -p "$packages"
+	exec 8>"$packages/lock"
+	flock 8
+	stamp=$(cd "$SENNIT_SOURCE_DIR" && find CMakeLists.txt LICENSE cmake docs include packaging \
+		scripts/deb src tools -type f ! -name '*.pyc' -print0 | LC_ALL=C sort -z |
+		xargs -0 sha256sum | sha256sum)
+	if [ "$(cat "$packages/stamp" 2>/dev/null)" != "$stamp" ]; then
+		rm -f "$packages/stamp"
+		"$SENNIT_SOURCE_DIR/scripts/deb" "$packages" >"$scratch/log" 2>&1 ||
+			{ cat "$scratch/log" >&2; fail "scripts/deb"; }
+		echo "$stamp" >"$packages/stamp"
+	fi
+	exec 8>&-
+}

@@ -1,17 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# The Debian package: its files and their permissions; that building it again gives the same
-# package; that the program in it runs; that it can be installed into an empty system, upgraded,
-# removed and purged; and that systemd accepts its units.
+# The relay's Debian package: its files and their permissions; that the program in it runs; that it
+# can be installed into an empty system, upgraded, removed and purged; and that systemd accepts its
+# units. tests/house/debian_test.sh is about all packages.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../house/lib.sh"
 cd "$SENNIT_SOURCE_DIR"
 
-package=$(scripts/deb "$SENNIT_BUILD_DIR" "$scratch/one")
+make_packages
+package=$(echo "$packages"/sennit-relay_*.deb)
 [ -f "$package" ] || fail "no package: $package"
-again=$(scripts/deb "$SENNIT_BUILD_DIR" "$scratch/two")
-cmp "$package" "$again" || fail "built again, the package differs"
 
 # --- what is in it ---
 
@@ -35,19 +34,20 @@ done <<'LIST'
 644 etc/default/sennit-relay
 644 usr/share/man/man1/sennit-relay.1.gz
 644 usr/share/doc/sennit-relay/copyright
+644 usr/share/doc/sennit-relay/changelog.Debian.gz
 644 usr/share/doc/sennit-relay/changelog.gz
-644 usr/share/doc/sennit-relay/relay-reference.md
-644 usr/share/doc/sennit-relay/relay.md
-644 usr/share/doc/sennit-relay/relay-operation.md
+644 usr/share/doc/sennit-relay/relay-reference.md.gz
+644 usr/share/doc/sennit-relay/relay.md.gz
+644 usr/share/doc/sennit-relay/relay-operation.md.gz
 644 usr/share/doc/sennit-relay/examples/sennit-relay.socket
-644 usr/share/doc/sennit-relay/examples/logrotate
+644 usr/share/doc/sennit-relay/examples/sennit-relay.logrotate
 644 usr/share/doc/sennit-relay/examples/sennit-relay.toml
 644 usr/share/doc/sennit-relay/examples/grafana-dashboard.json
 644 usr/share/doc/sennit-relay/examples/sennit-relay.rules.yml
 644 usr/share/bash-completion/completions/sennit-relay
 644 usr/share/lintian/overrides/sennit-relay
 LIST
-[ "$(find "$root" -type f | wc -l)" = 15 ] || fail "unexpected files in the package: $(find "$root" -type f)"
+[ "$(find "$root" -type f | wc -l)" = 16 ] || fail "unexpected files in the package: $(find "$root" -type f)"
 if dpkg-deb -c "$package" | grep -v ' root/root '; then
 	fail "these files do not belong to root"
 fi
@@ -55,16 +55,10 @@ if grep -qF -e "$SENNIT_SOURCE_DIR" -e "$SENNIT_BUILD_DIR" "$root/usr/bin/sennit
 	fail "the program contains the path of its build folder"
 fi
 
-if command -v lintian >/dev/null; then
-	lintian --allow-root --fail-on error,warning --suppress-tags \
-		bogus-mail-host,bogus-mail-host-in-debian-changelog "$package" ||
-		fail "lintian has complaints"
-fi
-
 # --- the program from it runs ---
 
 relay=$root/usr/bin/sennit-relay
-[ "$("$relay" --version)" = "sennit-relay $(field Version)" ] || fail "$("$relay" --version)"
+[ "$("$relay" --version)" = "sennit-relay $(field Version | sed 's/-[0-9]*$//')" ] || fail "$("$relay" --version)"
 if ldd "$relay" | grep -q 'not found'; then
 	fail "libraries are missing: $(ldd "$relay")"
 fi
@@ -133,7 +127,7 @@ left=$(find "$system" -path "$system/var/lib/dpkg" -prune -o -type f -print)
 
 stubs=$scratch/stubs
 mkdir -p "$stubs" "$scratch/run"
-for tool in systemctl deb-systemd-invoke; do
+for tool in systemctl deb-systemd-invoke deb-systemd-helper; do
 	cat >"$stubs/$tool" <<STUB
 #!/bin/sh
 echo "$tool \$*" >>"$scratch/asked"
