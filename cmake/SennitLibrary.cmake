@@ -13,7 +13,7 @@ endif()
 # written no more.
 set(SENNIT_HARDENED_LINK -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack)
 
-# A program of ours, and the libraries that it is made of: it is loaded anywhere, no frame skips a
+# A program of sennit, and the libraries that it is made of: it is loaded anywhere, no frame skips a
 # guard page, and nothing is written that need not be. tests/house/hardening_test.sh checks it.
 #   sennit_harden_program(<program> [<library>...])
 function(sennit_harden_program program)
@@ -101,7 +101,7 @@ function(sennit_probe part name)
 		set(why "SENNIT_${part} is off")
 	elseif(NOT why)
 		if(NOT SENNIT_CAN_LINK_${part})
-			unset(SENNIT_CAN_LINK_${part} CACHE) # it may have been installed meanwhile
+			unset(SENNIT_CAN_LINK_${part} CACHE) # it may have been installed since
 		endif()
 		set(CMAKE_REQUIRED_LIBRARIES ${arg_LIBRARIES})
 		check_c_source_compiles("${arg_SOURCE}" SENNIT_CAN_LINK_${part})

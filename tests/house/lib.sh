@@ -25,9 +25,9 @@ export -n CFLAGS
 # What to put before a program of this build, as words.
 read -r -a launcher <<<"${SENNIT_LAUNCHER:-}"
 
-# What compiles the library anew, or all that is shipped, takes minutes: the nightly does.
+# Compiling the library again, or all that is shipped, takes minutes: only the nightly does it.
 only_nightly() {
-	[ -n "${SENNIT_TEST_PACKAGES:-}" ] || skip "this compiles all anew; SENNIT_TEST_PACKAGES=1 runs it"
+	[ -n "${SENNIT_TEST_PACKAGES:-}" ] || skip "not without SENNIT_TEST_PACKAGES=1: it compiles"
 }
 
 # make_packages: the Debian packages of this tree in $packages, unless those of the last time are
