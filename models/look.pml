@@ -16,7 +16,7 @@
  * when it would find that the descriptor was closed, and LOOKS times besides. With ODD the
  * descriptor is ready for poll() only, such as one in select()'s special set whose peer is gone.
  *
- * Safety: a wait ends for what it is told (got), because its descriptor was closed, or because its
+ * Safety: a wait ends for what is reported to it (got), because its descriptor was closed, or because its
  * deadline or its scope has ended, and not for a look. A look that finds the number to be another
  * descriptor's is the end of the wait. A call blocks only where poll() has called it ready so many
  * times in a row, and no call goes round more often than that without an event. At rest no call
@@ -54,7 +54,7 @@
 #endif
 
 #define MOST_ROUNDS 2
-/* A number that is nothing for a moment is not ready, so its rounds begin anew. */
+/* A number that is nothing for a moment is not ready, so its rounds begin again. */
 #define MOST_TURNS (2 * EVENTS + (MOST_ROUNDS + 1) * (1 + CLOSES))
 #define A 0
 #define B 1

@@ -61,17 +61,17 @@ LEFT = {
     ".": {"at once": 1, "behind": 1, "meanwhile": 1},
     "bench": {"at once": 15, "behind": 2, "by then": 3, "goes on": 1, "meanwhile": 1, "told": 1},
     "cmake": {"meanwhile": 1},
-    "docs": {"at once": 62, "behind": 16, "goes on": 1, "meanwhile": 27, "told": 1},
+    "docs": {"at once": 64, "behind": 18, "goes on": 1, "meanwhile": 28},
     "examples": {"at once": 3, "goes on": 1, "meanwhile": 8, "told": 1},
     "fuzz": {"told": 4},
     "include": {"at once": 1, "behind": 7, "meanwhile": 24},
     "models": {"at once": 7, "behind": 2, "meanwhile": 6},
     "packaging": {"behind": 1, "meanwhile": 1},
-    "scripts": {"at once": 1, "behind": 4, "meanwhile": 2},
-    "src": {"at once": 71, "behind": 17, "by then": 1, "meanwhile": 42, "told": 1},
-    "tests": {"at once": 68, "behind": 53, "by then": 13, "goes on": 42, "meanwhile": 38,
+    "scripts": {"at once": 1, "behind": 3, "meanwhile": 2},
+    "src": {"at once": 73, "behind": 19, "by then": 1, "meanwhile": 41, "told": 1},
+    "tests": {"at once": 71, "behind": 53, "by then": 13, "goes on": 43, "meanwhile": 39,
               "told": 34},
-    "tools": {"at once": 12, "behind": 9, "meanwhile": 15, "told": 2},
+    "tools": {"at once": 12, "behind": 9, "meanwhile": 14, "told": 2},
 }
 
 # Files that are not looked at, and why; a name that ends with / is a folder.
