@@ -160,7 +160,8 @@ public:
 	/* All of the bytes. May park. */
 	result<void> write_all(const void *buf, std::size_t size)
 	{
-		return detail::nothing_or_error(sn_stream_write_all(as_stream(), buf, size, nullptr));
+		return detail::nothing_or_error(
+			sn_stream_write_all(as_stream(), buf, size, nullptr));
 	}
 	result<void> write_all(std::string_view text)
 	{

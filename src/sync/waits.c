@@ -86,7 +86,8 @@ static void append(struct sn_wait_chain *chain, struct sn_wait *wait)
 		chain->last_thread = wait;
 }
 
-uint32_t sn_waits_claim_several(struct sn_private_waits *list, uint32_t n, struct sn_wait_chain *chain)
+uint32_t sn_waits_claim_several(struct sn_private_waits *list, uint32_t n,
+				struct sn_wait_chain *chain)
 {
 	struct sn_wait *wait;
 	uint32_t claimed = 0;
