@@ -42,7 +42,7 @@ bool has_queued(relay_process &relay, std::uint64_t n)
 	return eventually([&] { return of_queue(relay, "connections") == n; });
 }
 
-void stop(relay_process &relay)
+void stop_idle(relay_process &relay)
 {
 	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
 	EXPECT_EQ(of_queue(relay, "connections"), 0U);
@@ -97,7 +97,7 @@ TEST(Queue, ServesInTheOrderOfArrival)
 		  0U);
 	EXPECT_EQ(relay.counter("refused"), 0U);
 	relay.await_error(" queue_ms=");
-	stop(relay);
+	stop_idle(relay);
 }
 
 TEST(Queue, RefusesMoreThanItsLimit)
@@ -125,7 +125,7 @@ TEST(Queue, RefusesMoreThanItsLimit)
 		each.close();
 		served.close();
 	}
-	stop(relay);
+	stop_idle(relay);
 }
 
 TEST(Queue, OfNoLengthRefusesAtOnce)
@@ -137,7 +137,7 @@ TEST(Queue, OfNoLengthRefusesAtOnce)
 	EXPECT_EQ(peer::connect(relay.address()).receive_end(), ending::fin);
 	relay.await_error("cause=refused_limit listener=web ");
 	first.close();
-	stop(relay);
+	stop_idle(relay);
 }
 
 TEST(Queue, EndsWhenItTakesTooLong)
@@ -155,7 +155,7 @@ TEST(Queue, EndsWhenItTakesTooLong)
 	first.client.send("y");
 	EXPECT_EQ(first.backend.receive(1), "y");
 	first.close();
-	stop(relay);
+	stop_idle(relay);
 }
 
 /* The time in the queue is not a part of the time for connecting. */
@@ -175,7 +175,7 @@ TEST(Queue, LeavesTheTimeForConnectingAlone)
 	EXPECT_EQ(served.receive(1), "y");
 	second.close();
 	served.close();
-	stop(relay);
+	stop_idle(relay);
 }
 
 TEST(Queue, IsLeftByClientsThatGoAway)
@@ -214,7 +214,7 @@ TEST(Queue, IsLeftByClientsThatGoAway)
 	EXPECT_EQ(of_last.receive(1), "z");
 	of_last.close();
 	last.close();
-	stop(relay);
+	stop_idle(relay);
 }
 
 TEST(Queue, CanTakeAHalfCloseForTheEnd)
@@ -232,7 +232,7 @@ TEST(Queue, CanTakeAHalfCloseForTheEnd)
 	EXPECT_EQ(of_queue(relay, "left_total"), 1U);
 	half.close();
 	first.close();
-	stop(relay);
+	stop_idle(relay);
 }
 
 /* Waiting clients get what the new configuration allows, immediately and in their order. */
@@ -282,7 +282,7 @@ TEST(Queue, IsServedByAReload)
 	for (auto *each : {&a, &b, &c, &d, &e})
 		each->close();
 	waiting.clear();
-	stop(relay);
+	stop_idle(relay);
 }
 
 TEST(Queue, IsServedByABackendThatComesUp)
@@ -315,7 +315,7 @@ TEST(Queue, IsServedByABackendThatComesUp)
 	second.close();
 	served.close();
 	first.close();
-	stop(relay);
+	stop_idle(relay);
 }
 
 /* An ejection ends without an event. */
@@ -342,7 +342,7 @@ TEST(Queue, IsServedByABackendThatReturnsFromEjection)
 	EXPECT_EQ(of_second.receive(1), "y");
 	for (auto *each : {&second, &third, &served, &of_second})
 		each->close();
-	stop(relay);
+	stop_idle(relay);
 }
 
 TEST(Queue, EndsWithTheRelay)
@@ -366,7 +366,7 @@ TEST(Queue, EndsWithTheLifetime)
 	const auto first = peer::connect(relay.address());
 	auto second = peer::connect(relay.address());
 	EXPECT_EQ(second.receive_end(), ending::reset);
-	stop(relay);
+	stop_idle(relay);
 }
 
 /* Many clients at few places, of which some leave. All others are served, and no place is lost. */
@@ -416,7 +416,7 @@ TEST(Queue, LosesNoPlace)
 	echoing.join();
 	EXPECT_GT(served, 0U);
 	EXPECT_EQ(relay.counter("refused"), 0U);
-	stop(relay);
+	stop_idle(relay);
 }
 
 /* ---- the queue alone --------------------------------------------------------------------- */

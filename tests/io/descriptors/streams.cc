@@ -449,7 +449,7 @@ private:
 	// that was sent is closed at any time in between.
 	void move(Random &random, End &end)
 	{
-		const int types[] = {SN_UNIX_STREAM, SN_UNIX_SEQPACKET, SN_UNIX_DATAGRAM};
+		const sn_unix_type types[] = {SN_UNIX_STREAM, SN_UNIX_SEQPACKET, SN_UNIX_DATAGRAM};
 		const uint64_t when = random.below(3);
 		sn_stream *former = end.stream;
 		sn_unix *pair[2] = {};
