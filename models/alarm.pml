@@ -4,9 +4,10 @@
  *
  * What is modelled, by the names of the C code in src/sync/alarm.c:
  *   starts()   sn_alarm_start(): the guard, stop(), sn_timer_start(), the end of the guard
- *   stops()    with STOPS: sn_alarm_stop() by another thread, of an alarm that its function does not
- *              free
- *   fires()    the thread with the timers: fire(), under the heap's lock, start_task(), and the task
+ *   stops()    with STOPS: sn_alarm_stop() by another thread, of an alarm that its function does
+ *              not free
+ *   fires()    the thread with the timers: fire(), under the heap's lock, start_task(), and the
+ *              task
  *
  * Abstracted: the heap's lock makes fire(), and what is done to the timer, one step each. The guard
  * and the wait for FIRED to be cleared are conditions. A timer that is to fire again a little later

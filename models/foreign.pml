@@ -4,8 +4,8 @@
  * inside such a call, for which it waits for a bounded time only.
  *
  * What is modelled, by the names of the C code in src/sched/foreign.c:
- *   visitor()   sn_tasks_each() on two threads: sn_foreign_enter(), a look at the run's memory, then
- *               sn_foreign_go_out(), the callback, sn_foreign_come_back(), and another look
+ *   visitor()   sn_tasks_each() on two threads: sn_foreign_enter(), a look at the run's memory,
+ *               then sn_foreign_go_out(), the callback, sn_foreign_come_back(), and another look
  *   runs()      two runs: sn_foreign_begin(), sn_foreign_end(), and what is freed after it
  *
  * A callback looks at the memory of the run (stacks), and it may last until the run has ended. The

@@ -3,9 +3,9 @@
  * Waking and going idle: the essays at the top of src/sched/wake.c and src/sched/idle.c.
  *
  * What is modelled, by the names of the C code:
- *   thread()    sn_ready() with sn_submitted(), sn_wake_one(), sn_processor_start(), sn_look_for_work(),
- *               sn_start_spinning(), sn_stop_spinning(), nap(), sn_end_nap(), become_idle(),
- *               sleep_in_poller(), sleep_in_parker()
+ *   thread()    sn_ready() with sn_submitted(), sn_wake_one(), sn_processor_start(),
+ *               sn_look_for_work(), sn_start_spinning(), sn_stop_spinning(), nap(), sn_end_nap(),
+ *               become_idle(), sleep_in_poller(), sleep_in_parker()
  *   monitor()   sn_processor_give(), after a revocation
  *   network()   events, which only the poller sees
  *   cpu()       the store buffers. The one plain store that the handshake relies on is that of the

@@ -16,12 +16,12 @@
  * when it would find that the descriptor was closed, and LOOKS times besides. With ODD the
  * descriptor is ready for poll() only, such as one in select()'s special set whose peer is gone.
  *
- * Safety: a wait ends for what is reported to it (got), because its descriptor was closed, or because its
- * deadline or its scope has ended, and not for a look. A look that finds the number to be another
- * descriptor's is the end of the wait. A call blocks only where poll() has called it ready so many
- * times in a row, and no call goes round more often than that without an event. At rest no call
- * waits while an event is there for it, or for a descriptor that was closed, or in a scope that was
- * cancelled.
+ * Safety: a wait ends for what is reported to it (got), because its descriptor was closed, or
+ * because its deadline or its scope has ended, and not for a look. A look that finds the number to
+ * be another descriptor's is the end of the wait. A call blocks only where poll() has called it
+ * ready so many times in a row, and no call goes round more often than that without an event. At
+ * rest no call waits while an event is there for it, or for a descriptor that was closed, or in a
+ * scope that was cancelled.
  *
  * Variants: EVENTS, LOOKS, DEADLINE, CANCEL, ODD, CLOSES (each 0 or 1, or how many).
  *

@@ -16,8 +16,8 @@
  *   NO_LOOK      the monitor does not look whether a processor is idle
  *   LOOK_FIRST   it looks before it says that it naps
  *   READ_FIRST   the thread looks for a nap before it takes the processor
- *   WHY_FIRST    the monitor looks whether the nap was ended before it reads the word that it sleeps
- *                on
+ *   WHY_FIRST    the monitor looks whether the nap was ended before it reads the word that it
+ *                sleeps on
  *   WHY_LAST     the thread says that it has ended the nap after it has changed that word
  *   NO_WAKE      the thread ends the nap without a change of that word
  */

@@ -4,9 +4,10 @@
  * together with the task.
  *
  * What is modelled, by the names of the C code in src/sched:
- *   pinned()   the thread: leave_task(), the commit that publishes the task (as commit_reschedule():
- *              it is runnable at once), await_pinned(), sn_await_processor()
- *   other()    two threads that have, or get, a processor: sn_global_get(), hand_over(), become_idle()
+ *   pinned()   the thread: leave_task(), the commit that publishes the task (as
+ *              commit_reschedule(): it is runnable at once), await_pinned(), sn_await_processor()
+ *   other()    two threads that have, or get, a processor: sn_global_get(), hand_over(),
+ *              become_idle()
  *
  * Abstracted: the parker is a flag, what the lock guards is one step, and a processor that is given
  * away goes to a thread that has none.

@@ -17,8 +17,8 @@
  * all at the end of the runtime.
  *
  * Mutants, each of which must be caught:
- *   CLEAR_FIRST       drain_wakeup() clears wakeup_pending before it reads the eventfd: a wake-up in
- *                     between is read away, and wakeup_pending stays set forever
+ *   CLEAR_FIRST       drain_wakeup() clears wakeup_pending before it reads the eventfd: a wake-up
+ *                     in between is read away, and wakeup_pending stays set forever
  *   EARLIEST_FIRST    the poller reads the timers before it has announced that it sleeps forever
  *   RELAXED           earliest is stored without a barrier before poll_until is loaded
  *   PASSING_DRAINS    a poll that does not sleep drains the eventfd

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* CALL(name) for each function of libc that the library calls and that is a system call. CMakeLists.txt
- * reads the names, too. */
+/* CALL(name) for each function of libc that the library calls and that is a system call.
+ * CMakeLists.txt reads the names, too. */
 CALL(accept4)
 CALL(bind)
 CALL(close)

@@ -37,7 +37,8 @@ void count_watch(void);
 /* Opens a window on the calling thread; NULL: it has one. */
 struct count_log *count_open(void);
 
-/* Ends an operation. Without effect on another thread than the window's, which then lacks a mark. */
+/* Ends an operation. Without effect on another thread than the window's, which then lacks a
+ * mark. */
 void count_mark(void);
 
 /* Closes a window. False: the caller is on another thread than the one that opened it, or there

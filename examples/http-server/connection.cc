@@ -68,7 +68,8 @@ public:
 		}
 		if (is_quiet_)
 			return until_;
-		/* A client that has sent a part of a request may listen; one that sent none does not. */
+		/* A client that has sent a part of a request may listen; one that sent none does
+		 * not. */
 		if (!n && n.error() == std::errc::timed_out && phase_ != phase::idle)
 			refuse(408);
 		return {};
@@ -191,8 +192,8 @@ private:
 
 	/* ---- reading and answering ---- */
 
-	/* Sends the answers and waits for more. At the shutdown, which cancels, this is the end of a
-	 * connection without a request under way. */
+	/* Sends the answers and waits for more. At the shutdown, which cancels, this is the end of
+	 * a connection without a request under way. */
 	sn::result<std::size_t> fill(char *buf, std::size_t size)
 	{
 		if (!flush())
@@ -206,7 +207,8 @@ private:
 		return stream_.read(buf, size);
 	}
 
-	/* The same before a request. Line ends may come here, which count until a request begins. */
+	/* The same before a request. Line ends may come here, which count until a request
+	 * begins. */
 	sn::result<std::size_t> read_first(char *buf, std::size_t size, sn::deadline quiet_from)
 	{
 		const bool may_be_quiet = taken_ == 0 && quiet_from < until_;

@@ -196,7 +196,8 @@ int serve(server &in)
 	std::printf(signal ? "shutting down\n" : "accepting has failed\n");
 	listener.close();
 	in.closing = true;
-	/* Also ends what computes, or blocks its thread, and does not notice that it is cancelled. */
+	/* Also ends what computes, or blocks its thread, and does not notice that it is
+	 * cancelled. */
 	sn::alarm limit([] { _exit(std::puts("some connections were cut") < 0); });
 	limit.set_at(in_seconds(in.grace));
 	connections.cancel();

@@ -64,8 +64,8 @@ struct sn_case {
 	};
 	void *elem; /* RECV, SEND: as for sn_chan_recv(), or sn_chan_send(), which only reads it.
 		     * JOIN: an int for the task's result, or NULL. Otherwise ignored */
-	enum sn_case_op op;
-	int result; /* out, of the chosen case: see below */
+	enum sn_case_op op; /* what it waits for */
+	int result;         /* out, of the chosen case: see below */
 };
 
 /*
@@ -77,8 +77,8 @@ struct sn_case {
  *   TIME         0
  *   JOIN         as sn_join(): 0, and the handle is gone, so set it to NULL before the next
  *                select; or a mistake, with which the case is ready immediately: -ESRCH, -EINVAL,
- * -EBUSY
- *                when another task joins it or has it in a select, -EDEADLK for the calling task
+ *                -EBUSY when another task joins it or has it in a select, -EDEADLK for the calling
+ *                task
  *   POLL         the events that the descriptor is ready for, at least one, with POLLERR and
  *                POLLHUP among them; -EBADF: it is not open, or was closed meanwhile (poll.h). If
  *                another case was chosen just then, the next select does not hear of

@@ -293,8 +293,8 @@ struct sn_tls_info {
 	/* Set by SN_TLS_INFO_INIT(). */
 	size_t size SN_SIZE_OF(struct sn_tls_info);
 	int finished; /* 1: the handshake is complete; before, the rest says little */
-	enum sn_tls_version version;
-	int resumed;           /* 1: a session was resumed */
+	enum sn_tls_version version; /* SN_TLS_1_2 or SN_TLS_1_3 */
+	int resumed;                 /* 1: a session was resumed */
 	long verify_result;    /* what verifying the peer has found: X509_V_OK, 0, or another */
 	size_t peer_size;      /* of the peer's certificate in DER; 0: it has shown none */
 	char cipher[64];       /* such as "TLS_AES_256_GCM_SHA384" */

@@ -159,21 +159,21 @@ SN_API SN_CHECK_RESULT ssize_t sn_udp_send(sn_udp *udp, const void *buf, size_t 
 struct sn_udp_message {
 	void *data;  /* the caller's memory; only read when it is sent */
 	size_t size; /* received: the room at data; to send: the number of bytes */
-	/* Received: the number of bytes that the datagram had, more than size if it was truncated. To
-	 * send: not used. */
+	/* Received: the number of bytes that the datagram had, more than size if it was truncated.
+	 * To send: not used. */
 	size_t length;
 	struct sn_address peer; /* its sender, or to whom to send; none: the socket's one peer */
 	/*
-	 * Received, with SN_UDP_PACKET_INFO: the address that it was sent to. To send: the address to
-	 * send it from; none leaves the choice to the system. The port is not used. So an answer
+	 * Received, with SN_UDP_PACKET_INFO: the address that it was sent to. To send: the address
+	 * to send it from; none leaves the choice to the system. The port is not used. So an answer
 	 * that copies this and the interface goes the way that the question came.
 	 */
 	struct sn_address local;
 	unsigned interface; /* the same: the index of the interface, or 0 */
 	/*
 	 * Received, with SN_UDP_GRO: the data consist of several datagrams of this many bytes each,
-	 * of which the last may be shorter. To send: the system cuts the data into datagrams of this
-	 * many bytes (GSO), at most 64. 0: one datagram.
+	 * of which the last may be shorter. To send: the system cuts the data into datagrams of
+	 * this many bytes (GSO), at most 64. 0: one datagram.
 	 */
 	uint16_t segment;
 	uint8_t tos; /* the type of service, or traffic class: DSCP and, in the low two bits, ECN */
@@ -219,18 +219,18 @@ struct sn_udp_error {
 	/* To whom the datagram was sent. The port may be 0 for SN_UDP_FROM_LOCAL. */
 	struct sn_address peer;
 	struct sn_address reporter; /* who reported it; none for SN_UDP_FROM_LOCAL */
-	enum sn_udp_reporter from;
-	uint8_t type; /* ICMP's or ICMPv6's; 0 for SN_UDP_FROM_LOCAL */
-	uint8_t code; /* the same */
+	enum sn_udp_reporter from;  /* whether a host or this one has reported it */
+	uint8_t type;               /* ICMP's or ICMPv6's; 0 for SN_UDP_FROM_LOCAL */
+	uint8_t code;               /* the same */
 	uint32_t mtu; /* for EMSGSIZE: what the path takes, with IP and UDP headers; else 0 */
 };
 
 /*
  * Takes the oldest error that the network has reported, on a socket with SN_UDP_ERRORS. Each error
  * also makes one sn_udp_recv() fail, so that a task that receives learns of it. (Several that come
- * at once make one fail. One that is too large for the path may be reported twice.) Sending to one peer never fails because of another. Does not park.
- * Returns 1 with an error, 0 when there is none; -EBADF, -EINVAL. Any task, or thread outside the
- * runtime.
+ * at once make one fail. One that is too large for the path may be reported twice.) Sending to one
+ * peer never fails because of another. Does not park. Returns 1 with an error, 0 when there is
+ * none; -EBADF, -EINVAL. Any task, or thread outside the runtime.
  */
 SN_API SN_CHECK_RESULT int sn_udp_next_error(sn_udp *udp, struct sn_udp_error *error);
 

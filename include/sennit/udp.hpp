@@ -185,8 +185,8 @@ public:
 		sn_udp_set_write_deadline(get(), detail::to_ns(until));
 	}
 
-	/* Makes calls that receive or send fail with std::errc::operation_canceled, from now on. Any
-	 * task. */
+	/* Makes calls that receive or send fail with std::errc::operation_canceled, from now on.
+	 * Any task. */
 	void cancel() noexcept { sn_udp_cancel(get()); }
 
 	/* The descriptor, which stays this object's; negative when it is closed. */

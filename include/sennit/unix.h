@@ -64,12 +64,12 @@ enum sn_unix_type {
 struct sn_unix_options {
 	/* Set by SN_UNIX_OPTIONS_INIT(). */
 	size_t size SN_SIZE_OF(struct sn_unix_options);
-	enum sn_unix_type type;
+	enum sn_unix_type type; /* of the socket; a stream unless it is set */
 	/*
-	 * Who may connect to a path: permission bits, such as 0660, where the right to write counts.
-	 * The file never has more rights than these, not even at first. 0: all that the umask
-	 * allows. Not used for abstract names. Without the right to write for the owner (0200), a
-	 * file that was left behind counts as one in use, except for root.
+	 * Who may connect to a path: permission bits, such as 0660, where the right to write
+	 * counts. The file never has more rights than these, not even at first. 0: all that the
+	 * umask allows. Not used for abstract names. Without the right to write for the owner
+	 * (0200), a file that was left behind counts as one in use, except for root.
 	 */
 	int mode;
 };
@@ -210,7 +210,8 @@ SN_API SN_CHECK_RESULT int sn_unix_adopt(sn_unix **conn, int fd);
 struct sn_unix_message {
 	void *data;  /* the caller's memory; only read when it is sent */
 	size_t size; /* received: the room at data; to send: the number of bytes */
-	/* Received: the bytes that the message had, more than size if it was cut. To send: unused. */
+	/* Received: the bytes that the message had, more than size if it was cut. To send:
+	 * unused. */
 	size_t length;
 	/* Descriptors. To send: they stay the caller's; the receiver gets others of the same open
 	 * files. Received: they are close-on-exec, and the caller closes them. */
@@ -219,8 +220,8 @@ struct sn_unix_message {
 	 * have come. */
 	int fd_count;
 	const char *to; /* the address of a datagram; NULL: that to which the socket is connected */
-	/* Received: gets the sender's address as text, cut if it does not fit, empty when the sender
-	 * has none. */
+	/* Received: gets the sender's address as text, cut if it does not fit, empty when the
+	 * sender has none. */
 	char *from;
 	size_t from_size; /* the room at from; 0: the sender is not wanted */
 };

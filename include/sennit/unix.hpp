@@ -57,7 +57,8 @@ inline const char *unix_address(const std::string &address) noexcept
 
 } // namespace detail
 
-/* Descriptors that were received, close-on-exec. The destructor closes those that were not taken. */
+/* Descriptors that were received, close-on-exec. The destructor closes those that were not
+ * taken. */
 class received_fds
 {
 public:
@@ -291,7 +292,8 @@ public:
 		return detail::text_of<SN_UNIX_ADDRESS_MAX>(sn_unix_listener_address, get());
 	}
 
-	/* Whether closing removes the path; whether it did before: sn_unix_listener_set_unlink(). */
+	/* Whether closing removes the path; whether it did before:
+	 * sn_unix_listener_set_unlink(). */
 	result<bool> set_unlink(bool on)
 	{
 		const int before = sn_unix_listener_set_unlink(get(), on);

@@ -104,7 +104,8 @@ static void sample(struct sn_profile *profile, struct sn_thread *thread, const u
 		task = NULL;
 	if (task)
 		sn_sample_task(&key, task);
-	/* Not under the thread sanitizer, which calls handlers late, when the stack is different. */
+	/* Not under the thread sanitizer, which calls handlers late, when the stack is
+	 * different. */
 	if (!SN_TSAN && is_on(task, sp)) {
 		stack = sn_task_stack(task);
 		sn_sample_walk(&key, &profile->modules, &registers, (const void *)sp, stack.high,

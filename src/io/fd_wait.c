@@ -93,7 +93,8 @@ struct wait {
 	struct sn_lock *cancel_lock; /* NULL: the task cannot be cancelled */
 };
 
-/* As task/cancel.h says: under the lock, checks whether the task is cancelled, and makes it findable. */
+/* As task/cancel.h says: under the lock, checks whether the task is cancelled, and makes it
+ * findable. */
 static int announce_cancellable(const struct wait *wait, struct sn_task *task)
 {
 	int reason;

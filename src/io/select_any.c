@@ -18,9 +18,9 @@
  *   - The select itself, when a case turns out to be ready while it begins to wait for it. It can
  *     then do that case alone, because it has the claim.
  *
- * The channels come first, all of them in one step, as sync/select.c argues. While they are entered the
- * waiter is known to nobody, and may neither be ended nor end others' waits twice. Everything else
- * may be begun when the waiter has been ended already; it is then given up again.
+ * The channels come first, all of them in one step, as sync/select.c argues. While they are entered
+ * the waiter is known to nobody, and may neither be ended nor end others' waits twice. Everything
+ * else may be begun when the waiter has been ended already; it is then given up again.
  *
  * A descriptor's event and a time do nothing but end the wait, so several of them may come, and
  * with them something that does a case. That counts then. An event is not lost by it, because

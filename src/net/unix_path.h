@@ -26,11 +26,11 @@
  * without: what is left is the moment between comparing and removing.
  *
  * Removal at the close compares too. The open socket holds a reference to its file, so the number
- * of the inode is not another's, and no one that asks finds the file stale. An adopted socket's file
- * can only be guessed: the kernel tells an administrator which one it is (SIOCUNIXFILE), and others
- * only 32 bits of its number, where it has unix_diag. So the file that is found at the address is
- * noted, and if it is another's, it is removed as if it were the socket's. The one that adopts has
- * to know better (sn_unix_listener_set_unlink()).
+ * of the inode is not another's, and no one that asks finds the file stale. An adopted socket's
+ * file can only be guessed: the kernel tells an administrator which one it is (SIOCUNIXFILE), and
+ * others only 32 bits of its number, where it has unix_diag. So the file that is found at the
+ * address is noted, and if it is another's, it is removed as if it were the socket's. The one that
+ * adopts has to know better (sn_unix_listener_set_unlink()).
  *
  * Rejected: a lock file beside the socket, which would stay or need the same care; binding to a
  * temporary name and renaming, after which the socket has the temporary name as its address; a

@@ -223,8 +223,8 @@ bool sn_global_since(uint32_t *since)
 		*since = atomic_load_explicit(&head->word.since, memory_order_relaxed);
 	}
 	sn_unlock(&sn_runtime.lock);
-	/* A task that is back from foreign code is here before it is RETURNING, and until then since
-	 * is when its thread lost its processor (sn_processor_regain()). */
+	/* A task that is back from foreign code is here before it is RETURNING, and until then
+	 * since is when its thread lost its processor (sn_processor_regain()). */
 	return status == SN_TASK_RUNNABLE || status == SN_TASK_RETURNING;
 }
 

@@ -121,7 +121,8 @@ struct sn_task *sn_runqueue_first(struct sn_runqueue *queue)
 
 struct sn_task *sn_runqueue_peek(struct sn_runqueue *queue)
 {
-	/* In this order, as a thief. The tail's acquire orders the slot, and the task that is in it. */
+	/* In this order, as a thief. The tail's acquire orders the slot, and the task that is in
+	 * it. */
 	uint32_t head = atomic_load_explicit(&queue->head, memory_order_acquire);
 	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_acquire);
 

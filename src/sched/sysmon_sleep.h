@@ -24,14 +24,14 @@
  *
  * A nap is also interrupted for a moment, for what is not to wait for the next look: threads to be
  * started (birth.h). The monitor reads the word that it sleeps on, then looks for such work, and
- * sleeps only if the word is still the same. A thread that asks puts its work where the monitor finds
- * it, and then changes the word. All of that is sequentially consistent, and so is why a nap was
- * ended.
+ * sleeps only if the word is still the same. A thread that asks puts its work where the monitor
+ * finds it, and then changes the word. All of that is sequentially consistent, and so is why a nap
+ * was ended.
  *
  * Who may write what:
  *   sn_monitor_sleeps   under the runtime's lock, or in sn_sysmon_sleep_begin(), before there is
- *                       a monitor: true, the monitor; false, the thread that wakes it, or the monitor
- *                       when its time has come
+ *                       a monitor: true, the monitor; false, the thread that wakes it, or the
+ *                       monitor when its time has come
  *   nap_until           the monitor; 0, the thread that ends the nap, which it is by a
  *                       compare-and-swap
  *   why                 that thread; SN_NAP_IS_OVER, the monitor

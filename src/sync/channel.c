@@ -21,9 +21,9 @@
  * cancellation races with success, the result is therefore one or the other, and the element is in
  * exactly one place.
  *
- * A task that waits without a deadline or a scope is exclusive in the sense of task/waiter.h: the lock
- * protects its node until its park is committed. The whole hand-over costs this lock and what the
- * run queue takes.
+ * A task that waits without a deadline or a scope is exclusive in the sense of task/waiter.h: the
+ * lock protects its node until its park is committed. The whole hand-over costs this lock and what
+ * the run queue takes.
  *
  * A node is out of its queue before the call returns: the party that ended the wait has taken it
  * out, or its owner does.

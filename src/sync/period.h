@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What alarms and tickers share: the sequence of their times, and the frame of a call that starts or stops them. */
+/* What alarms and tickers share: the sequence of their times, and the frame of a call that starts
+ * or stops them. */
 #ifndef SENNIT_SYNC_PERIOD_H
 #define SENNIT_SYNC_PERIOD_H
 

@@ -52,8 +52,8 @@ struct sn_wait {
 	struct sn_waiter waiter;
 };
 
-/* Claimed waits, linked by next, which are woken after the lock has been released: those of threads,
- * then those of tasks. */
+/* Claimed waits, linked by next, which are woken after the lock has been released: those of
+ * threads, then those of tasks. */
 struct sn_wait_chain {
 	struct sn_wait *first, *last;
 	struct sn_wait *last_thread; /* NULL: there is none */

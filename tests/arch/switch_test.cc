@@ -347,7 +347,8 @@ TEST_F(AlignmentTest, HoldsAtEntry)
 
 /* ---- unwinding ---- */
 
-// The bit of a code address that says Thumb; on other machines functions may begin at odd addresses.
+// The bit of a code address that says Thumb; on other machines functions may begin at odd
+// addresses.
 #ifdef __arm__
 constexpr uintptr_t kThumbBit = 1;
 #else

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The counter's clock in a simulated world: ticks.c, steer.c and piece.c of
- * src/clock are compiled on a counter and a kernel's clock that the test moves. What a machine does once in years takes no time here, and
- * happens at any moment that the test chooses. Reading a clock takes as long as on a real machine.
+ * src/clock are compiled on a counter and a kernel's clock that the test moves. What a machine does
+ * once in years takes no time here, and happens at any moment that the test chooses. Reading a
+ * clock takes as long as on a real machine.
  */
 #ifndef SENNIT_TEST_SIMULATED_H
 #define SENNIT_TEST_SIMULATED_H

@@ -262,8 +262,9 @@ TEST(ConnectToWrite, RelaysAcknowledgeToo)
 				n += size_t(sn_tcp_read(from.client, &got[n], size - n));
 			EXPECT_EQ(answer, got);
 			EXPECT_EQ(int(size), writer.join());
-			// As soon as the relay waits for more. Which descriptor it waits on does not tell:
-			// if two tasks serve the directions, the other one waits all the time.
+			// As soon as the relay waits for more. Which descriptor it waits on does
+			// not tell: if two tasks serve the directions, the other one waits all the
+			// time.
 			EXPECT_TRUE(test::eventually([&] { return !holds_acks(client); }));
 			sn_tcp_close(server);
 			sn_tcp_shutdown(from.client, SN_SHUT_WRITE);

@@ -161,8 +161,8 @@ bool is_an_end(const Peer &me)
 	return info.tcpi_state != TCP_CLOSE || me.shut.load();
 }
 
-// Whether the relay's reset has been lost on its way to me (see SN_RELAY_IDLE below). Then the kernel
-// has nothing to tell me about, so it is not that I was not woken.
+// Whether the relay's reset has been lost on its way to me (see SN_RELAY_IDLE below). Then the
+// kernel has nothing to tell me about, so it is not that I was not woken.
 bool lost_the_reset(const Peer &me)
 {
 	const int fd = sn_tcp_fd(me.conn);

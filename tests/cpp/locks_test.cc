@@ -147,7 +147,8 @@ void expect_reason()
 	});
 }
 
-// A false that is the scope's deadline, not the call's own, would make a loop that tries again spin.
+// A false that is the scope's deadline, not the call's own, would make a loop that tries again
+// spin.
 TEST(Locks, ATimedCallThrowsTheDeadlineOfItsScope)
 {
 	sn::run([] {

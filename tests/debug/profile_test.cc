@@ -645,8 +645,8 @@ TEST(ProfileWaits, AreScaledWithoutBias)
 		stop = true;
 		pinger.join();
 		ponger.join();
-		// At most one of the two runs at a time, so together they wait for once to twice the
-		// time. Some thousand samples are exact to some percent.
+		// At most one of the two runs at a time, so together they wait for once to twice
+		// the time. Some thousand samples are exact to some percent.
 		EXPECT_GT(time, profile.duration * 8 / 10);
 		EXPECT_LT(time, profile.duration * 22 / 10);
 		// Their waits are shorter than the period, most of them by far.

@@ -199,7 +199,8 @@ TEST(TraceFile, IsNotWrittenWhileNoTaskWaitsForLong)
 	test::Environment late("SENNIT_LATE_MS", "60000");
 
 	test::run({1, 2}, [&] {
-		// The second one ends a time in which the monitor sleeps, and its clock stands still.
+		// The second one ends a time in which the monitor sleeps, and its clock stands
+		// still.
 		for (int64_t ns : {test::ms, 300 * test::ms})
 			EXPECT_EQ(0, sn_sleep(ns));
 		for (int i = 0; i < 1000; i++)

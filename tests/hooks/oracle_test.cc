@@ -255,8 +255,8 @@ private:
 		}
 	}
 
-	// In two parts, if they need not be in one piece. An emulator would send the second behind a
-	// part of the first.
+	// In two parts, if they need not be in one piece. An emulator would send the second behind
+	// a part of the first.
 	ssize_t send_several(char *data, size_t size)
 	{
 		const bool apart = is_stream(kind_) && !TEST_EMULATED;

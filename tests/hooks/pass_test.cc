@@ -49,7 +49,8 @@ void wait_for_a_byte(useconds_t late = 5000)
 	writer.join();
 }
 
-// A call that has to wait is counted there. On a busy machine the byte may be there before the call.
+// A call that has to wait is counted there. On a busy machine the byte may be there before the
+// call.
 void expect_waits(uint64_t Counters::*which)
 {
 	const uint64_t before = hooks().*which;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Calls that move more than one message: sendmmsg(), recvmmsg() and sendfile(). What they return when
-// they time out, end early, or are cancelled.
+// Calls that move more than one message: sendmmsg(), recvmmsg() and sendfile(). What they return
+// when they time out, end early, or are cancelled.
 #include <csignal>
 #include <cstring>
 #include <string>

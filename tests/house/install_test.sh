@@ -260,7 +260,7 @@ cat >hooks.c <<'C'
 
 static int first(void *arg)
 {
-	struct sn_hooks_stats counters;
+	struct sn_hooks_stats counters = SN_HOOKS_STATS_INIT();
 
 	(void)arg;
 	if (sn_hooks_set(SN_HOOKS_ON) != SN_HOOKS_DEFAULT || usleep(1000) < 0)

@@ -15,7 +15,8 @@
 // After each program the process has the same descriptors as before, of the same numbers, and no
 // task is left.
 //
-//   SENNIT_TEST_OPERATIONS  how many calls are made and checked in all, instead of some seconds' worth
+//   SENNIT_TEST_OPERATIONS  how many calls are made and checked in all, instead of some seconds'
+//   worth
 //   SENNIT_TEST_SEED        repeats from that program on, as far as the machine's timing allows
 #include <cinttypes>
 #include <map>

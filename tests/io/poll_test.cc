@@ -764,8 +764,8 @@ TEST(FdWait, ThroughACopyWithAFormerNumber)
 	});
 }
 
-// A former descriptor of a number, which lives on and has the number again, is still known to epoll.
-// When it becomes ready, the waits for the one in between do not report it.
+// A former descriptor of a number, which lives on and has the number again, is still known to
+// epoll. When it becomes ready, the waits for the one in between do not report it.
 TEST(FdWait, NumbersReturnWithoutAWord)
 {
 	test::run([] {

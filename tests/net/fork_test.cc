@@ -425,7 +425,8 @@ TEST(Fork, FaultHandlersAreNotTheirOwnSuccessors)
 }
 
 // Without a run there is nothing to dump, so the dump's signal has the action that it had before.
-// The action is set here: a shell without job control has a command ignore it that it starts with &.
+// The action is set here: a shell without job control has a command ignore it that it starts with
+// &.
 TEST(Fork, SigquitEndsTheChild)
 {
 	const auto former = signal(SIGQUIT, SIG_DFL);

@@ -174,8 +174,8 @@ int try_in_full_system(const std::string &what, const Call &call, Errors errors)
 
 /*
  * Tries a call under both kinds of shortage, and then without. `needs`: at least so many
- * descriptors, so that a call which quietly does without is not taken for one that was tested. `keeps`: how
- * many
+ * descriptors, so that a call which quietly does without is not taken for one that was tested.
+ * `keeps`: how many
  * the runtime opens at the first such call and keeps.
  */
 void try_call(const std::string &what, int needs, const Call &call, Errors errors = {-EMFILE},

@@ -742,8 +742,8 @@ TEST(UdpRoom, OfABatchThatWasSentInPart)
 
 } // namespace
 
-// What a call that sends fails with; 0: it goes on. The kernel looks for an error before it looks for
-// room.
+// What a call that sends fails with; 0: it goes on. The kernel looks for an error before it looks
+// for room.
 static int refusal(int fd)
 {
 	int error = 0;

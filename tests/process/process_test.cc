@@ -389,7 +389,8 @@ TEST(ProcessGets, NoDescriptorOfOursAsAStandardOne)
 	const auto close_input = [] { CHILD_CHECK(close(0) == 0); };
 	const auto nothing_more = [] {};
 
-	// The runtime has not taken the number. Its monitor may have a file open there for a moment.
+	// The runtime has not taken the number. Its monitor may have a file open there for a
+	// moment.
 	expect_no_input(close_input, [] {
 		CHILD_CHECK(test::eventually([] { return fcntl(0, F_GETFD) < 0; }));
 	});
@@ -1259,8 +1260,8 @@ public:
 	HangingProgram &operator=(const HangingProgram &) = delete;
 
 	bool hangs() const { return leased_; }
-	// The lease is then about to become a lesser one. The signal that says so may wait until the
-	// very thread goes on that hangs.
+	// The lease is then about to become a lesser one. The signal that says so may wait until
+	// the very thread goes on that hangs.
 	bool has_someone_waiting() const { return fcntl(fd_, F_GETLEASE) != F_WRLCK; }
 	const std::string &path() const { return path_; }
 	void end()

@@ -219,7 +219,8 @@ TEST(AgentEffect, IsNotUndoneByOthers)
 					      : std::make_error_code(std::errc::timed_out));
 	};
 	const auto serves = [&] { return g.chosen(4)[0] > 0; };
-	/* The operator, the agent's two kinds of words, and the checks: it serves if all want it. */
+	/* The operator, the agent's two kinds of words, and the checks: it serves if all want
+	 * it. */
 	for (unsigned bits = 0; bits < 16; bits++) {
 		g.settings.backends[0].weight = bits & 1;
 		g.says(0, bits & 2 ? "ready" : "drain");
@@ -406,7 +407,8 @@ TEST(AgentEffect, IsSeenWhole)
 	EXPECT_EQ(its.effect(), agent_effect{});
 }
 
-/* A client asks "who", and gets a name. Whoever connects and sends nothing is held until it goes. */
+/* A client asks "who", and gets a name. Whoever connects and sends nothing is held until it
+ * goes. */
 class answering
 {
 public:

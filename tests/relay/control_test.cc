@@ -76,8 +76,8 @@ public:
 	relay_process relay;
 };
 
-/* A backend that says its name to each client. It keeps only the last connections open: clients that
- * run as fast as they can would use up the relay's descriptors. */
+/* A backend that says its name to each client. It keeps only the last connections open: clients
+ * that run as fast as they can would use up the relay's descriptors. */
 class named_backend
 {
 public:

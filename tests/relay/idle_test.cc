@@ -67,7 +67,8 @@ TEST(Idle, TakesNoProcessorTime)
 		least = std::min(least, watch(relay, 1s));
 	EXPECT_LT(least, most_percent);
 	if (const char *wish = std::getenv("SENNIT_TEST_IDLE_SECONDS")) {
-		/* A quiet second may come before the stacks are trimmed, 5 s after they were used. */
+		/* A quiet second may come before the stacks are trimmed, 5 s after they were
+		 * used. */
 		std::this_thread::sleep_for(7s);
 		const std::chrono::duration<double> time(std::strtod(wish, nullptr));
 		const double percent = watch(relay, time);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Labels: core */
 /*
- * Backends by name whose addresses differ: some are dead, some are ill, some come and go under load.
- * The name server is a thread of this test (name_server.hpp).
+ * Backends by name whose addresses differ: some are dead, some are ill, some come and go under
+ * load. The name server is a thread of this test (name_server.hpp).
  */
 #include "harness.hpp"
 #include "name_server.hpp"

@@ -143,8 +143,8 @@ TEST_F(Proxied, HeadersGiveTheClientsAddress)
 /* The proxy's own connection, such as a check. */
 const auto proxy_v2_local = "\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"s;
 
-/* A relayed client without an IP address: in version 1, in version 2 without a family, and that of a
- * Unix socket. */
+/* A relayed client without an IP address: in version 1, in version 2 without a family, and that of
+ * a Unix socket. */
 const std::vector<std::string> without_ip = {"PROXY UNKNOWN\r\n", "\r\n\r\n\0\r\nQUIT\n\x21\0\0\0"s,
 					     "\r\n\r\n\0\r\nQUIT\n\x21\x31\0\xd8"s +
 						     std::string(216, '\0')};

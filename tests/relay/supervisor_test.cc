@@ -94,8 +94,8 @@ TEST_F(Supervisor, StaysWhileProcessesComeAndGo)
 		all.push_back(hand_over(relay));
 		serves(address, backend);
 	}
-	/* The first still has a connection. Those between have ended; the id of the next one is kept
-	 * for as long as its parent lives. */
+	/* The first still has a connection. Those between have ended; the id of the next one is
+	 * kept for as long as its parent lives. */
 	EXPECT_TRUE(eventually([&] { return state_of(all[1]) == "Z"; }));
 	EXPECT_TRUE(eventually([&] { return state_of(all[2]).empty(); }));
 	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; })) << "of the newest";

@@ -59,7 +59,8 @@ TEST(UdpNetwork, ASmallerPathEndsNothing)
 	socklen_t size = 0;
 	const auto to = to_sockaddr(backend.address(), size);
 	for (int i = 0; i < 20; i++) {
-		/* The session's task has it first, mostly; the listener's if its datagram is there. */
+		/* The session's task has it first, mostly; the listener's if its datagram is
+		 * there. */
 		EXPECT_EQ(sendto(raw, packet.data(), packet.size(), 0,
 				 reinterpret_cast<const sockaddr *>(&to), size),
 			  static_cast<ssize_t>(packet.size()));

@@ -358,7 +358,8 @@ TEST(Limits, AddressSpaceRunsOut)
 		for (sn_task *task : tasks)
 			CHILD_CHECK(sn_join(task, nullptr) == 0);
 		CHILD_CHECK(begun == spawned);
-		// The stacks that have become free may be in the other processor's cache for a while.
+		// The stacks that have become free may be in the other processor's cache for a
+		// while.
 		CHILD_CHECK(test::eventually([] {
 			sn_task *task = nullptr;
 

@@ -526,7 +526,8 @@ TEST(Tie, WorksAtTheLimitOfThreads)
 				for (int j = 0; j < test::scaled(100); j++)
 					moved += !stays_over([&] { sn_sleep(100 * test::us); });
 			});
-		// They may be tied to the thread that is to be blocked: it is let go before the end.
+		// They may be tied to the thread that is to be blocked: it is let go before the
+		// end.
 		EXPECT_TRUE(test::eventually([&] { return in >= 10; }));
 		pipe.write_byte();
 		for (test::Task &each : tasks)

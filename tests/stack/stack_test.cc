@@ -572,9 +572,9 @@ TEST(StackShortage, OfAddressSpaceFailsTheSpawnOnly)
 
 			CHILD_CHECK(sn_chan_new(&end, 0, 0) == 0);
 
-			// Room for some hundred stacks of 192 KiB each, guards included. Less than the
-			// 64 MiB that malloc() reserves when another thread first calls it: those would
-			// leave no room for any stack.
+			// Room for some hundred stacks of 192 KiB each, guards included. Less than
+			// the 64 MiB that malloc() reserves when another thread first calls it:
+			// those would leave no room for any stack.
 			CHILD_CHECK(getrlimit(RLIMIT_AS, &former) == 0);
 			limit = former;
 			limit.rlim_cur = rlim_t(test::process_status("VmSize")) * 1024 + (40 << 20);

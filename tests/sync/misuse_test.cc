@@ -174,8 +174,8 @@ TEST(MisuseDeathTest, FreeingAChannelInWhichATaskWaitsIsReported)
 		     "sn_chan_unref\\(\\) of the last reference to a channel in which others wait");
 }
 #else
-// Whatever would have ended the waits, they end as if the channel had been closed; the waiters touch
-// no memory that was freed, which ASan sees.
+// Whatever would have ended the waits, they end as if the channel had been closed; the waiters
+// touch no memory that was freed, which ASan sees.
 TEST(Misuse, FreeingAChannelInWhichTasksWaitEndsTheirWaits)
 {
 	test::run(1, [] {

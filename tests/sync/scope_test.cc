@@ -519,7 +519,8 @@ TEST(ScopeWaits, AreMasked)
 	});
 }
 
-// A scope opened under a mask is not cancelled with the ones around it, even while its opener waits.
+// A scope opened under a mask is not cancelled with the ones around it, even while its opener
+// waits.
 TEST(ScopeWaits, OfAMaskedScopeGoOn)
 {
 	test::run([] {

@@ -514,7 +514,8 @@ TEST(TlsAgree, KeysOfTicketsAreReplaced)
 			EXPECT_EQ(0, sn_tls_config_set_versions(usual.client, version, version));
 			set_keys(usual.server, {ticket_key(1)});
 			EXPECT_FALSE(is_resumed(usual.client, usual.server));
-			// The ticket of the older key is taken, and is replaced by one of the newer.
+			// The ticket of the older key is taken, and is replaced by one of the
+			// newer.
 			set_keys(usual.server, {ticket_key(2), ticket_key(1)});
 			EXPECT_TRUE(is_resumed(usual.client, usual.server));
 			set_keys(usual.server, {ticket_key(3), ticket_key(2)});

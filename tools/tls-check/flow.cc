@@ -510,8 +510,8 @@ void follower::walk(address at, state now)
 			break;
 		}
 		}
-		/* Behind the last instruction there is another function: that was a call which does not
-		 * return, though nothing says so. */
+		/* Behind the last instruction there is another function: that was a call which does
+		 * not return, though nothing says so. */
 		const auto *const around = image_.function_around(at);
 		at = each.end();
 		if ((around && at >= around->end) || !image_.section_at(at))

@@ -247,7 +247,8 @@ chosen choose_event(const trace &in, const std::vector<const mark *> &marks, std
 	return found;
 }
 
-/* If the task does not run at the time, that of its next turn: what it waits for then explains it. */
+/* If the task does not run at the time, that of its next turn: what it waits for then explains
+ * it. */
 std::int64_t moment_of(const trace &in, std::uint32_t task, std::optional<std::int64_t> time)
 {
 	const auto stays = in.of(task);

@@ -38,8 +38,8 @@ struct share {
 std::vector<share> ran_meanwhile(const trace &in, std::uint32_t processor, std::int64_t from,
 				 std::int64_t until);
 
-/* How much of a wait no task ran there. Where it is much, the wake-up was later than it seems (times
- * are not exact while a task computes), or the processor's thread was slow to wake. */
+/* How much of a wait no task ran there. Where it is much, the wake-up was later than it seems
+ * (times are not exact while a task computes), or the processor's thread was slow to wake. */
 std::int64_t nobody_ran(const stay &waited, const std::vector<share> &meanwhile);
 
 /* "hog 5 2.9 ms, session 8 100 µs, nobody 50 µs"; at most so many tasks. */

@@ -55,9 +55,9 @@ protected:
 	{
 	}
 
-	// Checks a message of which `room` bytes are there, and sets its header. `length`: as the call
-	// says; 0: not. False for another play's, which had been sent to an address that was free
-	// again before it arrived.
+	// Checks a message of which `room` bytes are there, and sets its header. `length`: as the
+	// call says; 0: not. False for another play's, which had been sent to an address that was
+	// free again before it arrived.
 	bool check(Header *header, const char *bytes, size_t room, size_t length)
 	{
 		memcpy(header, bytes, sizeof *header);

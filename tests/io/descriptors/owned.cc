@@ -6,7 +6,8 @@
 //   - What is given to an eventfd is taken once. A descriptor that tasks wait for is closed under
 //     them, another one gets its number, and so on.
 //   - A timer is not reported before its time.
-//   - The bytes of pipes and sockets arrive. A pipe's reader goes on under other numbers of the same
+//   - The bytes of pipes and sockets arrive. A pipe's reader goes on under other numbers of the
+//   same
 //     open file; two tasks wait for each end of a pair of sockets.
 //   - A process that is reported has ended. While it lived it had copies of all descriptors.
 //   - A number that was given to another descriptor without notice: the waits for the old one do

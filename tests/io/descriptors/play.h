@@ -320,8 +320,8 @@ protected:
 		return again;
 	}
 
-	// Whether a call may have failed so; if not, that is a failure. `deadline` is its own, or that
-	// of its side.
+	// Whether a call may have failed so; if not, that is a failure. `deadline` is its own, or
+	// that of its side.
 	bool expected(ssize_t err, const Reasons &why, int64_t deadline, const char *what)
 	{
 		const int64_t now = sn_now();

@@ -52,8 +52,8 @@ private:
 		std::atomic<int> sent{0}, taken{0};
 	};
 
-	// A terminal's data is in buffers of the kernel that it moves later, and closing may discard
-	// them. So little is sent that it is never full.
+	// A terminal's data is in buffers of the kernel that it moves later, and closing may
+	// discard them. So little is sent that it is never full.
 	uint64_t size()
 	{
 		if (kind_ == Kind::terminal)
@@ -541,8 +541,8 @@ private:
 		EXPECT_TRUE(err == 0 || (err == -EBADF && end.why.closed)) << where() << err;
 	}
 
-	// The same open file under another number, which is closed while sennit still has its own, or
-	// afterwards.
+	// The same open file under another number, which is closed while sennit still has its own,
+	// or afterwards.
 	void wait_for_copy(Random &random, End &end)
 	{
 		if (!end.gate.enter())

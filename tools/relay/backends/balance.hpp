@@ -185,8 +185,8 @@ public:
 	void unchecked() noexcept;
 
 	/*
-	 * Records what an agent has said of its endpoint. Throws std::bad_alloc. unheard(): no agent
-	 * will be asked any more.
+	 * Records what an agent has said of its endpoint. Throws std::bad_alloc. unheard(): no
+	 * agent will be asked any more.
 	 */
 	agent_state::change heard(endpoint &at, const agent_id &agent, const agent_answer &answer);
 	void unheard() noexcept;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Active health checks of the endpoints of one pool (visitor.hpp). A check connects. If an answer is
- * expected, it also sends what is configured, and the answer must begin as expected. Connecting and
- * the answer together must not exceed the timeout.
+ * Active health checks of the endpoints of one pool (visitor.hpp). A check connects. If an answer
+ * is expected, it also sends what is configured, and the answer must begin as expected. Connecting
+ * and the answer together must not exceed the timeout.
  *
- * A shortage of the relay's own resources (descriptors, memory) does not count as a result, nor does
- * a result that arrives after the checks were stopped. The pool decides what a result means for the
- * endpoint (balance.hpp).
+ * A shortage of the relay's own resources (descriptors, memory) does not count as a result, nor
+ * does a result that arrives after the checks were stopped. The pool decides what a result means
+ * for the endpoint (balance.hpp).
  */
 #ifndef RELAY_CHECKER_HPP
 #define RELAY_CHECKER_HPP

@@ -88,7 +88,8 @@ public:
 		/* Under the queue's lock. itself: the giver. */
 		virtual answer give_place(waiter &to,
 					  const std::shared_ptr<giver> &itself) noexcept = 0;
-		/* Whether two that are not plain can use the same places. Under the queue's lock. */
+		/* Whether two that are not plain can use the same places. Under the queue's
+		 * lock. */
 		virtual bool are_alike(const waiter &, const waiter &) const noexcept
 		{
 			return false;
@@ -123,7 +124,8 @@ public:
 	/* Leaves the queue. Returns true if the waiter has been given a place. */
 	bool leave(waiter &who) noexcept;
 
-	/* A connection has ended: a step on the way of each, so it costs nothing if nobody waits. */
+	/* A connection has ended: a step on the way of each, so it costs nothing if nobody
+	 * waits. */
 	void place_is_free() noexcept
 	{
 		if (!is_empty())

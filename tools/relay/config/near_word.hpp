@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The word that was probably meant when another one was written: a misspelt key of the configuration.
+ * The word that was probably meant when another one was written: a misspelt key of the
+ * configuration.
  */
 #ifndef RELAY_NEAR_WORD_HPP
 #define RELAY_NEAR_WORD_HPP

@@ -45,7 +45,8 @@ public:
 	/* To be held while the configuration is used outside of this class. */
 	sn::mutex &turn() noexcept { return turn_; }
 
-	/* With the turn. Reads the file again; reports how that went, and whether it is in effect. */
+	/* With the turn. Reads the file again; reports how that went, and whether it is in
+	 * effect. */
 	bool reload_file();
 
 	/* With the turn. Reports that changes made since the file was read are about to be lost. */
@@ -54,8 +55,8 @@ public:
 	/* With the turn. */
 	void close() noexcept { is_closed_ = true; }
 
-	/* Without the turn. Reads the lists in files again if they have changed (list_files.hpp); to
-	 * be called every few seconds. Skips a round while another task has the turn. */
+	/* Without the turn. Reads the lists in files again if they have changed (list_files.hpp);
+	 * to be called every few seconds. Skips a round while another task has the turn. */
 	void look_at_lists() noexcept;
 
 	/* Without the turn. */

@@ -34,7 +34,8 @@ public:
 	/* Whether this is the listener that the settings ask for, so that it can stay. */
 	virtual bool serves(const listener_config &settings) const = 0;
 
-	/* Sets the route of clients that come from now on. Before start(), and at any time later. */
+	/* Sets the route of clients that come from now on. Before start(), and at any time
+	 * later. */
 	virtual void use(std::shared_ptr<route> via) noexcept = 0;
 
 	/* Uses the lists of these settings from the next client on. The settings are the route's,

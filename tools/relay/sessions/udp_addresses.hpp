@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The addresses at which this process receives datagrams. A datagram that claims to come from one of
- * them is forged: its answer would be received there, be passed on and be answered again, and two
- * services that answer everything would never stop. Any task may call; none parks.
+ * The addresses at which this process receives datagrams. A datagram that claims to come from one
+ * of them is forged: its answer would be received there, be passed on and be answered again, and
+ * two services that answer everything would never stop. Any task may call; none parks.
  */
 #ifndef RELAY_UDP_ADDRESSES_HPP
 #define RELAY_UDP_ADDRESSES_HPP

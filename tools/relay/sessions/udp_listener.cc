@@ -222,8 +222,8 @@ void udp_listener::serve()
 		watch_time(!n);
 	}
 	via()->counts->datagrams.drop(udp_drop::stopping, pending_.expire(INT64_MAX).datagrams);
-	/* No session is left that would answer through it. The descriptor alone: others may look at the
-	 * object. */
+	/* No session is left that would answer through it. The descriptor alone: others may look at
+	 * the object. */
 	if (port_->is(udp_port::phase::retiring) && port_->is_empty())
 		sn_udp_close(port_->socket.get());
 	closed_.store(true, std::memory_order_release);
@@ -334,9 +334,9 @@ void udp_listener::read_hello(const std::shared_ptr<route> &via, const udp_key &
 
 /*
  * Only for one that is as large as a first datagram has to be (RFC 9000, section 6). An answer has
- * two connection ids of at most 255 bytes each and 11 bytes more, so that nobody gets more than half
- * of what was sent in their name. It is sent without waiting, which would hold up all clients: what
- * finds no room is lost, and asked for again.
+ * two connection ids of at most 255 bytes each and 11 bytes more, so that nobody gets more than
+ * half of what was sent in their name. It is sent without waiting, which would hold up all clients:
+ * what finds no room is lost, and asked for again.
  */
 void udp_listener::answer_version(const udp_key &key, std::string_view datagram)
 {

@@ -182,8 +182,8 @@ void udp_session::run() noexcept
 
 void udp_session::receive()
 {
-	/* Not on the stack, of which the compiler touches every page. Here only those take memory that
-	 * datagrams have filled: one, mostly. */
+	/* Not on the stack, of which the compiler touches every page. Here only those take memory
+	 * that datagrams have filled: one, mostly. */
 	const auto room = std::make_unique_for_overwrite<char[]>(udp_buffer_size);
 	char *const buf = room.get();
 	look_again();

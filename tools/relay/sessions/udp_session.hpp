@@ -118,11 +118,13 @@ public:
 		backend_.set_read_deadline(sn::deadline(std::chrono::nanoseconds(1)));
 	}
 
-	/* Passes a datagram of the client on, or counts why not. False if the backend is out of reach:
-	 * the session has ended, and the datagram is not counted. For the listener's task. */
+	/* Passes a datagram of the client on, or counts why not. False if the backend is out of
+	 * reach: the session has ended, and the datagram is not counted. For the listener's
+	 * task. */
 	bool pass_on(std::string_view datagram) noexcept;
 
-	/* Passes the answers on until it is over, and leaves the port. Once; in a task of its own. */
+	/* Passes the answers on until it is over, and leaves the port. Once; in a task of its
+	 * own. */
 	void run() noexcept;
 
 private:

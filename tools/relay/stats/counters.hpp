@@ -98,7 +98,8 @@ struct counters {
 	counter accept_holds;    /* times that a listener waited for room, see descriptors.hpp */
 };
 
-/* "accepted", "active" and so on, as fields of an event: docs/relay-reference.md describes the names. */
+/* "accepted", "active" and so on, as fields of an event: docs/relay-reference.md describes the
+ * names. */
 event_fields to_fields(const counters &now, std::uint64_t bytes_to_backend,
 		       std::uint64_t bytes_to_client);
 

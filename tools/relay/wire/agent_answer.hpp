@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The answer of a backend's agent, in the words of HAProxy's agent-check: one line of words
- * between spaces, tabs or commas, in any order. `75%` is the weight, relative to the configured one;
- * `maxconn:30` a limit of connections; `ready`, `drain` or `maint` the state that the machine's
- * administrator wants; `up`, `down`, `fail` or `stopped` the state of the service. A description
- * may follow a '#'. What a line does not mention stays as it was. Of several words of a kind the
- * last one counts; case does not matter; unknown words are ignored.
+ * between spaces, tabs or commas, in any order. `75%` is the weight, relative to the configured
+ * one; `maxconn:30` a limit of connections; `ready`, `drain` or `maint` the state that the
+ * machine's administrator wants; `up`, `down`, `fail` or `stopped` the state of the service. A
+ * description may follow a '#'. What a line does not mention stays as it was. Of several words of a
+ * kind the last one counts; case does not matter; unknown words are ignored.
  *
  * As in HAProxy (tcpcheck_agent_expect_reply() there), the line ends with the first CR or LF. One
  * that ends with the connection instead is not an answer: a part of "maxconn:30" would be another

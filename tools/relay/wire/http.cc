@@ -102,8 +102,8 @@ int http_reader::on_headers_complete(llhttp_t *parser)
 	return 0;
 }
 
-/* Any server takes a whole URL, as it is sent to a proxy. Its host counts, and not the value of Host,
- * and without a path it means "/" (RFC 9112, sections 3.2.1 and 3.2.2). */
+/* Any server takes a whole URL, as it is sent to a proxy. Its host counts, and not the value of
+ * Host, and without a path it means "/" (RFC 9112, sections 3.2.1 and 3.2.2). */
 void http_reader::split_target()
 {
 	std::string_view rest = url_;
