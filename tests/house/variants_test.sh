@@ -25,7 +25,7 @@ pc=$(find "$prefix" -name sennit-asan.pc)
 export PKG_CONFIG_PATH=${pc%/*}
 libdir=$(pkg-config --variable=libdir sennit)
 for variant in "" "${variants[@]/#/-}"; do
-	for file in a so so.0; do
+	for file in a so so.0.1; do
 		[ -e "$libdir/libsennit$variant.$file" ] || fail "libsennit$variant.$file was not installed"
 	done
 done

@@ -77,7 +77,7 @@ const names of_sennit =
 	      "sn_join_until sn_yield sn_sleep sn_sleep_until sn_tcp_accept sn_tcp_connect "
 	      "sn_tcp_connect_to_write sn_tcp_listen sn_tcp_wait_closed sn_ticker_wait "
 	      "sn_ticker_wait_until sn_tls_connect sn_tls_handshake sn_tls_update_keys "
-	      "struct sn_tls_info sn_tls_peer_certificate sn_udp_open sn_udp_connect sn_udp_recv "
+	      "sn_tls_info sn_tls_peer_certificate sn_udp_open sn_udp_connect sn_udp_recv "
 	      "sn_udp_send sn_udp_recv_messages sn_udp_send_messages sn_unix_listen "
 	      "sn_unix_accept sn_unix_connect sn_unix_bind sn_unix_recv sn_unix_send "
 	      "sn_waitgroup_wait sn_waitgroup_wait_until sn_go_when_readable "
