@@ -59,7 +59,7 @@ void sn_trace_file_write(void)
 	if (err == 0)
 		sn_log("wrote a trace to %s", path);
 	else if (err == -EBUSY)
-		sn_log("cannot write a trace to SENNIT_TRACE_FILE: another one is being written");
+		sn_log("no new trace to SENNIT_TRACE_FILE: another one is being written");
 	else
 		sn_log("cannot write a trace to SENNIT_TRACE_FILE: %s", strerror(-err));
 }

@@ -118,6 +118,8 @@ void probe_wait_record(const char *site, int64_t ns, bool slept)
 {
 	struct sn_wait_stats all[SN_WAIT_SITES];
 
+	for (int i = 0; i < SN_WAIT_SITES; i++)
+		all[i] = (struct sn_wait_stats)SN_WAIT_STATS_INIT();
 	(void)sn_wait_stats(all, SN_WAIT_SITES);
 	for (int i = 0; i < SN_WAIT_SITES; i++)
 		if (strcmp(all[i].name, site) == 0)

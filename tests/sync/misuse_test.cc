@@ -145,14 +145,14 @@ void await_parked(int wanted)
 TEST(MisuseDeathTest, FreedChannelsAreReported)
 {
 	GTEST_FLAG_SET(death_test_style, TEST_DEATH_STYLE);
-	EXPECT_DEATH(IN_TASK(int i = 0; sn_chan_send(stale_channel(4, 0), &i)), FREED);
-	EXPECT_DEATH(IN_TASK(int i = 0; sn_chan_recv(stale_channel(4, 1), &i)), FREED);
+	EXPECT_DEATH(IN_TASK(int i = 0; (void)!sn_chan_send(stale_channel(4, 0), &i)), FREED);
+	EXPECT_DEATH(IN_TASK(int i = 0; (void)!sn_chan_recv(stale_channel(4, 1), &i)), FREED);
 	EXPECT_DEATH(IN_TASK(sn_chan_close(stale_channel(4, 1))), FREED);
 	EXPECT_DEATH(IN_TASK(sn_chan_unref(stale_channel(4, 1))), FREED);
 	EXPECT_DEATH(IN_TASK(sn_chan_len(stale_channel(4, 1))), FREED);
 	EXPECT_DEATH(IN_TASK(int i = 0;
 			     struct sn_case one = {{stale_channel(4, 1)}, &i, SN_CASE_RECV, 0};
-			     sn_select(&one, 1, SN_TRY)),
+			     (void)!sn_select(&one, 1, SN_TRY)),
 		     FREED);
 }
 
