@@ -93,7 +93,7 @@ for variant in "${variants[@]}"; do
 	read -r -a found <<<"$(pkg-config --cflags --libs "sennit-$variant")"
 	quietly "$CC" -g -O1 -o "$variant" program.c "${found[@]}" -Wl,-rpath,"$libdir"
 	readelf -dW "$variant" >dynamic
-	grep -q "NEEDED.*\[libsennit-$variant\.so\.0\]" dynamic ||
+	grep -q "NEEDED.*\[libsennit-$variant\.so\.0\.1\]" dynamic ||
 		fail "pkg-config does not link libsennit-$variant.so"
 	for program in "$variant" "build/static-$variant"; do
 		nm "$program" >symbols
