@@ -61,6 +61,7 @@
 
 #include <sennit/clock.h>
 
+#include "sched/mailbox.h"
 #include "sched/netpoll.h"
 #include "sched/processors.h"
 #include "sched/ready.h"

@@ -24,12 +24,6 @@
 /* The task to run next, with a processor to run it on; NULL when the thread is to end. */
 struct sn_task *sn_next_task(struct sn_thread *self);
 
-/*
- * Waits in the parker for a processor. Returns -ETIMEDOUT after the deadline (0: none), otherwise
- * 0, also when the runtime ends.
- */
-int sn_await_processor(struct sn_thread *self, int64_t deadline);
-
 /* Sleeps until another thread hands over a processor, or there is one for a task that is tied to
  * this thread. Returns false when the thread is to end. */
 bool sn_sleep_without_processor(struct sn_thread *self);

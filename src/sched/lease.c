@@ -3,6 +3,7 @@
 
 #include <stdatomic.h>
 
+#include "sched/abandon.h"
 #include "sched/processor.h"
 #include "sched/record.h"
 #include "sched/runtime.h"

@@ -8,10 +8,11 @@
 #include <sennit/clock.h>
 
 #include "base/counters.h"
+#include "sched/abandon.h"
 #include "sched/birth.h"
 #include "sched/block.h"
-#include "sched/idle.h"
 #include "sched/lease.h"
+#include "sched/mailbox.h"
 #include "sched/netpoll.h"
 #include "sched/off_cpu.h"
 #include "sched/ready.h"

@@ -8,11 +8,9 @@
 #include <time.h>
 
 #include <sennit/clock.h>
-#include <sennit/trace.h>
 
 #include "arch/compiler.h"
 #include "base/environment.h"
-#include "sched/foreign.h"
 #include "sched/off_cpu.h"
 #include "wait/checked.h"
 #include "wait/lock.h"
@@ -189,29 +187,6 @@ void sn_record_name(struct sn_processor *p, const struct sn_task *task)
 			      sn_record_what(SN_RECORD_NAME, at / sizeof bytes, sn_record_id(task)),
 			      bytes);
 	}
-}
-
-int sn_record(const char *name, int64_t value)
-{
-	const uint64_t what = sn_record_what(SN_RECORD_USER, 0, (uintptr_t)name);
-	struct sn_thread *self;
-	int err;
-
-	if (!name)
-		return -EINVAL;
-	self = sn_runtime_enter();
-	if (self) {
-		if (self->processor->record)
-			sn_record_soon(self->processor->record, what, (uint64_t)value);
-		sn_runtime_leave();
-		return 0;
-	}
-	err = sn_foreign_enter();
-	if (err < 0)
-		return err;
-	sn_record_outside(what, (uint64_t)value);
-	sn_foreign_leave();
-	return 0;
 }
 
 /* ---- the beginning ---- */

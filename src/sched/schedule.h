@@ -127,8 +127,4 @@ void sn_requeue(struct sn_task *task);
 /* Makes parked tasks runnable, for callers without a processor. */
 void sn_ready_all(struct sn_queue *tasks);
 
-/* Abandons the running task for good and returns to the thread's own loop. For the runtime's
- * end. */
-_Noreturn void sn_abandon(struct sn_thread *self);
-
 #endif

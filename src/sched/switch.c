@@ -268,15 +268,6 @@ void sn_task_entered(void)
 	*self->errno_location = 0;
 }
 
-void sn_abandon(struct sn_thread *self)
-{
-	struct sn_task *task = self->task;
-
-	set_task(self, NULL);
-	switch_context(self, &task->context, &self->idle, true);
-	sn_fatal("a task that had been abandoned was resumed");
-}
-
 /* ---- the loop ---- */
 
 void sn_schedule(struct sn_thread *self)

@@ -40,11 +40,6 @@ struct sn_sysmon_attr {
 	void (*stalled)(struct sn_thread *thread, uint32_t stay, int64_t stayed);
 };
 
-/* The CPU time of a thread, -1: unknown; whether the kernel says that it sleeps, by /proc: 10 us.
- * For the monitor, which keeps its block. */
-int64_t sn_thread_cpu_time(const struct sn_thread *thread);
-bool sn_thread_sleeps(const struct sn_thread *thread);
-
 /* Starts the monitor; 0 or a negative errno. SENNIT_LEASES=0 keeps it from revoking. */
 int sn_sysmon_start(const struct sn_sysmon_attr *attr);
 

@@ -5,6 +5,7 @@ Those of tools/relay, as the preprocessor sees them: no file includes a header o
 The tables of layers in docs/design.md are the order; this test reads them there. For src/, includes
 alone would prove little, since a declaration can stand anywhere. Inline functions show as what they
 call. The relay's sources are compiled several at a time, so that its objects say little.
+Within src/, no more than MOST_IN_CIRCLE files may reach each other by calls.
 
 Run by hand it takes the build folder and also prints what a reader of the structure wants to know:
 the largest circle of files that call each other, the largest files, and the longest functions.
@@ -21,6 +22,10 @@ CC = os.environ.get("CC", "cc")
 
 # Calls upward that are still there: (file, symbol, file). This list may only get shorter.
 KNOWN_CALLS = set()
+
+# So many files of src/ at most reach each other by calls: how work is queued, who is woken for it,
+# which processor that thread gets, and which tasks are tied to a thread need each other.
+MOST_IN_CIRCLE = 5
 
 # No file of these folders is longer than this. Functions that are longer are only listed.
 MOST_LINES = 600
@@ -144,6 +149,13 @@ def check_calls(calls, order):
         yield f"no longer needed in KNOWN_CALLS: {source}, {symbol}, {target}"
 
 
+def check_circles(found):
+    """The complaints about files that call each other."""
+    for circle in found:
+        if len(circle) > MOST_IN_CIRCLE:
+            yield f"{len(circle)} files call each other, more than {MOST_IN_CIRCLE}: {sorted(circle)}"
+
+
 def check_includes(order):
     """The complaints about what files of the relay include. main.cc is above all layers."""
     level = {layer: number for number, layer in enumerate(order)}
@@ -206,7 +218,7 @@ def main():
     print(f"functions of more than {LONG_FUNCTION} lines:", "" if long_functions else "none")
     for lines, source, name in sorted(long_functions, reverse=True):
         print(f"  {lines:5} src/{source}: {name}()")
-    complaints = [*check_calls(calls, order), *check_includes(of_relay), *check_lengths()]
+    complaints = [*check_calls(calls, order), *check_circles(found), *check_includes(of_relay), *check_lengths()]
     for complaint in complaints:
         print(complaint, file=sys.stderr)
     sys.exit(1 if complaints else 0)
