@@ -10,7 +10,7 @@
 /* How many free buffers are kept: 4 MiB at most. */
 #define MOST_FREE 64
 
-static struct sn_lock lock = SN_LOCK_INIT(SN_RANK_BUFFERS); /* guards both */
+static struct sn_lock lock = SN_LOCK_INIT(SN_RANK_BUFFERS); /* guards the list and its length */
 static struct buffer {
 	struct buffer *next;
 } * free_buffers;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Buffers for copying in userspace, kept in one pool. A copy borrows one when there is something to
- * read, and returns it as soon as there is not. So memory is used by the copies that are busy, not
- * by those that are open: ten thousand idle ones hold none.
+ * read, and returns it when there is nothing more. Only busy copies use memory therefore: ten
+ * thousand idle ones hold none.
+ *
+ * The pool keeps a few free buffers and frees the rest. Its lock guards the list and the count; a
+ * borrowed buffer belongs to the borrower alone.
  */
 #ifndef SENNIT_IO_BUFFER_H
 #define SENNIT_IO_BUFFER_H
@@ -11,11 +14,11 @@
 
 #include "base/fork.h"
 
-/* Enough for one system call: beyond 64 KiB a loopback copy gains little, and the L2 cache
- * loses. */
+/* Enough for one system call: with more than 64 KiB a loopback copy gains little, and it evicts
+ * more of the L2 cache. */
 #define SN_BUFFER_SIZE ((size_t)64 << 10)
 
-/* NULL without memory. Any thread. */
+/* Returns NULL if there is no memory. Any thread may borrow and return. */
 void *sn_buffer_borrow(void);
 void sn_buffer_return(void *buffer);
 

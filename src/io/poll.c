@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting for descriptors that the program owns. A wait looks with poll() first, parks only if
- * nothing is ready, and looks again when it was woken for no event that it can report, and from
- * time to time. watch.h has what happens in between.
+ * Waiting for descriptors that the program owns. A wait first looks with poll(), and parks only if
+ * nothing is ready. It looks again when it was woken without an event that it can report, and at
+ * growing intervals. watch.h explains what happens while it is parked.
  */
 #include <sennit/poll.h>
 
@@ -24,30 +24,33 @@
 #include "task/cancel.h"
 
 /*
- * A wait looks whether its descriptors were closed without a word, by a system call for example:
- * after the first of these times, then after twice as long each time, up to the second. So a wait
- * that was short ends soon, and 100,000 tasks that have waited for long cost 1,600 looks a second.
+ * A program can close a descriptor without sn_fd_closing(), for example by a system call. A wait
+ * therefore looks whether its descriptors still exist: first after FIRST_LOOK_NS, then at intervals
+ * that double up to LAST_LOOK_NS. A short wait thus ends soon after such a close, and 100,000 tasks
+ * that have waited for long cost 1,600 looks a second.
  */
 #define FIRST_LOOK_NS INT64_C(1000000000)
 #define LAST_LOOK_NS INT64_C(64000000000)
 
-/* So many descriptors need no memory beyond the stack. */
+/* Waits for up to this many descriptors need no memory beyond the stack. */
 #define FEW 8
 
-/* Begins all waits. 0, or an error, after which some may have begun. */
+/* Begins all waits. Returns 0, or an error, after which some of them may have begun. */
 static int begin(struct pollfd *fds, struct sn_watch_wait *waits, size_t n,
 		 struct sn_waiter *waiter)
 {
 	struct sn_queue ready = {0};
 	int err = 0;
 
-	/* All of them first: end() looks also at those that an error keeps from beginning. */
+	/* All are initialized before the first begins: end() also looks at those that did not begin
+	 * because of an error. */
 	for (size_t i = 0; i < n; i++)
 		sn_watch_init(&waits[i], waiter, (uint32_t)fds[i].events);
 	for (size_t i = 0; i < n && err == 0; i++) {
 		if (fds[i].fd >= 0)
 			err = sn_watch_add(&waits[i], fds[i].fd, &ready);
-		/* It was closed after poll() had looked, so it is reported in the same way. */
+		/* The descriptor was closed after poll() had looked. This is reported like a close
+		 * during the wait. */
 		if (err == -EBADF)
 			waits[i].closed = true;
 	}
@@ -55,7 +58,7 @@ static int begin(struct pollfd *fds, struct sn_watch_wait *waits, size_t n,
 	return err;
 }
 
-/* Ends them, and says how many have something to report. */
+/* Ends all waits. Returns how many descriptors have something to report. */
 static int end(struct pollfd *fds, struct sn_watch_wait *waits, size_t n)
 {
 	int count = 0;
@@ -78,7 +81,8 @@ static bool has_descriptor(const struct pollfd *fds, size_t n)
 	return false;
 }
 
-/* Those that were closed have something to report now. */
+/* Looks whether the descriptors still exist; the waits of closed ones have something to report
+ * then. */
 static void look(const struct pollfd *fds, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -86,13 +90,14 @@ static void look(const struct pollfd *fds, size_t n)
 			sn_watch_look(sn_thread_self(), fds[i].fd);
 }
 
-/* Waits once, up to the deadline or the next look: how many have something to report, 0 if that is
- * to be looked for again, or an error. */
+/* Waits once, up to the deadline or the next look. Returns how many descriptors have something to
+ * report, 0 if the caller should look again, or an error. */
 static int wait_once(struct pollfd *fds, struct sn_watch_wait *waits, size_t n, int64_t deadline,
 		     int64_t patience)
 {
 	struct sn_thread *self = sn_thread_self();
-	/* Without one, nothing wakes the task: this may be a deadlock. */
+	/* Without a descriptor no event can wake the task, so the wait is not counted as
+	 * polling: it may be a deadlock. */
 	const bool polls = has_descriptor(fds, n);
 	const int64_t next_look = polls ? sn_now() + patience : SN_NO_DEADLINE;
 	const bool looks = polls && (!deadline || next_look < deadline);
@@ -107,7 +112,8 @@ static int wait_once(struct pollfd *fds, struct sn_watch_wait *waits, size_t n, 
 		sn_task_waits(waiter.task, "a descriptor of the program's", NULL);
 		err = sn_waiter_park(&waiter, NULL);
 	}
-	/* The deadline of a scope is the same error. */
+	/* A scope's deadline also ends the wait with -ETIMEDOUT, but then the task has a reason to
+	 * stop. */
 	if (looks && err == -ETIMEDOUT && sn_cancel_reason(sn_thread_self()->task) == 0) {
 		look(fds, n);
 		err = 0;
@@ -118,7 +124,7 @@ static int wait_once(struct pollfd *fds, struct sn_watch_wait *waits, size_t n, 
 	return count > 0 ? count : err;
 }
 
-/* May park: the caller's self is stale. */
+/* May park, after which the caller's self is stale. */
 static int wait_for(struct pollfd *fds, struct sn_watch_wait *waits, size_t n, int64_t deadline)
 {
 	int found = sn_cancel_reason(sn_thread_self()->task);

@@ -1,35 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Select over cases of every kind. It is here, and not with the select over channels
- * (sync/select.c), because it needs descriptors, which are above channels. run/run.c makes it known
- * to sn_select().
+ * (sync/select.c), because it needs descriptors, which are above channels. run/run.c registers it
+ * with sn_select().
  *
- * It looks at all cases first, and chooses one of those that look ready at random. If none does, it
- * waits, once, with one waiter for all of them (task/waiter.h): in the queues of channels, in the
- * join words of tasks, with the watches of descriptors and scopes, and with the earliest of the
- * times as its deadline. Exactly one party ends the waiter:
+ * The select first looks at all cases, and attempts one of those that look ready, chosen at random.
+ * If none is ready, it waits once, with one waiter for all cases (task/waiter.h). The waiter is in
+ * the queues of the channels, in the join words of the tasks, and in the watches of the descriptors
+ * and scopes; its deadline is the earliest of the times. Exactly one party ends the waiter:
  *
- *   - What was waited for, which then has done the case for the waiting task, if there is anything
- * to
- *     do: an element was moved, a task's end was handed over. Nothing else did anything, because
- * all
- *     of them need the waiter's claim for that.
- *   - The deadline, or a cancellation. Nothing was done.
- *   - The select itself, when a case turns out to be ready while it begins to wait for it. It can
- *     then do that case alone, because it has the claim.
+ *   - What a case waits for. If that case needs something done (an element is moved, a task's
+ *     result is handed over), this party does it for the waiting task. No other party does
+ *     anything, because all of them need the waiter's claim first.
+ *   - The deadline, or a cancellation. No case was done.
+ *   - The select itself, when a case becomes ready while the select begins to wait for it. It can
+ *     then attempt cases alone, because it has the claim.
  *
- * The channels come first, all of them in one step, as sync/select.c argues. While they are entered
- * the waiter is known to nobody, and may neither be ended nor end others' waits twice. Everything
- * else may be begun when the waiter has been ended already; it is then given up again.
+ * The channels come first, all of them in one step, as sync/select.c argues. While the select
+ * enters their queues, no other queue holds the waiter, so the waiter is neither ended nor used to
+ * end the waits of others twice. All other waits may begin after the waiter was ended; they are
+ * simply withdrawn again.
  *
- * A descriptor's event and a time do nothing but end the wait, so several of them may come, and
- * with them something that does a case. That counts then. An event is not lost by it, because
- * readiness is a level; that a descriptor is about to be closed is not reported twice. When a time
- * has come everything is looked at again, like at the beginning.
+ * The event of a descriptor, or a time, only ends the wait, so there may be several of them beside
+ * a case that was done. The case that was done is the result then. No event is lost by that,
+ * because readiness is a level, except that the announcement of a close (sn_fd_closing()) is not
+ * repeated. After a time has come the select looks at all cases again, as at the beginning.
  *
- * Rejected: a task for each case that is not of a channel, with a channel to report to. It needs
- * memory and two switches for each case, and an end that nobody waits for any more has to be given
- * back.
+ * Rejected: a task for each case that is not of a channel, which reports to a channel. It needs
+ * memory and two switches for each case, and the result of a join that the select no longer waits
+ * for would have to be given back.
  */
 #include "io/select_any.h"
 
@@ -52,7 +51,7 @@
 #include "task/join.h"
 #include "task/waiter.h"
 
-/* So many cases need no memory beyond the stack. */
+/* Up to this many cases need no memory beyond the stack. */
 #define FEW 8
 
 /* What a case that is not of a channel needs while the select waits. */
@@ -75,7 +74,7 @@ struct select {
 	struct sn_select_place *chans;
 };
 
-/* Beside errors: none of the cases was done, and all of them are to be looked at again. */
+/* Not an error: none of the cases was done, and the select has to look at all of them again. */
 #define AGAIN (-EAGAIN)
 
 /* ---- the cases, one at a time ---- */
@@ -98,7 +97,7 @@ static bool looks_ready(struct sn_thread *self, const struct select *s, size_t i
 	}
 }
 
-/* Does a case that looks ready; false if it is not any more. */
+/* Attempts a case that looks ready. Returns false if it is no longer ready. */
 static bool attempt(struct sn_thread *self, const struct select *s, size_t i)
 {
 	struct sn_case *one = &s->cases[i];
@@ -119,8 +118,9 @@ static bool attempt(struct sn_thread *self, const struct select *s, size_t i)
 }
 
 /*
- * Begins to wait for a case that is not of a channel. 0; 1 when it may be ready by now; or an
- * error. The waiter may be ended from now on. *ready gets tasks.
+ * Begins to wait for a case that is not of a channel. Returns 0 if the wait has begun (or the case
+ * can never be ready), 1 if the case may be ready by now, or an error. From then on another party
+ * may end the waiter. Tasks that become runnable are added to *ready.
  */
 static int begin(struct sn_thread *self, const struct select *s, size_t i, struct sn_waiter *waiter,
 		 struct sn_queue *ready)
@@ -134,7 +134,8 @@ static int begin(struct sn_thread *self, const struct select *s, size_t i, struc
 		if (one->task)
 			err = sn_join_begin(&place->join, waiter, one->task) < 0;
 		place->begun = one->task && err == 0;
-		/* Not in two cases: each would keep the other from waiting, forever. */
+		/* A task cannot be joined by two cases of one select: each case would keep the
+		 * other from waiting, forever. */
 		for (size_t k = 0; err > 0 && k < i; k++)
 			if (s->cases[k].op == SN_CASE_JOIN && s->cases[k].task == one->task)
 				return -EINVAL;
@@ -145,7 +146,7 @@ static int begin(struct sn_thread *self, const struct select *s, size_t i, struc
 		sn_watch_init(&place->poll, waiter, (uint32_t)one->poll.events);
 		err = sn_watch_add(&place->poll, one->poll.fd, ready);
 		place->begun = err == 0;
-		/* It was closed since the look, so another look reports that. */
+		/* The descriptor was closed after the select looked. Its next look reports that. */
 		return err == -EBADF ? 1 : err;
 	case SN_CASE_SCOPE:
 		if (!one->scope)
@@ -157,8 +158,8 @@ static int begin(struct sn_thread *self, const struct select *s, size_t i, struc
 	}
 }
 
-/* Ends such a wait. True when it has ended the waiter, and the case was done; for a descriptor,
- * when it would be right to say so. */
+/* Ends such a wait. Returns true if the wait has ended the waiter, so that the case was done. For a
+ * descriptor, returns true if it has an event or was closed, so that the case may be reported. */
 static bool end(const struct select *s, size_t i)
 {
 	struct sn_case *one = &s->cases[i];
@@ -185,7 +186,7 @@ static bool end(const struct select *s, size_t i)
 
 /* ---- looking ---- */
 
-/* Which descriptors are ready goes to the results of their cases. 0 or an error. */
+/* Stores which events each descriptor has in the result of its case. Returns 0 or an error. */
 static int poll_now(const struct select *s)
 {
 	int err = s->fd_count > 0 ? sn_sys_poll_now(s->fds, s->fd_count) : 0;
@@ -204,7 +205,8 @@ static int poll_now(const struct select *s)
 	return 0;
 }
 
-/* Does one of the cases that look ready: its index, AGAIN if none does, or an error. */
+/* Attempts the cases that look ready, in random order. Returns the index of the one that was done,
+ * AGAIN if there is none, or an error. */
 static int look(struct sn_thread *self, const struct select *s)
 {
 	const int64_t now = sn_now();
@@ -218,7 +220,8 @@ static int look(struct sn_thread *self, const struct select *s)
 		if (err < 0)
 			return err;
 		for (size_t i = 0; i < s->n; i++)
-			/* The k-th takes the place with the probability 1/k. */
+			/* The k-th ready case replaces the chosen one with probability 1/k, so all
+			 * are equally likely. */
 			if (looks_ready(self, s, i, now) &&
 			    (++found == 1 || sn_select_random(self, found) == 0))
 				chosen = (int)i;
@@ -243,7 +246,8 @@ static int64_t wait_until(const struct select *s)
 	return until;
 }
 
-/* Begins to wait for what is not a channel. 0, or the reason not to wait: AGAIN or an error. */
+/* Begins to wait for all cases that are not of channels. Returns 0, or why the select should not
+ * wait: AGAIN or an error. */
 static int begin_others(struct sn_thread *self, const struct select *s, struct sn_waiter *waiter)
 {
 	struct sn_queue ready = {0};
@@ -257,8 +261,8 @@ static int begin_others(struct sn_thread *self, const struct select *s, struct s
 	return err > 0 ? AGAIN : err;
 }
 
-/* Ends all waits: the index of the case that was done; or of a descriptor with an event, if there
- * is no other; or -1. */
+/* Ends all waits. Returns the index of the case that was done, else of a descriptor that has an
+ * event, else -1. */
 static int end_all(const struct select *s, size_t count)
 {
 	int done = sn_select_leave(s->cases, s->chans, count), event = -1;
@@ -275,8 +279,8 @@ static int end_all(const struct select *s, size_t count)
 	return done >= 0 ? done : event;
 }
 
-/* Waits once: the index of the case that was done, AGAIN, or an error. The caller's self is stale
- * afterwards. */
+/* Waits once. Returns the index of the case that was done, AGAIN, or an error. The caller's self is
+ * stale afterwards. */
 static int wait_once(struct sn_thread *self, const struct select *s)
 {
 	struct sn_waiter waiter;
@@ -290,7 +294,7 @@ static int wait_once(struct sn_thread *self, const struct select *s)
 	if (s->fd_count > 0)
 		sn_netpoll_add(); /* something may wake the task, so it is no deadlock */
 	err = begin_others(self, s, &waiter);
-	/* If the claim is gone the wait is being ended, and that counts. */
+	/* If the claim is gone, another party is ending the wait, and its result counts. */
 	if (err == 0 || !sn_waiter_claim(&waiter)) {
 		sn_task_waits(waiter.task, "one of several events", NULL);
 		err = sn_waiter_park(&waiter, NULL);

@@ -7,7 +7,7 @@
 
 #include <sennit/select.h>
 
-/* sn_select() over cases of every kind, which are valid as far as channels are concerned. In a
+/* sn_select() over cases of every kind. The caller has checked the cases of channels. Called by a
  * task, inside the runtime. Parks. */
 int sn_select_any(struct sn_case *cases, size_t n, int64_t deadline);
 

@@ -37,8 +37,8 @@ int sn_sys_accept(int fd)
 {
 	int n;
 
-	/* A connection that was reset in the backlog is no failure of the listener: take the
-	 * next. */
+	/* A connection that was reset in the backlog is not a failure of the listener, so this
+	 * takes the next one. */
 	do {
 		n = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	} while (n < 0 && (errno == EINTR || errno == ECONNABORTED));
@@ -56,11 +56,14 @@ static int socket_error(int fd)
 }
 
 /*
- * Where nothing listens at a port of this machine, the kernel may choose that port for the socket's
- * own, and TCP connects the socket to itself. It would read what it writes, and keep the port from
- * a server that is about to start. The kernel chooses from all ports for clients, so this takes
- * some ten thousand attempts: a second for a program that waits for its server. Reset, because an
- * orderly close would occupy the port for another minute.
+ * Whether the socket is connected to itself. If nothing listens at a port of this machine, the
+ * kernel may choose that same port as the socket's own, and TCP connects the socket to itself. The
+ * socket would then read what it writes, and keep the port from a server that is about to start.
+ * The kernel chooses from all client ports, so this happens once in some ten thousand attempts,
+ * which takes a program that waits for its server about a second.
+ *
+ * Such a socket is set to reset the connection, because an orderly close would occupy the port for
+ * another minute.
  */
 static bool refuses_itself(int fd, const struct sockaddr_storage *peer, socklen_t length)
 {
@@ -104,7 +107,7 @@ int sn_sys_connected_to(int fd, const struct sockaddr_storage *to)
 	struct sockaddr_storage own = {0};
 	socklen_t length = sizeof own;
 
-	/* Not the address, which may be a wildcard in `to`. */
+	/* Compares only the ports, because the address in `to` may be a wildcard. */
 	if (getsockname(fd, (struct sockaddr *)&own, &length) == 0 && port_of(&own) != port_of(to))
 		return 0;
 	return sn_sys_connect_result(fd);
@@ -197,7 +200,7 @@ ssize_t sn_sys_writev(int fd, const struct iovec *iov, int n, size_t size)
 
 ssize_t sn_sys_sendv(int fd, const struct iovec *iov, int n)
 {
-	/* The kernel does not write to them. */
+	/* The kernel does not write to the pieces, so the cast is safe. */
 	const struct msghdr message = {.msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)n};
 	ssize_t put;
 
@@ -236,8 +239,8 @@ size_t sn_sys_readable(int fd)
 }
 
 /*
- * No SPLICE_F_MORE: it corks the socket, and a stream that pauses would keep its last segment for
- * 200 ms.
+ * Without SPLICE_F_MORE, which corks the socket: the last segment of a stream that pauses would be
+ * held back for 200 ms.
  */
 static ssize_t splice_once(int in, int out, size_t size)
 {
@@ -334,7 +337,7 @@ int sn_sys_low_water(int fd)
 	return err < 0 ? err : value;
 }
 
-/* 1 for a socket of TCP that listens, 0 for another of TCP, or an error. */
+/* Returns 1 for a listening TCP socket, 0 for any other TCP socket, or an error. */
 static int tcp_listens(int fd)
 {
 	int family = 0, protocol = 0, listens = 0, err = socket_option(fd, SO_DOMAIN, &family);
@@ -401,7 +404,7 @@ int sn_sys_shutdown(int fd, int how)
 	return result(shutdown(fd, how));
 }
 
-/* A reset that arrives after the peer's FIN is reported as EPIPE by the kernel. */
+/* The kernel reports a reset that arrives after the peer's FIN as EPIPE. */
 static int failure(int fd)
 {
 	int err = socket_error(fd);

@@ -15,7 +15,8 @@ void sn_turns_reset(struct sn_turns *turns)
 	turns->waits = (struct sn_private_waits){0};
 }
 
-/* True, with the word before, when the lead was free. Acquire: sees what the last leader did. */
+/* Takes the lead if it is free. Returns true if it was, and the word before. Acquire: sees what the
+ * previous leader did. */
 static bool take_lead(struct sn_turns *turns, uint32_t *word)
 {
 	*word = atomic_load_explicit(&turns->word, memory_order_relaxed);
@@ -27,7 +28,7 @@ static bool take_lead(struct sn_turns *turns, uint32_t *word)
 	return false;
 }
 
-/* Sets QUEUED while another task leads. The lock is held. */
+/* Sets QUEUED if another task leads; returns false if none does. The lock is held. */
 static bool announce(struct sn_turns *turns)
 {
 	uint32_t word = atomic_load_explicit(&turns->word, memory_order_relaxed);
@@ -40,7 +41,7 @@ static bool announce(struct sn_turns *turns)
 	return false;
 }
 
-/* Waits for the lead: 0 when it was handed over, 1 when it has become free, or an error. */
+/* Waits for the lead. Returns 0 when it was handed over, 1 when it is free now, or an error. */
 static int queue_up(struct sn_turns *turns, enum sn_side_index side)
 {
 	struct sn_lock *lock = sn_waits_lock_of(turns);
@@ -61,8 +62,8 @@ static int queue_up(struct sn_turns *turns, enum sn_side_index side)
 	return err;
 }
 
-/* Returns 0 with the lead, when the operation has to be tried; 1 with the lead, when nothing can
- * have come since the last try but by an edge that is still there; or an error. */
+/* Returns 0 or 1 with the lead, or an error without it. 0: the operation has to be tried again. 1:
+ * anything that has arrived since the last try is an edge that is still there. */
 static int lead(struct sn_turn *turn)
 {
 	uint32_t word;
@@ -89,7 +90,7 @@ int sn_turn_wait(struct sn_turn *turn)
 		if (turn->leads && turn->side == SN_SIDE_WRITE)
 			sn_fd_want_room(turn->d, true);
 	}
-	if (n == 0) /* in case a close or the like has come this way */
+	if (n == 0) /* the lead may have been passed on because of a close or the like */
 		n = sn_fd_error(atomic_load(&turn->d->control));
 	return n == 1 ? sn_fd_await(turn->d, turn->side) : n;
 }
@@ -104,7 +105,8 @@ void sn_turn_give(struct sn_turn *turn)
 	if (turn->side == SN_SIDE_WRITE)
 		sn_fd_want_room(turn->d, false);
 	turn->leads = false;
-	/* Release: the next leader sees the number, and the edge that was taken. */
+	/* Release: the next leader sees the new number, and the effect of the edge that was
+	 * taken. */
 	while (!(word & QUEUED))
 		if (atomic_compare_exchange_weak_explicit(
 			    &turns->word, &word, (word & ~LEAD) + ENDED, memory_order_release,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Several tasks that wait on one side of a descriptor, for sockets whose operations need no order:
- * each moves a whole datagram.
+ * Several tasks that wait on one side of a descriptor, for sockets whose operations need no order
+ * because each moves a whole datagram.
  *
- * A side has room for one task (sched/side.h). That task *leads*. The others wait in a list, in
- * which edges do not reach them. When the leader leaves, for whatever reason, it hands the lead to
- * the first of the list, which tries its operation again before it waits on the side. So when an
- * edge stands for several datagrams, each task that takes one wakes the next task, until one finds
- * nothing and stays on the side. The same chain carries a close, a cancellation of the socket and a
- * deadline to all of them: each wakes the leader, and each new leader looks for itself.
+ * A side has room for one task (sched/side.h). That task *leads*. The others wait in a list, which
+ * edges do not reach. When the leader leaves, for whatever reason, it hands the lead to the first
+ * task of the list, which tries its operation again before it waits on the side. One edge can stand
+ * for several datagrams: each task that takes one wakes the next task, until one finds nothing and
+ * stays on the side. The same chain carries a close, a cancellation of the socket and a deadline to
+ * all tasks: each of these wakes the leader, and each new leader checks for itself.
  *
  * Tasks that find something at their first try never come here.
  *
@@ -18,24 +18,25 @@
  *   QUEUED  the list may not be empty; only with LEAD
  *
  * No wake-up is lost. An edge makes the side ready, and stays there until a leader takes it. A
- * leader that has taken one tries its operation before it waits again or leaves. So what can be
- * lost is only this: a task tries in vain, something arrives, a leader takes the edge and leaves
- * (having taken only the first of several datagrams), and then the task takes the free lead and
- * waits. The number prevents that. The task reads it before it tries; the leader increments it
- * after it has taken the edge. If the task then finds the number that it has read, no edge was
- * taken since its try, so whatever has come since will be one. Otherwise it tries again. The number
- * would have to wrap around, with a thousand million waits, during one try. models/turns.pml checks
- * this.
+ * leader that has taken an edge tries its operation before it waits again or leaves. That leaves
+ * one way to lose a wake-up: a task tries in vain, something arrives, a leader takes the edge and
+ * leaves (having taken only the first of several datagrams), and then the task takes the free lead
+ * and waits. The number prevents that. The task reads it before it tries; the leader increments it
+ * after it has taken the edge. If the task then finds the number that it has read, no leader has
+ * taken an edge since its try, so whatever has arrived since is an edge that is still there.
+ * Otherwise it tries again. The number would have to wrap around, with a thousand million waits,
+ * during one try. models/turns.pml checks this.
  *
- * The list is guarded by its lock in the table (sync/waits.h). QUEUED is set under that lock, by a
- * compare-and-swap that fails without LEAD. With LEAD, nothing but that changes the word, except
- * for the leader. So a leader that holds the lock may store to the word.
+ * Who may write what. The lock in the table of waits (sync/waits.h) guards the list. A task sets
+ * LEAD, by a compare-and-swap that fails if LEAD is set. A task sets QUEUED under the lock, by a
+ * compare-and-swap that fails without LEAD. While LEAD is set, only the leader makes any other
+ * change. Therefore a leader that holds the lock may store to the word.
  *
- * A task in the list has no timer of its own, because deadlines belong to the side. Cancelling its
- * scope takes it out of the list; if it was handed the lead at that moment, it finds out at its
- * next wait, and passes the lead on like any other.
+ * A task in the list has no timer of its own, because deadlines belong to the side. Cancelling the
+ * task's scope takes it out of the list. If it was handed the lead at that moment, it finds that
+ * out at its next wait, and passes the lead on like any other.
  *
- * Rejected: trying again after each change of the leader. That is one system call more for every
+ * Rejected: trying again after each change of the leader. That is one more system call for every
  * wait of a socket that has only one reader.
  */
 #ifndef SENNIT_IO_TURNS_H
@@ -55,7 +56,7 @@ struct sn_turns {
 	struct sn_private_waits waits;
 };
 
-/* What one operation knows; its own. */
+/* The state of one operation, on the stack of its task. */
 struct sn_turn {
 	struct sn_fd *d;
 	struct sn_turns *turns;
@@ -64,7 +65,7 @@ struct sn_turn {
 	bool leads;
 };
 
-/* No task uses them. */
+/* Initializes them. No task may be using them. */
 void sn_turns_reset(struct sn_turns *turns);
 
 /* Before the first try, within an operation of sn_fd_begin_shared(). */
@@ -75,18 +76,18 @@ static inline void sn_turn_begin(struct sn_turn *turn, struct sn_fd *d, enum sn_
 	turn->turns = turns;
 	turn->side = side;
 	turn->leads = false;
-	/* Acquire: the try that follows finds what there was when the last edge was taken. */
+	/* Acquire: the try that follows finds what had arrived when a leader last took an edge. */
 	turn->seen = atomic_load_explicit(&turns->word, memory_order_acquire);
 }
 
-/* After a try that found nothing: waits. 0 when the operation should be tried again, or an error
- * as sn_fd_await(). Parks. */
+/* Waits, after a try that found nothing. Returns 0 when the operation should be tried again, or an
+ * error like sn_fd_await(). Parks. */
 int sn_turn_wait(struct sn_turn *turn);
 
 /* Passes the lead on. */
 void sn_turn_give(struct sn_turn *turn);
 
-/* After the last try. */
+/* Ends the operation, after the last try. */
 static inline void sn_turn_end(struct sn_turn *turn)
 {
 	if (sn_unlikely(turn->leads))

@@ -60,7 +60,8 @@ bool sn_layer_quiet(struct sn_fd *d)
 	return ready;
 }
 
-/* Each further piece only if the one before was filled: what follows it may not be there yet. */
+/* Reads into a further piece only if the one before was filled: what comes next may not have
+ * arrived. */
 ssize_t sn_layer_attempt_readv(struct sn_fd *d, const struct iovec *iov, int n)
 {
 	ssize_t total = 0;
@@ -71,7 +72,7 @@ ssize_t sn_layer_attempt_readv(struct sn_fd *d, const struct iovec *iov, int n)
 		if (iov[i].iov_len == 0)
 			continue;
 		got = sn_layer_attempt_read(d, iov[i].iov_base, iov[i].iov_len);
-		/* An error or an end is found again by the next read. */
+		/* The next read finds the error or the end again. */
 		if (got <= 0)
 			return total ? total : got;
 		total += got;
@@ -81,7 +82,8 @@ ssize_t sn_layer_attempt_readv(struct sn_fd *d, const struct iovec *iov, int n)
 	return total;
 }
 
-/* The pieces as one, as far as they fit. The same pieces give the same bytes. */
+/* Copies the pieces into one buffer, as far as they fit. The same pieces always give the same
+ * bytes, which a layer relies on when it is called again after -EAGAIN. */
 static size_t gather(char *buf, const struct iovec *iov, int n)
 {
 	size_t size = 0;
@@ -97,7 +99,7 @@ static size_t gather(char *buf, const struct iovec *iov, int n)
 	return size;
 }
 
-/* Small pieces would each become a record of their own. */
+/* Gathers the pieces first, because a layer would make a record of each small piece. */
 ssize_t sn_layer_attempt_writev(struct sn_fd *d, const struct iovec *iov, int n)
 {
 	char *buf;
@@ -180,7 +182,8 @@ void sn_layer_closed(struct sn_fd *d, bool orderly)
 		sn_runtime_enter();
 }
 
-/* A thread may still be in a layer that is used. The peer is not told of an end. */
+/* Unlike sn_layer_closed(), does not notify the peer. Keeps the state of a layer that is in use,
+ * because a thread may still be in the layer's code. */
 void sn_layer_abandoned(struct sn_fd *d, bool used)
 {
 	const struct sn_layer *layer = sn_layer_of(d);
@@ -192,7 +195,7 @@ void sn_layer_abandoned(struct sn_fd *d, bool used)
 
 /* ---- the public calls ---- */
 
-/* Both sides, so that nobody else uses the stream. */
+/* Begins operations on both sides, so that no other task uses the stream. */
 static int begin_both(struct sn_fd **d, const void *handle)
 {
 	int err = sn_conn_begin(d, handle, SN_SIDE_READ);
@@ -221,10 +224,11 @@ static int push(struct sn_fd *d, const struct sn_layer *layer, void *state)
 		sn_conn_send_ack(d);
 	d->layered[0] = (void *)(uintptr_t)layer;
 	d->layered[1] = state;
-	/* A read that gets less than it asked for says nothing about the socket. */
+	/* With a layer, a read that gets less than it asked for does not mean that the socket is
+	 * empty. */
 	sn_conn_marks(d)->tcp = false;
-	/* Relaxed: an edge that does not see it makes its own side ready, and is older than the
-	 * first attempt of the layer. */
+	/* Relaxed: an edge whose thread does not see this makes only its own side ready, and such
+	 * an edge is older than the first attempt of the layer. */
 	atomic_store_explicit(&d->crossed, true, memory_order_relaxed);
 	sn_conn_marks(d)->kind = SN_KIND_LAYERED;
 	return 0;
@@ -272,7 +276,8 @@ void sn_layer_unuse(sn_stream *stream)
 	sn_fd_unuse(sn_handle_object(stream));
 }
 
-/* What it waits for may be an acknowledgement, of which no edge tells. */
+/* A close gives the layer up to LINGER_NS. The layer may be waiting for an acknowledgement, which
+ * makes no edge, so it is also asked again after pauses that double from SHORTEST_NS. */
 #define LINGER_NS INT64_C(1000000000)
 #define SHORTEST_NS INT64_C(1000000)
 #define LONGEST_NS INT64_C(50000000)
@@ -365,7 +370,7 @@ int sn_layer_run(sn_stream *stream, const struct sn_layer *layer, sn_layer_attem
 	return err;
 }
 
-/* Not inlined into its caller: the frame is below that one's. */
+/* Never inlined, so that its frame is below the caller's. */
 __attribute__((noinline)) size_t sn_layer_stack_left(void)
 {
 	struct sn_thread *self = sn_thread_self();

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Streams with a layer (sennit/layer.h), as other parts of the library see them: attempts on a
- * descriptor of the kind SN_KIND_LAYERED. Within the runtime, which they leave for the layer's
- * code. They may park, for the layer's locks, and change threads.
+ * descriptor of the kind SN_KIND_LAYERED. The functions are called inside the runtime, and leave it
+ * while the layer's code runs. That code may wait for its locks, so these functions may park and
+ * return on another thread.
  *
  * Every edge of such a descriptor makes both sides ready (crossed in struct sn_fd). So a task that
- * waits on its own side sees room although it reads, and bytes although it writes. An edge that
- * comes between an attempt and its wait is kept by the side, as for other descriptors.
+ * waits on its own side is woken by room although it reads, and by bytes although it writes. The
+ * side keeps an edge that comes between an attempt and the wait after it, as for other descriptors.
  */
 #ifndef SENNIT_STREAM_LAYER_H
 #define SENNIT_STREAM_LAYER_H
@@ -22,7 +23,7 @@
 
 struct sn_layer;
 
-/* The layer of a stream, NULL without one, and its state. Written by a user who holds both
+/* The layer of a stream (NULL if it has none) and the layer's state. Written by the holder of both
  * sides. */
 static inline const struct sn_layer *sn_layer_of(const struct sn_fd *d)
 {
@@ -41,21 +42,21 @@ ssize_t sn_layer_attempt_write(struct sn_fd *d, const void *buf, size_t size);
 ssize_t sn_layer_attempt_readv(struct sn_fd *d, const struct iovec *iov, int n);
 ssize_t sn_layer_attempt_writev(struct sn_fd *d, const struct iovec *iov, int n);
 
-/* Within an operation that writes, which fails: how many bytes the layer has taken over and will
- * send with what comes next. 0 for other kinds of descriptors. */
+/* For a write operation that is about to fail: returns how many bytes the layer has taken over,
+ * which it will send with what is written next. Returns 0 for other kinds of descriptors. */
 ssize_t sn_layer_settle_some(struct sn_fd *d);
 
-/* Within an operation that reads: whether a read would have something to return before the socket
- * has. Otherwise the layer has prepared for a long wait. */
+/* Within a read operation: returns true if a read would return something before the socket becomes
+ * readable. Otherwise the layer has prepared for a long wait. */
 bool sn_layer_quiet(struct sn_fd *d);
 
-/* sn_stream_shutdown(); waits for room. */
+/* sn_stream_shutdown() of a stream with a layer; waits for room to write. */
 int sn_layer_shutdown(struct sn_fd *d, enum sn_stream_half half);
 
-/* sn_stream_close() of any stream, before it; waits for the layer, if there is one. */
+/* The first part of sn_stream_close(), for any stream: waits for the layer, if there is one. */
 void sn_layer_linger(const void *handle);
 
-/* For the hooks of struct sn_fd_ops of those names, of each kind that may have a layer. */
+/* The hooks closed and abandoned of struct sn_fd_ops, for each kind that may have a layer. */
 void sn_layer_closed(struct sn_fd *d, bool orderly);
 void sn_layer_abandoned(struct sn_fd *d, bool used);
 

@@ -2,10 +2,10 @@
 /*
  * Buffered reading from a stream or a function.
  *
- * The buffer has `capacity` bytes. Those from `start` to `end` were read and not taken. Only fill()
- * moves them, to the beginning; so what a call gives out stays in place until the next call that
- * needs more. Taking bytes is the last thing that a call does, when nothing can fail any more, so
- * an error leaves all of them; calls that take them in parts say how many.
+ * The buffer has `capacity` bytes. Those from `start` to `end` were read and not taken yet. Only
+ * fill() moves them, to the beginning, so what a call returns stays in place until the next call
+ * that needs more. A call takes bytes as its last step, when nothing can fail any more, so an error
+ * leaves all of them in the reader. Calls that take bytes in parts report how many they have taken.
  *
  * All fields are written by the one task that uses the reader. Nothing here needs to be within the
  * runtime: the stream's own call enters it.
@@ -45,7 +45,7 @@ static size_t least(size_t a, size_t b)
 
 /* ---- the source ---- */
 
-/* One read of the source: as sn_stream_read() of at least one byte. */
+/* Reads once from the source: like sn_stream_read() of at least one byte. */
 static ssize_t ask(sn_reader *reader, void *buf, size_t size)
 {
 	ssize_t n = reader->tied ? sn_writer_flush(reader->tied) : 0;
@@ -58,7 +58,8 @@ static ssize_t ask(sn_reader *reader, void *buf, size_t size)
 	return n > 0 && (size_t)n > size ? -EIO : n; /* a mistake of the function */
 }
 
-/* Doubles the buffer, so that the copies of a growing line cost no more than the line. */
+/* At least doubles the buffer, so that all the copying while a line grows costs no more than the
+ * line. */
 static int grow(sn_reader *reader, size_t wanted)
 {
 	size_t capacity = reader->capacity * 2;
@@ -74,10 +75,10 @@ static int grow(sn_reader *reader, size_t wanted)
 }
 
 /*
- * Reads once into the buffer, which is to hold more than there is: up to `wanted` bytes, which is
- * not above the limit. What is there goes to the beginning; it is a part of what the caller looks
- * for, and goes there once for each that is found. Returns the number of bytes, 0 at the end, or an
- * error.
+ * Reads once into the buffer, which grows to `wanted` bytes if it is smaller. `wanted` is more than
+ * the number of unread bytes, and at most the limit. Moves the unread bytes to the beginning first.
+ * They are the start of what the caller looks for, so they are moved only once for each line or
+ * delimited part. Returns the number of bytes read, 0 at the end, or an error.
  */
 static ssize_t fill(sn_reader *reader, size_t wanted)
 {
@@ -96,7 +97,7 @@ static ssize_t fill(sn_reader *reader, size_t wanted)
 	return n;
 }
 
-/* Reads until the buffer has so many bytes, which is not above the limit, or the stream ends. */
+/* Reads until the buffer has `size` bytes, which is at most the limit, or the stream ends. */
 static ssize_t fill_up(sn_reader *reader, size_t size)
 {
 	ssize_t n = 1;
@@ -108,12 +109,12 @@ static ssize_t fill_up(sn_reader *reader, size_t size)
 
 /* ---- delimiters ---- */
 
-/* How many of the first `size` unread bytes the first delimiter ends, or 0. In the first `searched`
- * there is none. */
+/* The number of bytes up to and including the first delimiter, within the first `size` unread
+ * bytes; 0 if there is none. The caller knows that the first `searched` bytes contain none. */
 static size_t find(const sn_reader *reader, size_t size, size_t searched, const void *delimiter,
 		   size_t length)
 {
-	/* It may have begun in those. */
+	/* A delimiter may have begun at the end of the searched bytes. */
 	const size_t from = searched < length ? 0 : searched - (length - 1);
 	const char *data = first(reader), *at;
 
@@ -124,7 +125,8 @@ static size_t find(const sn_reader *reader, size_t size, size_t searched, const 
 	return at ? (size_t)(at - data) + length : 0;
 }
 
-/* How many bytes the first delimiter ends; 0 when the stream ends before one; or an error. */
+/* Reads up to the first delimiter. Returns the number of bytes up to and including it, 0 if the
+ * stream ends before one, or an error. */
 static ssize_t search(sn_reader *reader, const void *delimiter, size_t length)
 {
 	size_t size, searched = 0, end;
@@ -218,8 +220,8 @@ ssize_t sn_reader_line(sn_reader *reader, char **line, size_t *length)
 		if (size > 0 && at[size - 1] == '\r')
 			size--;
 	}
-	/* Where the end of the line was; or after all that was read, where fill() has just had
-	 * room for more. */
+	/* The zero replaces the end of the line. If there was none, it follows all that was read,
+	 * where fill() has just had room for more. */
 	at[size] = 0;
 	take(reader, rest);
 	*line = at;
@@ -270,7 +272,7 @@ ssize_t sn_reader_take(sn_reader *reader, size_t size, char **data)
 	return (ssize_t)size;
 }
 
-/* What there is, at least one byte; for sizes that are not 0. */
+/* Reads what is available, at least one byte. size is not 0. */
 static ssize_t read_some(sn_reader *reader, void *buf, size_t size)
 {
 	if (unread(reader) == 0) {
@@ -295,7 +297,8 @@ ssize_t sn_reader_read(sn_reader *reader, void *buf, size_t size)
 	return size > 0 ? read_some(reader, buf, size) : 0;
 }
 
-/* Both calls that take exactly so many bytes: into buf, or to be discarded. */
+/* For both calls that take exactly `size` bytes: copies them to buf, or discards them if it is
+ * NULL. */
 static ssize_t read_all(sn_reader *reader, char *buf, size_t size, size_t *done)
 {
 	size_t have = done ? *done : 0;
@@ -346,7 +349,7 @@ int sn_reader_skip_through(sn_reader *reader, const void *delimiter, size_t size
 			take(reader, end);
 			return 1;
 		}
-		/* What is left may be the beginning of a delimiter. */
+		/* The last bytes may be the beginning of a delimiter. */
 		take(reader, unread(reader) - least(unread(reader), size - 1));
 		n = fill(reader, size);
 	}

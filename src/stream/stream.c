@@ -100,7 +100,8 @@ ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size, bool mor
 	return n;
 }
 
-/* Later ones are sent too, until the kernel finds again that bytes are soon answered. */
+/* TCP_QUICKACK makes the kernel send later acknowledgements immediately, too, until it finds again
+ * that the program answers soon. */
 void sn_conn_send_ack(struct sn_fd *d)
 {
 	sn_conn_marks(d)->acks = SN_ACKS_AS_USUAL;
@@ -155,8 +156,8 @@ int sn_conn_wait_until(struct sn_fd *d, enum sn_side_index side, int64_t until)
 	return n;
 }
 
-/* Begins an operation on a program's handle, whose descriptor may have been closed and reused since
- * it was found. */
+/* Begins an operation on a program's handle. Another thread may have closed the descriptor, and the
+ * block may have been reused, between the search and the begin. */
 static int begin(struct sn_fd **d, const void *handle, enum sn_side_index side)
 {
 	int err = sn_fd_find(d, handle);
@@ -185,14 +186,19 @@ int sn_conn_begin(struct sn_fd **d, const void *handle, enum sn_side_index side)
 }
 
 /*
- * An attempt that gives less than it was asked for has left a TCP socket empty, and the next read
- * waits first: a server that reads a request and has answered it would find nothing yet. That
- * cannot miss anything. What arrives after the attempt is an edge (sn_conn_drained()), and edges
- * that are taken make the side ready, which ends a wait at once. The edge that was there before the
- * attempt is forgotten before it, because what it reported is read by the attempt, or has made the
- * descriptor irregular. No other operation has read in between, which might have taken an edge for
- * itself. A program that has asked for the number may have taken an urgent byte, which stops the
- * attempt without a trace here, or have set a low-water mark. models/side.pml has this.
+ * One attempt to read, which also notes whether it has emptied the socket. A TCP socket that gives
+ * less than it was asked for is empty, and the next read then waits before its first attempt: a
+ * server that has answered a request would usually find no next one yet.
+ *
+ * That cannot miss anything. What arrives after the attempt makes an edge (sn_conn_drained()), and
+ * an edge that is harvested makes the side ready, which ends the wait immediately. An edge that was
+ * there before the attempt is forgotten first, because the attempt reads what the edge reported, or
+ * the edge has made the descriptor irregular. No other operation has read in between, and so none
+ * can have taken an edge.
+ *
+ * The exception is a descriptor that the program has asked for (`lent`). The program may have read
+ * an urgent byte, at which the attempt stops without a trace here, or may have set a low-water
+ * mark. models/side.pml checks this.
  */
 static ssize_t attempt_some(struct sn_fd *d, void *buf, size_t size)
 {
@@ -218,7 +224,8 @@ ssize_t sn_conn_read_some(const void *handle, void *buf, size_t size)
 	if (d->notes[SN_NOTE_DRAINED])
 		n = sn_attempt_wait(d, SN_SIDE_READ);
 	if (sn_unlikely(n == -ETIMEDOUT))
-		n = 0; /* it has passed since the call began, which has made no attempt yet */
+		n = 0; /* The deadline has passed since the call began, but the call owes one
+		        * attempt. */
 	while (n == 0 && (n = attempt_some(d, buf, size)) == -EAGAIN)
 		n = sn_attempt_wait(d, SN_SIDE_READ);
 	sn_fd_end(d, SN_SIDE_READ);
@@ -261,8 +268,8 @@ int sn_conn_wait_closed(const void *handle)
 
 	if (n < 0)
 		return n;
-	/* Whatever ends the connection is an edge for epoll, which comes after the change of
-	 * state. */
+	/* Whatever ends the connection also makes an edge, after the change of state, so the wait
+	 * cannot miss it. */
 	while ((alive = sn_sys_alive(d->fd)) > 0 && n == 0)
 		n = sn_fd_await(d, SN_SIDE_READ);
 	sn_fd_end(d, SN_SIDE_READ);
@@ -275,8 +282,8 @@ int sn_conn_watch(struct sn_fd *d, const _Atomic bool *over)
 
 	if (n < 0)
 		return n;
-	/* An event of epoll after our check makes the side ready after it, so it ends the wait. An
-	 * event that ended an earlier wait is not forgotten, because d->over stays. */
+	/* An event of epoll after this check makes the side ready, so it ends the wait. An event
+	 * that ended an earlier wait is not forgotten, because d->over stays set. */
 	while (!atomic_load(over)) {
 		if (atomic_load_explicit(&d->over, memory_order_relaxed) &&
 		    (n = sn_sys_alive(d->fd)) <= 0)
@@ -328,13 +335,15 @@ static int end_with(const void *handle, uint32_t flags)
 	return err;
 }
 
-/* Outside the runtime. The kind of the descriptor may have something to do before its close. */
+/* Calls the hook that the descriptor's kind may have for the time before a close. Outside the
+ * runtime. */
 static void before_close(const void *handle)
 {
 	void (*closing)(struct sn_fd * d);
 	struct sn_fd *d;
 
-	/* A stale handle may find the kind of another descriptor here, but not after that. */
+	/* A stale handle may lead to another descriptor's kind here, but sn_fd_use_handle() rejects
+	 * it. */
 	if (sn_fd_find(&d, handle) < 0 || !sn_fd_ops(d)->closing ||
 	    sn_fd_use_handle(&d, handle) < 0)
 		return;
@@ -360,7 +369,7 @@ int sn_conn_descriptor(const void *handle)
 	if (err < 0)
 		return err;
 	err = d->fd;
-	/* Relaxed: what the program does with the number it does after this call. */
+	/* Relaxed: the program uses the number only after this call. */
 	atomic_store_explicit(&d->lent, true, memory_order_relaxed);
 	sn_fd_unuse(d);
 	return err;
@@ -385,7 +394,7 @@ int sn_conn_set_deadline(const void *handle, enum sn_side_index side, int64_t de
 
 /* ---- adopting ---- */
 
-/* A listener or an epoll descriptor cannot be read, though both can be polled. */
+/* A listener or an epoll descriptor can be polled, but not read. */
 static bool listens(int fd)
 {
 	int on = 0;
@@ -394,7 +403,7 @@ static bool listens(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &length) == 0 && on;
 }
 
-/* Only its name distinguishes it from other descriptors without a file. */
+/* Only the name of an epoll descriptor distinguishes it from other descriptors without a file. */
 static bool is_epoll(int fd)
 {
 	char path[32], name[32];
@@ -435,7 +444,7 @@ static int adopt(struct sn_fd **out, int fd)
 	if (kind < 0)
 		return kind;
 	err = sn_fd_open(out, &sn_stream_ops, fd, kind != SN_KIND_FILE);
-	if (err == -EPERM) /* epoll's error for what cannot be polled, such as /dev/zero */
+	if (err == -EPERM) /* epoll refuses what cannot be polled, such as /dev/zero */
 		err = sn_fd_open(out, &sn_stream_ops, fd, false);
 	if (err < 0)
 		return err;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What other parts of the library use of streams. Within the runtime; the calls that wait may park.
+ * What other parts of the library use of streams. Called inside the runtime; the calls that wait
+ * may park.
  *
  * A descriptor that is registered with the poller is non-blocking: an attempt on it returns -EAGAIN
  * when it would block. A descriptor that is not registered is a file, or a device that cannot be
@@ -18,7 +19,8 @@
 
 #include "io/fd.h"
 
-/* What can be read and written. 0 is the kind of a connection, which is not checked. */
+/* What kind of descriptor a stream has. The kind of a connection is 0, because connections are made
+ * without a check. */
 enum sn_kind {
 	SN_KIND_SOCKET = 0, /* of a stream */
 	SN_KIND_PIPE,
@@ -40,7 +42,8 @@ enum sn_kind {
  */
 struct sn_conn_marks {
 	uint8_t kind; /* enum sn_kind */
-	uint8_t tcp;  /* made by net/tcp.c: TCP without delays; on a listener, of it */
+	uint8_t tcp;  /* made by net/tcp.c: TCP without delays; on a listener: its connections
+	               * are */
 	uint8_t acks; /* enum sn_acks */
 };
 
@@ -61,17 +64,18 @@ static inline bool sn_conn_is_tcp(const struct sn_fd *d)
 	return ((const struct sn_conn_marks *)d->marks)->tcp;
 }
 
-/* The notes of a descriptor. */
+/* The notes that one read operation leaves for the next (notes in struct sn_fd). */
 enum sn_conn_note {
 	/* The operation that read before this one has left a TCP socket empty
 	 * (sn_conn_read_some()). */
 	SN_NOTE_DRAINED,
-	/* A read that begins past its deadline makes an attempt all the same: its task has waited
-	 * for it before it began (when_readable.c). */
+	/* A read that begins past its deadline still makes an attempt, because its task was
+	 * parked for it before the task began to run (when_readable.c). */
 	SN_NOTE_OWES_LOOK,
 };
 
-/* Of streams that are nothing else: they may have a layer (layer.h). */
+/* For descriptors that are only streams, not connections of net/. They may have a layer
+ * (layer.h). */
 extern const struct sn_fd_ops sn_stream_ops sn_hidden;
 
 static inline bool sn_conn_has_messages(const struct sn_fd *d)
@@ -80,12 +84,13 @@ static inline bool sn_conn_has_messages(const struct sn_fd *d)
 }
 
 /*
- * How a connection acknowledges. A connection of sn_tcp_connect_to_write() holds
- * its acknowledgements back (TCP_QUICKACK 0). The first, that of the handshake, goes with the first
- * bytes that are written; that of an answer goes with what is written next, or with the end. But a
- * peer whose bytes wait for the acknowledgement of earlier ones (Nagle's algorithm) would have to
- * wait 40 ms. So a reader that has read something and is about to wait for more sends it, and all
- * that follow are sent as usual.
+ * How a connection acknowledges. A connection of sn_tcp_connect_to_write() holds its
+ * acknowledgements back (TCP_QUICKACK 0), so that they travel with data: the acknowledgement of the
+ * handshake with the first bytes that are written, and the acknowledgement of an answer with
+ * whatever is written next, or with the end. However, a peer whose bytes wait for the
+ * acknowledgement of earlier ones (Nagle's algorithm) would have to wait 40 ms. Therefore a reader
+ * that has read something and is about to wait for more sends the acknowledgement, and all that
+ * follow are sent as usual.
  */
 enum sn_acks {
 	SN_ACKS_AS_USUAL = 0,
@@ -94,55 +99,59 @@ enum sn_acks {
 };
 
 /*
- * Functions that take a handle serve the public calls: it is what the program passes for a
- * connection, a listener or a stream, and may be NULL (-EINVAL) or stale (-EBADF).
+ * Functions that take a handle serve the public calls. A handle is what the program passes for a
+ * connection, a listener or a stream; it may be NULL (-EINVAL) or stale (-EBADF).
  */
 
-/* Begins an operation, as sn_attempt_begin(). */
+/* Finds the descriptor of a handle and begins an operation on it, like sn_attempt_begin(). */
 int sn_conn_begin(struct sn_fd **d, const void *handle, enum sn_side_index side);
 
 /* sn_stream_read() of at least one byte. Parks. */
 ssize_t sn_conn_read_some(const void *handle, void *buf, size_t size);
 
-/* An operation of size 0: it has the errors of other sizes, but neither attempts nor waits. */
+/* An operation of size 0: it returns the errors that others would, but neither attempts nor
+ * waits. */
 int sn_conn_move_nothing(const void *handle, enum sn_side_index side);
 
-/* Waits for an edge: 0 or the error that sn_stream_read() or sn_stream_write() would return. */
+/* Waits for an edge. Returns 0, or the error that sn_stream_read() or sn_stream_write() would
+ * return. */
 int sn_conn_wait(struct sn_fd *d, enum sn_side_index side);
 
-/* The same, but no longer than until a time; 1 when there was no edge. For a registered
+/* The same, but waits no longer than `until`; returns 1 if there was no edge. For a registered
  * descriptor. */
 int sn_conn_wait_until(struct sn_fd *d, enum sn_side_index side, int64_t until);
 
 /*
- * For callers that make their own system calls. sn_attempt_begin() begins an operation that does
- * not wait: 0, or the error. Nothing may park before sn_fd_end(), except an attempt on a stream
- * with a layer, for a moment.
+ * For callers that make their own system calls. sn_attempt_begin() begins an operation without
+ * waiting, and returns 0 or an error. Nothing may park before sn_fd_end(), except, briefly, an
+ * attempt on a stream with a layer.
  */
 int sn_attempt_begin(struct sn_fd *d, enum sn_side_index side);
-/* The same for a caller that has read the clock a moment ago, at `now`; 0: it has not. */
+/* The same for a caller that has just read the clock, as `now`; 0: it has not. */
 int sn_attempt_begin_at(struct sn_fd *d, enum sn_side_index side, int64_t now);
 
-/* One attempt within an operation that has begun. more: as for sn_sys_send(), for sockets. */
+/* One attempt within an operation that has begun. `more` is that of sn_sys_send(), and only for
+ * sockets. */
 ssize_t sn_attempt_read(struct sn_fd *d, void *buf, size_t size);
 ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size, bool more);
 
-/* Within an operation that has begun, after -EAGAIN: waits for an edge. 0, or the error that
- * sn_stream_read() or sn_stream_write() would return; -EAGAIN if there is no way to wait. Parks. */
+/* Waits for an edge, within an operation whose attempt returned -EAGAIN. Returns 0, the error that
+ * sn_stream_read() or sn_stream_write() would return, or -EAGAIN if there is no way to wait.
+ * Parks. */
 int sn_attempt_wait(struct sn_fd *d, enum sn_side_index side);
 
-/* The end of an operation that writes: its result is n, unless a layer took over bytes before it
- * failed; then it is their number. */
+/* The result of a write operation that ends with n. That is n, unless n is an error and a layer had
+ * taken over bytes before it; then it is their number. */
 ssize_t sn_conn_settle(struct sn_fd *d, ssize_t n);
 
-/* After n bytes were read by other means than an attempt. Within an operation that reads. */
+/* For a read operation that has read n bytes by other means than sn_attempt_read(). */
 static inline void sn_conn_note_read(struct sn_fd *d, ssize_t n)
 {
 	if (sn_unlikely(sn_conn_marks(d)->acks == SN_ACKS_HELD) && n > 0)
 		sn_conn_marks(d)->acks = SN_ACKS_DUE;
 }
 
-/* Before a wait for more: sends the acknowledgement that is due. Within an operation that reads. */
+/* Sends the acknowledgement that is due, in a read operation that is about to wait for more. */
 void sn_conn_send_ack(struct sn_fd *d);
 
 static inline void sn_conn_acknowledge(struct sn_fd *d)
@@ -156,23 +165,25 @@ void sn_block_enter(const struct sn_fd *d, const char *what);
 void sn_block_leave(const struct sn_fd *d);
 
 /*
- * Whether a TCP socket that gave less than it was asked for has no more for now, and what comes
- * next will be an edge; then another read that would return EAGAIN is unnecessary. False once there
- * was an end or an error, whose edge may have come with that of the bytes before it, and with
- * urgent data, before which reading stops. An edge that has not been harvested when the bytes are
- * read is still to come, whatever it reports. Always false for other kinds: reading from Unix
- * sockets stops where credentials change.
+ * Whether a short read from this socket means that it is empty for now and that whatever arrives
+ * next makes an edge. Then a further read, which would return EAGAIN, is unnecessary. An edge that
+ * has not been harvested when the bytes are read is still to come, whatever it reports.
+ *
+ * False after an end or an error, whose edge may have come together with that of the bytes before
+ * it, and after urgent data, at which reading stops. Always false for other sockets than TCP:
+ * reading from Unix sockets stops where credentials change.
  */
 bool sn_conn_drained(const struct sn_fd *d);
 
-/* Waits until the connection is over in both directions: sn_tcp_wait_closed(). */
+/* Waits until the connection has ended in both directions: sn_tcp_wait_closed(). */
 int sn_conn_wait_closed(const void *handle);
 
 /*
- * The same for a caller that has read to the end of the connection's stream, and must not be kept
- * by a connection that stays open: also 0 once *over is set, which sn_fd_wake() of the reading
- * side announces. It asks the kernel only when epoll has reported an error, or the end of both
- * directions. 1 past the deadline; -ETIMEDOUT is the kernel's, which has given up on the peer.
+ * The same for a caller that has read to the end of the connection's stream, and that must be able
+ * to stop waiting although the connection stays open: also returns 0 once *over is set. The party
+ * that sets *over calls sn_fd_wake() for the reading side. Asks the kernel only when epoll has
+ * reported an error, or the end of both directions. Returns 1 past the deadline. -ETIMEDOUT is the
+ * connection's own error: the kernel has given up on the peer.
  */
 int sn_conn_watch(struct sn_fd *d, const _Atomic bool *over);
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Streams: reading exactly so many bytes, and reading and writing several pieces of memory.
+ * Streams: reading an exact number of bytes, and reading and writing several pieces of memory.
  *
- * The calls that move all bytes consist of operations that move some. Each of these is a complete
- * operation, so it notices a close, a cancellation and a deadline even if no part ever has to wait,
- * and other tasks get their turns in between.
+ * A call that moves all bytes is a sequence of operations that move some. Each of these is a
+ * complete operation, so it notices a close, a cancellation and a deadline even if no part ever has
+ * to wait, and other tasks get their turns in between.
  *
- * The caller's pieces are never changed. What a write has left of a piece goes into a copy,
- * together with the next few pieces. At the boundary of a piece the caller's own array is passed
- * on, so a long list costs a short write at most for each long one.
+ * The caller's pieces are never changed. If a write ends within a piece, the rest of that piece is
+ * described in a copy of the array, together with the next few pieces. If it ends at the boundary
+ * of a piece, the caller's own array is passed on. A long list therefore costs at most one short
+ * write for each long one.
  */
 #include "stream/stream.h"
 
@@ -24,10 +25,10 @@
 #include "sched/thread.h"
 #include "stream/layer.h"
 
-/* How many pieces are copied after one that was begun. */
+/* How many pieces the copy has that begins with the rest of a piece. */
 #define COPIED 16
 
-/* The size of all pieces; -EINVAL when there are none, or more than SSIZE_MAX bytes. */
+/* The size of all pieces, or -EINVAL if there are none or their sum is above SSIZE_MAX. */
 static ssize_t size_of(const struct iovec *iov, int n)
 {
 	size_t size = 0;
@@ -42,7 +43,7 @@ static ssize_t size_of(const struct iovec *iov, int n)
 	return (ssize_t)size;
 }
 
-/* ---- attempts: as those of stream.c ---- */
+/* ---- attempts, like those of stream.c ---- */
 
 static ssize_t attempt_readv(struct sn_fd *d, const struct iovec *iov, int n)
 {
@@ -72,7 +73,7 @@ static ssize_t attempt_writev(struct sn_fd *d, const struct iovec *iov, int n, s
 	return put;
 }
 
-/* One operation on pieces that have at least one byte, and at most IOV_MAX pieces. */
+/* One operation on at most IOV_MAX pieces, which have at least one byte. */
 static ssize_t move_some(const void *handle, enum sn_side_index side, const struct iovec *iov,
 			 int n, size_t size)
 {
@@ -95,14 +96,14 @@ static ssize_t move_some(const void *handle, enum sn_side_index side, const stru
 
 /* ---- all pieces ---- */
 
-/* What is left of them: n pieces, the first from an offset on, which is less than its size. */
+/* The pieces that are left: the first begins at an offset, which is less than its size. */
 struct rest {
 	const struct iovec *iov;
 	int n;
 	size_t offset;
 };
 
-/* Empty pieces are skipped too, so that no write consists of empty ones only. */
+/* Skips empty pieces, too, so that no write consists of empty pieces only. */
 static void advance(struct rest *rest, size_t size)
 {
 	rest->offset += size;
@@ -113,7 +114,7 @@ static void advance(struct rest *rest, size_t size)
 	}
 }
 
-/* left: the size of the rest, more than 0. */
+/* Writes some of the rest. left: the size of the rest, more than 0. */
 static ssize_t write_next(const void *handle, const struct rest *rest, size_t left)
 {
 	struct iovec copy[COPIED];

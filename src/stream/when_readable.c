@@ -2,18 +2,20 @@
 /*
  * Quiet streams: sn_spawn_when_readable().
  *
- * Contract. The task is made as by any spawn, and then, instead of being queued, parked on the
- * reading side of the stream by its maker (sn_fd_park_new()). An edge, the deadline, a close or a
- * cancellation makes it runnable as it does a task that parked there itself. It has no stack until
- * it first runs (sched/task.h), so a quiet stream has two structures: struct sn_fd and struct
- * sn_task.
+ * Contract. The caller of sn_spawn_when_readable() makes the task as by any spawn, but does not
+ * queue it. Instead it parks the task on the reading side of the stream (sn_fd_park_new()). An
+ * edge, the deadline, a close or a cancellation makes the task runnable as if it had parked there
+ * itself. It has no stack until it first runs (sched/task.h), so a quiet stream costs only two
+ * structures: struct sn_fd and struct sn_task.
  *
- * The wait is an operation that reads, which the maker begins and the task ends (on_begin()) before
- * its function is called: so the descriptor stays, and no other task can be on its side.
+ * The wait is a read operation, which the maker begins and the task ends (on_begin()) before its
+ * function is called. During that time the descriptor is not freed, and no other task can be on its
+ * side.
  *
- * What is there already makes no edge. So the maker looks, unless the read before has left the
- * socket empty, after which anything new is an edge (stream.c). It takes an edge that is there
- * before it looks; one that comes later is found by the announcement. models/side.pml has this.
+ * What has arrived already makes no further edge. Therefore the maker looks, unless the previous
+ * read has left the socket empty, after which anything new makes an edge (stream.c). The maker
+ * takes an edge that is there before it looks; it finds an edge that comes later when it announces
+ * the task on the side. models/side.pml checks this.
  *
  * Rejected:
  *   - A stack that is copied out while its task waits: C code keeps addresses of its locals.
@@ -37,7 +39,7 @@
 #include "task/local.h"
 #include "task/spawn.h"
 
-/* Whether a read would return at once. Within an operation that reads. May park. */
+/* Whether a read would return immediately. Within a read operation. May park. */
 static bool is_readable(struct sn_fd *d)
 {
 	bool news = sn_fd_take_edge(d, SN_SIDE_READ);
@@ -50,9 +52,9 @@ static bool is_readable(struct sn_fd *d)
 	       sn_sys_poll(d->fd, POLLIN | POLLPRI | POLLRDHUP);
 }
 
-/* In the task, first of all. What the edge has reported is there by now. The deadline was ahead
- * when the wait began, so the read that comes next makes an attempt, as one does that has waited
- * itself. */
+/* The first step of the task. What the edge reported has arrived by now. The deadline was ahead
+ * when the wait began, so the next read still makes an attempt, like a read that has itself
+ * waited. */
 static void on_begin(struct sn_task *task)
 {
 	struct sn_fd *d = sn_fd_parked_on(task);
@@ -63,8 +65,9 @@ static void on_begin(struct sn_task *task)
 	sn_fd_end(d, SN_SIDE_READ);
 }
 
-/* Within an operation that reads, which is the task's when there is one, and has ended when it
- * begins at once. */
+/* Makes the task, within a read operation. If the task is parked, the operation becomes the task's.
+ * Otherwise this function ends the operation: if there is no task, or the task begins
+ * immediately. */
 static int start(struct sn_fd *d, sn_scope *scope, sn_fn *fn, void *arg,
 		 const struct sn_task_attr *attr, const void *at, struct sn_local_node *heritage)
 {
@@ -93,7 +96,7 @@ static int start(struct sn_fd *d, sn_scope *scope, sn_fn *fn, void *arg,
 	return 0;
 }
 
-/* Inside the runtime, which it leaves. */
+/* Called inside the runtime, and leaves it. */
 static int spawn(struct sn_thread *self, sn_stream *stream, sn_scope *scope, sn_fn *fn, void *arg,
 		 const struct sn_task_attr *attr, const void *at)
 {

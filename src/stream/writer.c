@@ -2,10 +2,11 @@
 /*
  * Buffered writing to a stream or a function.
  *
- * The buffer has `size` bytes; those from `start` to `end` were taken and not sent. What does not
- * fit is sent together with them, as the second of two pieces, and not copied. How many bytes a
- * write has moved is always known, so an error, which stays in `error`, leaves exactly the bytes
- * that were not sent. `taken` says how far the call came that met it.
+ * The buffer has `size` bytes. Those from `start` to `end` were taken from the caller and not sent
+ * yet. What does not fit is not copied: it is sent together with the buffer, as the second of two
+ * pieces. How many bytes a write has moved is always known, so after an error exactly the bytes
+ * that were not sent are left. The error stays in `error`; `taken` is how many bytes of its data
+ * the call that met the error had taken before.
  *
  * All fields are written by the one task that uses the writer. Nothing here needs to be within the
  * runtime: the stream's own call enters it.
@@ -49,8 +50,8 @@ static ssize_t pass_on(sn_writer *writer, const struct iovec *iov, int n)
 	return sn_stream_writev(writer->target, iov, n);
 }
 
-/* One write, of the buffer and of data after it, at least one byte. Returns how many bytes of data
- * were taken, or an error. */
+/* Makes one write of the buffer followed by data, at least one byte in all. Returns how many bytes
+ * of data were taken, or an error. */
 static ssize_t send_some(sn_writer *writer, const void *data, size_t size)
 {
 	const size_t first = unsent(writer);
@@ -75,7 +76,7 @@ static ssize_t send_some(sn_writer *writer, const void *data, size_t size)
 	return sent - (ssize_t)first;
 }
 
-/* Whether so many bytes fit into the buffer, which may move what is there to its beginning. */
+/* Whether `size` more bytes fit into the buffer. May move the unsent bytes to its beginning. */
 static bool fits(sn_writer *writer, size_t size)
 {
 	if (size <= writer->size - writer->end)
@@ -180,8 +181,8 @@ ssize_t sn_writer_write(sn_writer *writer, const void *buf, size_t size)
 	return size > 0 ? write_through(writer, buf, size) : 0;
 }
 
-/* Formats into size bytes, as vsnprintf(), and returns its error. Apart, because errno's address
- * must not be kept across calls that may change threads. */
+/* Formats into size bytes, like vsnprintf(), and returns the length or a negative errno. Never
+ * inlined, because errno's address must not be kept across calls that may change threads. */
 static sn_noinline int format_text(char *buf, size_t size, const char *format, va_list args)
 {
 	int n;
@@ -193,7 +194,7 @@ static sn_noinline int format_text(char *buf, size_t size, const char *format, v
 	return n < 0 ? -errno : n;
 }
 
-/* A text of so many bytes, for which the buffer is too small. */
+/* Writes a text of `length` bytes, for which the buffer is too small. */
 static ssize_t print_long(sn_writer *writer, size_t length, const char *format, va_list args)
 {
 	char *text = malloc(length + 1);
@@ -220,7 +221,8 @@ ssize_t sn_writer_vprint(sn_writer *writer, const char *format, va_list args)
 	if (writer->error < 0)
 		return writer->error;
 	for (int again = 0; again < 2; again++) {
-		/* One byte less, for the zero that it writes after the text. */
+		/* The text must be a byte shorter than the room, because vsnprintf() also writes a
+		 * zero. */
 		room = writer->size - writer->end;
 		n = format_text(writer->buffer + writer->end, room, format, args);
 		if (n < 0)
@@ -234,7 +236,8 @@ ssize_t sn_writer_vprint(sn_writer *writer, const char *format, va_list args)
 		if (flush(writer) < 0)
 			return writer->error;
 	}
-	/* Another task has changed the arguments in the meantime. */
+	/* The text has grown although the buffer is empty: another task has changed the arguments
+	 * during the flush. */
 	return print_long(writer, (size_t)n, format, args);
 }
 
