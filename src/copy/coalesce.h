@@ -2,37 +2,40 @@
 /*
  * When a copy coalesces the bytes of a stream before it reads them, and how many.
  *
- * A stream of small pieces, one soon after the other, is expensive: each takes a read and a write,
- * and often a wake-up. So the copy starts to *coalesce* once PIECES of them in a row were smaller
- * than SMALL, each at most QUICK_NS after the one before, and nothing went in the other direction
- * meanwhile. It sets the socket's low-water mark (SO_RCVLOWAT), by which the kernel reports bytes
- * only when there are enough, or an end or an error; and the copy looks by itself after MOST_NS.
- * Enough is what arrives in AIM_NS, by the rate of the last wait, as a power of two. Network cards
- * do the same with their interrupts.
+ * A stream of small pieces, one soon after the other, is expensive: each piece takes a read and a
+ * write, and often a wake-up. The copy therefore starts to *coalesce* once PIECES pieces in a row
+ * were smaller than SMALL, each at most QUICK_NS after the one before, while nothing went in the
+ * other direction. It sets the socket's low-water mark (SO_RCVLOWAT), so that the kernel reports
+ * bytes only when there are enough, or an end or an error; after MOST_NS the copy looks without a
+ * report. Enough is what arrives in AIM_NS at the rate of the last wait, as a power of two. Network
+ * cards do the same with their interrupts.
  *
- * It stops when less than two pieces have arrived in that time, because then it gains nothing. It
- * also stops when something goes in the other direction. The sender of that may have waited for the
- * last bytes, which were then late for nothing, even where coalescing had stopped before. So it
- * takes twice as many pieces as before to start again, up to MOST_PIECES, unless WORTH_IT bytes
- * were coalesced since the previous answer. A peer that sends a megabyte and waits for an answer,
- * again and again, finds the last piece late a few times and then never again.
+ * The copy stops coalescing when less than two pieces have arrived in that time, because then it
+ * gains nothing. It also stops when something goes in the other direction. Whoever sent that may
+ * have waited for the last bytes, which coalescing then made late for nothing, even if it had
+ * stopped in between. Therefore starting again takes twice as many pieces as before, up to
+ * MOST_PIECES, unless WORTH_IT bytes were coalesced since the previous answer. A peer that sends a
+ * megabyte and waits for an answer, again and again, finds the last piece late a few times and then
+ * never again.
  *
- * So no byte is late by more than MOST_NS (and the timer's lateness), and only where more than
- * PIECES pieces arrived at a rate of 20,000 a second, for a receiver that sent nothing. Bytes that
- * are there are never delayed: a piece after which enough is left is followed by the next
- * immediately.
+ * No byte is late by more than MOST_NS (plus the timer's lateness), and only after PIECES pieces
+ * have arrived at a rate of 20,000 a second, for a receiver that sent nothing. Bytes that have
+ * arrived are never delayed if there are enough of them: the copy then reads again immediately.
  *
- * If the program has asked for it (sn_relay_gather), it starts with the first piece, or never.
+ * The program can ask for coalescing from the first piece on, or for none (sn_relay_gather).
  *
  * CPU seconds per GiB of a relay on two CPUs that the sender and the sink need as well, with and
  * without, medians of four runs in turns (bench-relay, bulk): 1 KiB 1.7 and 5.1, 4 KiB 0.53 and
- * 1.05, 16 KiB 0.25 and 0.32; beyond that alike. At first enough was 16 KiB for all rates: 4 KiB
- * took 0.98. With 64 KiB for all rates, 1 KiB took 4.1, because the bytes did not arrive in time.
+ * 1.05, 16 KiB 0.25 and 0.32; larger chunks take the same. With 16 KiB as enough for all rates, 4
+ * KiB took 0.98. With 64 KiB for all rates, 1 KiB took 4.1, because the bytes did not arrive in
+ * time.
  *
- * Rejected: in copies without a relay, where the traffic in the other direction is unknown.
- * Sleeping instead of the low-water mark: each piece would be an edge for a poller.
+ * Rejected: coalescing in copies without a relay, where the traffic in the other direction is
+ * unknown; sleeping instead of setting the low-water mark, because each piece would be an edge for
+ * a poller.
  *
- * Nothing here acts: the callers report what has happened. A state belongs to one job.
+ * Nothing here makes a system call: the callers report what has happened, and act on the answers. A
+ * state belongs to one job, whose task alone writes it.
  */
 #ifndef SENNIT_COPY_COALESCE_H
 #define SENNIT_COPY_COALESCE_H
@@ -51,20 +54,21 @@
 #define SN_COALESCE_AIM_NS 100000
 #define SN_COALESCE_MOST_NS 250000
 #define SN_COALESCE_LEAST ((uint32_t)16 << 10)
-/* The kernel enlarges the socket's buffer for it, to several times that size and permanently. */
+/* The kernel enlarges the socket's buffer for this mark, to several times its size and
+ * permanently. */
 #define SN_COALESCE_MOST ((uint32_t)128 << 10)
 #define SN_COALESCE_WORTH_IT ((uint64_t)16 << 20)
 
 struct sn_coalesce {
 	enum sn_relay_gather how;
 	uint32_t enough;  /* bytes; 0: it does not coalesce */
-	uint32_t pieces;  /* in a row; while it does not coalesce */
-	uint32_t wanted;  /* how many of those it takes */
-	uint32_t answers; /* how often the other direction had moved bytes before that */
-	int64_t at;     /* when the last piece came; when it began to wait for enough, 0: not yet */
-	uint64_t since; /* bytes of those pieces; since it began to wait */
-	uint64_t size;  /* while it coalesces: of a piece, before */
-	uint64_t total; /* coalesced since the last answer */
+	uint32_t pieces;  /* small pieces in a row, while it does not coalesce */
+	uint32_t wanted;  /* how many of those make it start */
+	uint32_t answers; /* how often the other direction had moved bytes, at the last check */
+	int64_t at;       /* when the last piece came; or when the wait began, 0: not yet */
+	uint64_t since;   /* bytes of those pieces; or bytes since the wait began */
+	uint64_t size;    /* while it coalesces: the average size of a piece before */
+	uint64_t total;   /* bytes coalesced since the last answer */
 };
 
 static inline void sn_coalesce_init(struct sn_coalesce *coalesce, enum sn_relay_gather how)
@@ -106,7 +110,8 @@ static inline bool sn_coalesce_answered(struct sn_coalesce *coalesce, uint32_t a
 	return true;
 }
 
-/* A piece was moved while it does not coalesce. Returns whether it does from now on. */
+/* Reports a piece that was moved while the copy does not coalesce. Returns whether it coalesces
+ * from now on. */
 static inline bool sn_coalesce_piece(struct sn_coalesce *coalesce, int64_t now, size_t size,
 				     uint32_t answers)
 {
@@ -128,7 +133,8 @@ static inline bool sn_coalesce_piece(struct sn_coalesce *coalesce, int64_t now, 
 	return true;
 }
 
-/* Bytes were moved while it coalesces. Returns whether that is enough, and it should wait again. */
+/* Reports bytes that were moved while the copy coalesces. Returns whether they are enough, so that
+ * it should wait again. */
 static inline bool sn_coalesce_more(struct sn_coalesce *coalesce, size_t size)
 {
 	coalesce->since += size;
@@ -148,8 +154,8 @@ static inline void sn_coalesce_adjust(struct sn_coalesce *coalesce, int64_t time
 		coalesce->enough /= 2;
 }
 
-/* While it coalesces, it has taken what there was, and is about to wait. Returns how much is enough
- * from now on; 0: it no longer coalesces. */
+/* Called while the copy coalesces, after it has taken all that had arrived and before it waits.
+ * Returns how many bytes are enough from now on, or 0 if it no longer coalesces. */
 static inline uint32_t sn_coalesce_wait(struct sn_coalesce *coalesce, int64_t now, uint32_t answers)
 {
 	const bool first = coalesce->at == 0;

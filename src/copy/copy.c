@@ -7,7 +7,7 @@
  * A relay may wait until more than one piece has arrived before it reads: coalesce.h. Its direction
  * may be held back: pace.h.
  *
- * Where src or dst is a pipe, splice needs no pipe in between. Where src is a file, sendfile and
+ * If src or dst is a pipe, splice needs no pipe in between. If src is a file, sendfile and
  * copy_file_range need none either, and are tried from the start. If the kernel refuses (EINVAL),
  * the rest goes through userspace.
  */
@@ -32,7 +32,7 @@ static bool needs_no_pipe(const struct sn_copy_job *job)
 	return sn_conn_kind(job->src) == SN_KIND_PIPE || sn_conn_kind(job->dst) == SN_KIND_PIPE;
 }
 
-/* Kinds that splice supports, in a program that has not forbidden it. */
+/* Whether splice supports both kinds, and the program has not forbidden pipes (SENNIT_PIPES=0). */
 static bool suitable(const struct sn_copy_job *job)
 {
 	return sn_conn_kind(job->src) != SN_KIND_LAYERED &&
@@ -44,7 +44,7 @@ static bool suitable(const struct sn_copy_job *job)
 static void start_splicing(struct sn_copy_job *job)
 {
 	sn_policy_begin(&job->policy);
-	/* Asked here, so that small copies do not pay for it. */
+	/* Checked only here, so that small copies do not pay for it. */
 	job->hold_sigpipe = !sn_sys_sigpipe_ignored();
 }
 
@@ -114,7 +114,7 @@ static int wait_for(struct sn_copy_job *job, enum sn_side_index side)
 		       : 0;
 }
 
-/* Waits for the side that stopped the pass. 0 when there may be another pass. */
+/* Waits for the side that stopped the pass. Returns 0 when there may be another pass. */
 static int wait_after(struct sn_copy_job *job, int end)
 {
 	if (end == SN_PASS_FULL)
@@ -124,7 +124,8 @@ static int wait_after(struct sn_copy_job *job, int end)
 	return sn_low_water_is_set(job) ? sn_low_water_wait(job) : wait_for(job, SN_SIDE_READ);
 }
 
-/* The bytes of a piece that is left were granted when they were read. */
+/* Runs a pass within the grant of the direction's pace. The bytes of a piece that is still to be
+ * written were granted when they were read. */
 static int paced_pass(struct sn_copy_job *job)
 {
 	int end = job->piece.buffer ? SN_PASS_MORE : sn_pace_begin(job);
@@ -136,13 +137,14 @@ static int paced_pass(struct sn_copy_job *job)
 	return end;
 }
 
-/* Until src ends, or something fails. */
+/* Runs passes until src ends, or something fails. */
 static int run(struct sn_copy_job *job)
 {
 	int end = SN_PASS_MORE;
 
-	/* Continue with a piece that sn_copy_try() has left. Or src is, for example, a backend that
-	 * was just connected to, and that says nothing before it is asked. */
+	/* Begins with the rest of a piece that sn_copy_try() has left, or waits first if src is
+	 * likely to be silent: a backend that was just connected to, for example, sends nothing
+	 * before it is asked. */
 	if (job->piece.buffer)
 		end = SN_PASS_FULL;
 	else if (!job->begun && job->left != 0 && sn_conn_is_tcp(job->src) &&
@@ -167,15 +169,15 @@ int sn_copy_run(struct sn_copy_job *job)
 	sn_piece_return(&job->piece);
 	if (sn_copy_is_paced(job))
 		sn_pace_end(&job->relay->pace);
-	/* A descriptor that was closed may belong to another by now. */
+	/* A descriptor that was closed may belong to another stream by now. */
 	if (end != -EBADF)
 		sn_low_water_reset(job);
 	return end;
 }
 
 /*
- * Two, because one mostly takes all that there is: a flow that leaves more than that gets a task of
- * its own before the other direction waits for long.
+ * How many pieces sn_copy_try() moves: two, because one mostly takes all that there is. A flow that
+ * leaves more than that gets a task of its own before the other direction waits for long.
  */
 #define PIECES_OF_A_TRY 2
 
@@ -200,7 +202,8 @@ struct reported_copy {
 	void *arg;
 };
 
-/* The caller's code, so it is called outside the runtime: it may use calls that do not park. */
+/* The progress function is the caller's code, so it is called outside the runtime: it may use calls
+ * that do not park. */
 static void report(struct sn_copy_job *job, size_t n)
 {
 	struct reported_copy *copy = sn_container_of(job, struct reported_copy, job);
@@ -210,7 +213,7 @@ static void report(struct sn_copy_job *job, size_t n)
 	sn_runtime_enter();
 }
 
-/* As sn_fd_use_handle(), for streams. */
+/* Like sn_fd_use_handle(), for streams without message boundaries. */
 static int use_stream(struct sn_fd **d, const void *handle)
 {
 	int err = sn_fd_use_handle(d, handle);
@@ -222,8 +225,8 @@ static int use_stream(struct sn_fd **d, const void *handle)
 	return err;
 }
 
-/* Between sockets and pipes no call blocks; the user's progress function may do anything that does
- * not park. */
+/* Runs the job as brief if none of its calls can block: between sockets and pipes, without a
+ * progress function, which may do anything that does not park. */
 static int run_alone(struct sn_copy_job *job)
 {
 	const bool brief = job->src->registered && job->dst->registered && !job->delivered;
@@ -252,7 +255,8 @@ int sn_copy(sn_stream *dst, sn_stream *src, int64_t n, sn_copy_progress *progres
 	if (!sn_runtime_enter())
 		return -ENOTSUP;
 	*job->result = (struct sn_copy_result){0};
-	/* A stream that is closed meanwhile must not be reused while this call holds it. */
+	/* Another task may close a stream during this call, but its block must not be reused before
+	 * the end. */
 	err = use_stream(&job->dst, dst);
 	if (err < 0) {
 		sn_copy_fail(job, SN_COPY_WRITE, err);

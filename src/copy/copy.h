@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Running a copy: copy.c, the driver. All calls are made within the runtime.
+ * Running a copy: copy.c, the driver. All calls are made inside the runtime, by the task to which
+ * the job belongs.
  */
 #ifndef SENNIT_COPY_COPY_H
 #define SENNIT_COPY_COPY_H
 
 #include "copy/copy_job.h"
 
-/* Runs the job to its end, whatever it has done before. 0, or an error. Parks. */
+/* Runs the job to its end, from wherever it is. Returns 0 or an error. Parks. */
 int sn_copy_run(struct sn_copy_job *job);
 
 /*
  * Moves the available bytes of a small flow between sockets, for a task that has more to do than
- * this job, and waits for neither side. Returns SN_PASS_END, an error, or SN_PASS_DRAINED when src
- * may be waited for. Any other result means that sn_copy_run() has to continue: the flow is not so
- * small, coalesces, is held back, or waits for room in dst.
+ * this job, and waits for neither side. Returns SN_PASS_END, an error, or SN_PASS_DRAINED when the
+ * caller may wait for src. After any other result the caller has to use sn_copy_run(): the flow is
+ * not small any more, coalesces, is held back, or waits for room in dst.
  */
 int sn_copy_try(struct sn_copy_job *job);
 

@@ -3,15 +3,15 @@
  * The inside of copying: a job, and what the paths for its bytes share.
  *
  * Bytes move in *passes* (copy_pass.h): a pass borrows what it needs (a buffer, a pipe), moves the
- * bytes that are there, returns what it borrowed, and says how it ended. Only the driver, copy.c,
- * decides what comes next, and only it waits for src. A pass never calls the driver; what it needs
- * of the job is here.
+ * bytes that have arrived, returns what it borrowed, and says how it ended. Only the driver,
+ * copy.c, decides what comes next, and only the driver waits for src. A pass never calls the
+ * driver; the parts of the job that it uses are here.
  *
  *     relay.c -> copy.c -> copy_user.c, splice.c, file_copy.c, pace.c -> copy_piece.c, low_water.c
  *                       -> copy_late.c, for attempts and waits
  *
- * A job belongs to the one task that runs it, which may be a different task after a pass. All of
- * this is within the runtime.
+ * A job belongs to the one task that runs it, which writes all fields; another task may continue it
+ * after a pass. Everything here runs inside the runtime.
  */
 #ifndef SENNIT_COPY_COPY_JOB_H
 #define SENNIT_COPY_COPY_JOB_H
@@ -31,13 +31,14 @@
 #include "copy/write_guard.h"
 #include "stream/stream.h"
 
-/* The additional state of a relay's direction. The relay passes the end of src on to dst at
- * once. */
+/* The additional state of a relay's direction. The relay passes the end of src on to dst
+ * immediately. */
 struct sn_relayed {
 	struct sn_write_guard *guard;    /* of dst */
 	const _Atomic uint32_t *answers; /* how often the other direction has moved bytes */
 	struct sn_coalesce coalesce;
-	uint32_t low_water; /* of src, while we may change it; 0: we may not. low_water.c */
+	uint32_t low_water; /* of src, once it was found to be 1 and may be changed
+	                     * (low_water.c); until then 0 */
 	struct sn_pace pace;
 };
 
@@ -45,33 +46,36 @@ struct sn_copy_job {
 	struct sn_fd *dst, *src;
 	int64_t left; /* bytes to copy; negative: until the end */
 	struct sn_copy_result *result;
-	/* After each chunk that dst has taken; must not park. NULL: none. */
+	/* Called after each chunk that dst has taken; must not park. NULL: none. */
 	void (*delivered)(struct sn_copy_job *job, size_t n);
 	struct sn_relayed *relay; /* NULL: a copy alone */
-	/* A deadline of either side has passed: whether it was moved, or is now, because there is
-	 * something to move. Must not park. NULL: never. copy_late.h */
+	/* Called when a deadline of either side has passed. Returns true if the deadline was moved
+	 * in the meantime, or is moved now because there is something to copy. Must not park. NULL:
+	 * deadlines are final (copy_late.h). */
 	bool (*late)(struct sn_copy_job *job);
 
-	/* From here on the fields are the copy's own; zero at first. */
+	/* The fields from here on belong to the copy, and are zero at first. */
 	struct sn_copy_policy policy;
 	struct sn_copy_piece piece;
 	bool begun;        /* the policy is initialised */
 	bool may_splice;   /* until the kernel refuses */
-	bool hold_sigpipe; /* not ignored by the program; known before the first splice */
-	/* While a relay moves a piece through userspace: when it began to. The deadlines of both
-	 * sides, the idle limit and coalescing each need the time of about then. Otherwise 0. */
+	bool hold_sigpipe; /* SIGPIPE is not ignored by the program; known before the first
+	                    * splice */
+	/* While a relay moves a piece through userspace: the time when it began to. The deadlines
+	 * of both sides, the idle limit and coalescing all use it instead of reading the clock.
+	 * Otherwise 0. */
 	int64_t now;
-	/* copy_late.h */
-	bool waited[2];    /* for the side, and no attempt was made since */
+	/* These are explained in copy_late.h. */
+	bool waited[2];    /* the job has waited for the side, and made no attempt since */
 	bool read_late;    /* the last attempt to read was made past src's deadline */
-	_Atomic bool full; /* waits for room in dst, with bytes that it has read */
+	_Atomic bool full; /* the job waits for room in dst, with bytes that it has read */
 };
 
-/* How a pass ended. Negative: an error; result->failed names the side. */
+/* How a pass ended. A negative result is an error, and result->failed names the side. */
 enum sn_pass {
-	SN_PASS_END = 0, /* of the stream, or everything that was asked for is copied */
-	SN_PASS_DRAINED, /* src has no more for now, or not enough while the job coalesces; more
-			  * will be an edge */
+	SN_PASS_END = 0, /* the stream has ended, or everything that was asked for is copied */
+	SN_PASS_DRAINED, /* src has no more for now, or not enough while the job coalesces; what
+	                  * arrives next will be an edge */
 	SN_PASS_FULL,    /* dst has no room; room will be an edge */
 	SN_PASS_MORE,    /* there may be more; the pass has moved as much as it should, or may */
 	SN_PASS_SWITCH,  /* there may be more, which should take another path */
@@ -93,7 +97,7 @@ static inline int64_t sn_copy_now(const struct sn_copy_job *job)
 	return job->now ? job->now : sn_now();
 }
 
-/* The smallest of `most`, what is left to copy, and what may be read for now. */
+/* The smallest of `most`, what is left to copy, and what the pace allows to be read now. */
 static inline size_t sn_copy_limit(const struct sn_copy_job *job, size_t most)
 {
 	if (sn_copy_is_paced(job) && job->relay->pace.granted < most)
@@ -101,7 +105,7 @@ static inline size_t sn_copy_limit(const struct sn_copy_job *job, size_t most)
 	return job->left >= 0 && (uint64_t)job->left < most ? (size_t)job->left : most;
 }
 
-/* The result of a pass when that limit is 0. */
+/* The result of a pass when sn_copy_limit() is 0. */
 static inline enum sn_pass sn_copy_limit_reached(const struct sn_copy_job *job)
 {
 	return job->left == 0 ? SN_PASS_END : SN_PASS_MORE;
@@ -126,7 +130,7 @@ static inline void sn_copy_delivered(struct sn_copy_job *job, size_t n, uint64_t
 		job->delivered(job, n);
 }
 
-/* Around each call that writes to dst; n is what it returned. */
+/* These two surround each call that writes to dst; n is what it returned. */
 static inline void sn_copy_write_begin(struct sn_copy_job *job)
 {
 	if (job->relay)

@@ -16,7 +16,8 @@ static bool is_late(const struct sn_copy_job *job, enum sn_side_index side)
 	return sn_fd_check_deadline(fd_of(job, side), side) < 0;
 }
 
-/* A deadline that the judge has not moved, because it is not the judge's, ends the copy. */
+/* False if the judge (`late`) has not moved the deadline of this side, for example because it is
+ * not the relay's own: then the copy ends. */
 bool sn_copy_goes_on(struct sn_copy_job *job, enum sn_side_index side, int err)
 {
 	return err == -ETIMEDOUT && job->late && job->late(job) && !is_late(job, side);
@@ -55,7 +56,7 @@ ssize_t sn_copy_peek(struct sn_copy_job *job)
 
 	if (n < 0)
 		return n;
-	/* Other kinds than sockets have neither urgent data nor another way to ask. */
+	/* Other kinds have no urgent data, and cannot be peeked at: the next read finds out. */
 	n = sn_conn_kind(job->src) == SN_KIND_SOCKET ? sn_sys_peek(job->src->fd) : 1;
 	sn_fd_end(job->src, SN_SIDE_READ);
 	return n;

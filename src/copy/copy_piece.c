@@ -45,7 +45,7 @@ void sn_piece_settle(struct sn_copy_job *job, int end)
 	struct sn_copy_piece *piece = &job->piece;
 	ssize_t n;
 
-	/* A descriptor that was closed may belong to another by now. */
+	/* A descriptor that was closed may belong to another stream by now. */
 	if (!piece->buffer || end == -EBADF || sn_fd_use(job->dst) < 0)
 		return;
 	n = sn_layer_settle_some(job->dst);

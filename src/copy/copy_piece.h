@@ -3,8 +3,9 @@
  * A piece: bytes that a copy has read into a buffer, and has not yet written completely.
  *
  * When dst has no room, the pass ends with SN_PASS_FULL and the piece stays in the job with its
- * buffer; the next pass begins by writing the rest. So no pass waits in the middle of a write, and
- * a relay can decide between two passes which task waits. A copy that ends discards the piece.
+ * buffer; the next pass begins by writing the rest. No pass waits in the middle of a write
+ * therefore, and a relay can decide between two passes which task waits. A copy that ends discards
+ * the piece.
  */
 #ifndef SENNIT_COPY_COPY_PIECE_H
 #define SENNIT_COPY_COPY_PIECE_H
@@ -19,24 +20,26 @@ struct sn_copy_piece {
 	char *buffer; /* NULL: there is no piece */
 	size_t size, written;
 	bool partial; /* less was read than would have fitted */
-	bool is_last; /* the end of the stream follows at once: the bytes go with the FIN */
-	/* What reading ahead has found after the piece, to be reported once it is written:
-	 * SN_BEHIND_UNKNOWN; 0 for the end; -EAGAIN when there is nothing for now; or an error. */
+	bool is_last; /* the end of the stream follows immediately: the bytes go with the FIN */
+	/* What reading ahead has found after the piece, which is reported once the piece is
+	 * written: SN_BEHIND_UNKNOWN, 0 for the end, -EAGAIN if there is nothing for now, or an
+	 * error. */
 	ssize_t behind;
 };
 
 #define SN_BEHIND_UNKNOWN 1
 
-/* Gives the piece an empty buffer of SN_BUFFER_SIZE, unless it has one. 0 or -ENOMEM. */
+/* Gives the piece an empty buffer of SN_BUFFER_SIZE, unless it has one. Returns 0 or -ENOMEM. */
 int sn_piece_borrow(struct sn_copy_piece *piece);
 
 /* Returns the buffer to the pool, with whatever is left in it. */
 void sn_piece_return(struct sn_copy_piece *piece);
 
-/* Writes the rest of the job's piece to dst: 0, SN_PASS_FULL, or an error. */
+/* Writes the rest of the job's piece to dst. Returns 0, SN_PASS_FULL, or an error. */
 int sn_piece_write(struct sn_copy_job *job);
 
-/* The job ends: what a layer of dst has taken over of the piece counts as written. */
+/* For a job that ends: the bytes of the piece that a layer of dst has taken over count as
+ * written. */
 void sn_piece_settle(struct sn_copy_job *job, int end);
 
 #endif

@@ -6,24 +6,27 @@
  * in a row that took LARGE or more each: then the extra cost of a splice over a read is less than
  * that of copying as much. It returns to userspace after SHORT_PASSES passes in a row that moved
  * less than SHORT each, or when splice refuses. Unless it spliced WORTH_IT bytes in between, it
- * then needs twice as many large reads as before to be spliced again, up to MOST_LARGE_READS. So a
- * flow that alternates stops doing so, and stays where it costs no pipe. A flow that had bad luck
- * once in a while is not copied for long.
+ * then needs twice as many large reads as before to be spliced again, up to MOST_LARGE_READS. A
+ * flow that keeps alternating therefore ends up in userspace, where it costs no pipe, while a flow
+ * that is short of bytes only now and then is not copied for long.
  *
- * Nothing here acts: the callers report what has happened. A policy belongs to one job.
+ * Nothing here makes a system call: the callers report what has happened. A policy belongs to one
+ * job, whose task alone writes it.
  *
- * By make bench-relay the bare loop takes 0.22 s per GiB of 4 KiB chunks when it splices, and 0.38
- * when it copies; at 16 KiB 0.16 and 0.43. For messages of 64 bytes the two are alike. Waiting for
- * reads that fill the buffer, 64 KiB, as others do, kept streams in userspace that are forwarded as
- * they arrive. Three of them before the switch cost little, and keep short exchanges from borrowing
- * pipes. SHORT is half of LARGE, so that a stream of pieces of about that size does not alternate.
- * With 64 KiB, streams in chunks of 1 MiB did, and up to four fifths of them were copied.
+ * With make bench-relay, the bare loop takes 0.22 s per GiB of 4 KiB chunks when it splices, and
+ * 0.38 when it copies; with 16 KiB chunks 0.16 and 0.43. For messages of 64 bytes the two take the
+ * same. Other implementations wait for reads that fill the buffer, 64 KiB; that kept streams in
+ * userspace that are forwarded as they arrive. Three large reads before the switch cost little, and
+ * keep short exchanges from borrowing pipes. SHORT is half of LARGE, so that a stream of pieces of
+ * about that size does not alternate. With 64 KiB as LARGE, streams in chunks of 1 MiB alternated,
+ * and up to four fifths of them were copied.
  *
- * The tail of a chunk arrives alone now and then: of 64 KiB over loopback it is 53 bytes, after one
- * segment with the rest. Other implementations return after two short passes in a row, and also
- * count passes that found nothing. With that rule, 15 to 40 % of the bytes of a stream of 16 KiB to
- * 1 MiB chunks were copied, in stretches of 256 large reads, and it took a fifth more CPU time. A
- * few more short passes cost nothing that could be measured.
+ * The last bytes of a chunk arrive alone now and then: for chunks of 64 KiB over loopback these are
+ * 53 bytes, after one segment with the rest. Other implementations return to userspace after two
+ * short passes in a row, and also count passes that found nothing. With that rule, 15 to 40 % of
+ * the bytes of a stream of 16 KiB to 1 MiB chunks were copied, in stretches of 256 large reads, and
+ * the stream took a fifth more CPU time. A few more short passes cost nothing that could be
+ * measured.
  */
 #ifndef SENNIT_COPY_COPY_POLICY_H
 #define SENNIT_COPY_COPY_POLICY_H
@@ -38,13 +41,14 @@
 #define SN_POLICY_SHORT ((uint64_t)2 << 10)
 #define SN_POLICY_SHORT_PASSES 8
 
-/* LARGE_READS reads of a full buffer, 192 KiB, are then a twentieth of what was moved. */
+/* With this much spliced, the LARGE_READS reads of a full buffer that came first, 192 KiB, are a
+ * twentieth of what was moved. */
 #define SN_POLICY_WORTH_IT ((uint64_t)4 << 20)
 
 struct sn_copy_policy {
 	bool splicing;
 	uint32_t large;   /* reads in a row that took LARGE or more */
-	uint32_t wanted;  /* how many of those it takes */
+	uint32_t wanted;  /* how many large reads in a row start splicing */
 	uint32_t shorts;  /* passes in a row that were short */
 	uint64_t spliced; /* since splicing last began */
 };
@@ -58,7 +62,7 @@ static inline void sn_policy_init(struct sn_copy_policy *policy)
 	policy->spliced = 0;
 }
 
-/* A read took n bytes, not 0. Returns whether splicing may begin. */
+/* Reports a read of n bytes, not 0. Returns whether splicing may begin. */
 static inline bool sn_policy_read(struct sn_copy_policy *policy, size_t n)
 {
 	policy->large = n < SN_POLICY_LARGE ? 0 : policy->large + 1;
@@ -72,8 +76,8 @@ static inline void sn_policy_begin(struct sn_copy_policy *policy)
 	policy->spliced = 0;
 }
 
-/* A pass moved this much. If it moved nothing, because a wake-up was for bytes that were gone, that
- * says nothing about the flow. Returns whether it should go through userspace. */
+/* Reports a pass that moved this much. A pass that moved nothing, because the bytes of a wake-up
+ * were gone, says nothing about the flow. Returns whether the flow should go through userspace. */
 static inline bool sn_policy_pass(struct sn_copy_policy *policy, uint64_t moved)
 {
 	policy->spliced += moved;
@@ -82,7 +86,7 @@ static inline bool sn_policy_pass(struct sn_copy_policy *policy, uint64_t moved)
 	return policy->shorts >= SN_POLICY_SHORT_PASSES;
 }
 
-/* There was no pipe, which is no reason to change the estimate of the flow, so it soon tries
+/* Reports that there was no pipe. That says nothing about the flow, so splicing is soon tried
  * again. */
 static inline void sn_policy_pause(struct sn_copy_policy *policy)
 {
@@ -90,7 +94,7 @@ static inline void sn_policy_pause(struct sn_copy_policy *policy)
 	policy->large = 0;
 }
 
-/* The flow is small again, or splice refuses it. */
+/* Ends splicing, because the flow is small again or splice refuses it. */
 static inline void sn_policy_end(struct sn_copy_policy *policy)
 {
 	sn_policy_pause(policy);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From a file: copy_file_range(2) to another file, sendfile(2) to a descriptor that can wait.
+ * Copying from a file: copy_file_range(2) to another file, sendfile(2) to other descriptors.
  *
- * Contract. A pass copies until the end of the file or the limit. It returns SN_PASS_SWITCH when
- * the kernel cannot, or where copy_file_range reports the end and userspace should look once more:
- * files of /proc and the like claim to be empty. Nothing is read that is not written: the file's
- * position advances by what was written. A read from a disk blocks the thread, so each call is in a
- * bracket.
+ * Contract. A pass copies until the end of the file or the limit. It returns SN_PASS_SWITCH if the
+ * kernel cannot do this, and when the kernel reports the end, where userspace should look once
+ * more: files of /proc and the like claim to be empty. It reads nothing that it does not write: the
+ * file's position advances by what was written. A read from a disk blocks the thread, so each call
+ * is in a bracket.
  */
 #include <errno.h>
 
@@ -17,7 +17,7 @@
 #include "sched/schedule.h"
 #include "sched/thread.h"
 
-/* The most between two checks of the deadlines and of cancellation: some milliseconds. */
+/* The most bytes between two checks of the deadlines and of cancellation: some milliseconds. */
 #define MOST_AT_ONCE ((size_t)4 << 20)
 
 static ssize_t once(struct sn_copy_job *job, size_t size, enum sn_copy_side *refused)
@@ -45,7 +45,8 @@ static ssize_t once(struct sn_copy_job *job, size_t size, enum sn_copy_side *ref
 	return n;
 }
 
-/* copy_file_range returns EBADF for a destination that is open for appending. */
+/* Whether the kernel cannot copy between these files. copy_file_range() returns EBADF for a
+ * destination that is open for appending. */
 static bool cannot(ssize_t n)
 {
 	return n == -EINVAL || n == -EXDEV || n == -ENOSYS || n == -EOPNOTSUPP || n == -EBADF ||

@@ -24,7 +24,7 @@ static void set_deadlines(struct sn_idle_limit *idle, int64_t deadline)
 {
 	struct sn_thread *self = sn_thread_self();
 
-	/* A deadline that cannot be armed for lack of memory is noticed by the wait, which
+	/* If a deadline cannot be armed for lack of memory, the next wait notices that, and
 	 * fails. */
 	for (int i = 0; i < 2; i++) {
 		sn_fd_set_deadline(self, idle->fds[i], SN_SIDE_READ, deadline);
@@ -38,9 +38,10 @@ static void count_from(struct sn_idle_limit *idle, int64_t start)
 	const int64_t limit = limit_of(idle);
 
 	/*
-	 * Published first: a direction that fails at the new deadline finds it passed. A direction
-	 * that failed at the old deadline a moment ago may find it not passed, and take the failure
-	 * for the kernel's. By then a byte was delivered after the limit, so either answer is true.
+	 * Published first, so that a direction that fails at the new deadline finds the limit
+	 * expired. A direction that failed at the old deadline a moment ago may find the limit not
+	 * expired, and take the failure for the kernel's. In that case a byte was delivered after
+	 * the limit had expired, so both answers are true.
 	 */
 	atomic_store_explicit(&idle->counted_from, start, memory_order_relaxed);
 	idle->extended = false;
@@ -103,7 +104,8 @@ bool sn_idle_was_moved(struct sn_idle_limit *idle)
 
 	if (limit_of(idle) == 0)
 		return false;
-	/* The lock, because deadlines that are being moved are all ahead when it is free. */
+	/* The lock is taken because another task may be moving the deadlines: once it is free, all
+	 * of them are ahead. */
 	sn_lock(&idle->lock);
 	moved = !sn_idle_is_over(idle);
 	sn_unlock(&idle->lock);
@@ -117,7 +119,8 @@ bool sn_idle_extend(struct sn_idle_limit *idle)
 	sn_lock(&idle->lock);
 	ahead = !sn_idle_is_over(idle);
 	if (!ahead && !idle->extended) {
-		/* So that each delivery from now on moves it: sn_idle_touch(). */
+		/* An eighth has passed already, so that the next delivery moves the deadlines:
+		 * sn_idle_touch(). */
 		count_from(idle, sn_now() - limit_of(idle) / 8 - 1);
 		idle->extended = ahead = true;
 	}

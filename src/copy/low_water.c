@@ -27,7 +27,7 @@ static void set(struct sn_copy_job *job, uint32_t size)
 	sn_fd_unuse(job->src);
 }
 
-/* Not where the program has set a mark of its own. */
+/* Whether the copy may change the mark: not if the program has set one of its own. */
 static bool is_ours_to_set(struct sn_copy_job *job)
 {
 	struct sn_relayed *relay = job->relay;
@@ -42,7 +42,8 @@ static bool is_ours_to_set(struct sn_copy_job *job)
 	return relay->low_water == 1;
 }
 
-/* Whether enough bytes are left; bytes that are there already will not be an edge. */
+/* Whether enough bytes are left to read on now: bytes that have arrived already will not be an
+ * edge. */
 static bool is_enough_left(struct sn_copy_job *job)
 {
 	bool enough;
@@ -70,7 +71,8 @@ bool sn_low_water_coalesces(struct sn_copy_job *job, size_t n)
 	coalesce = &job->relay->coalesce;
 	if (coalesce->enough)
 		return sn_coalesce_more(coalesce, n) && !is_enough_left(job);
-	/* Where polling has a resolution of milliseconds, bytes would be late without a request. */
+	/* Where the poller has a resolution of milliseconds, bytes would be late, so this needs the
+	 * program's request. */
 	if (coalesce->how == SN_RELAY_GATHER_AUTO && !sn_netpoll_is_exact())
 		return false;
 	if (!sn_coalesce_piece(coalesce, sn_copy_now(job), n, answers(job)))
@@ -93,8 +95,8 @@ int sn_low_water_wait(struct sn_copy_job *job)
 	const uint32_t enough = sn_coalesce_wait(coalesce, now, answers(job));
 	int n;
 
-	/* Set even where it stops: bytes that have arrived since the last read and were not enough
-	 * were no edge, so there may be something to read. */
+	/* Set even when coalescing stops. Bytes that have arrived since the last read, but were not
+	 * enough, have made no edge, so there may be something to read now. */
 	set(job, enough ? enough : 1);
 	if (enough == 0)
 		return 0;

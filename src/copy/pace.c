@@ -11,13 +11,14 @@
 #include "sched/schedule.h"
 #include "sched/thread.h"
 
-/* While there is no limit: small enough that a flow that never pauses notices a new one. */
+/* The grant while there is no limit: small enough that a flow that never pauses notices a new
+ * limit. */
 #define UNLIMITED ((size_t)4 << 20)
 
 /* A task that waits asks again at this interval, because the rate may have changed. */
 #define LOOK_AGAIN_NS 250000000
 
-/* Where the system does not know the size, as after urgent data. */
+/* The grant when the kernel does not say how many bytes there are, as after urgent data. */
 #define UNKNOWN_SIZE ((size_t)4 << 10)
 
 static int64_t take(struct sn_pace *pace, int64_t bytes)
@@ -40,7 +41,7 @@ static size_t most_at_once(struct sn_pace *pace)
 	return most;
 }
 
-/* How much there is to read; 0: the end; negative: an error. */
+/* How many bytes there are to read; 0 at the end; or a negative errno. */
 static ssize_t available(struct sn_copy_job *job)
 {
 	ssize_t n = sn_copy_attempt(job, SN_SIDE_READ);
@@ -69,7 +70,7 @@ static int sleep_until(struct sn_copy_job *job, int64_t until)
 	return err;
 }
 
-/* Sleeps until the time of the last answer, or of one that is given meanwhile. */
+/* Sleeps until `when`, or until the time that a later answer of the program gives. */
 static int wait_for_grant(struct sn_copy_job *job, int64_t when)
 {
 	for (int64_t now; (now = sn_now()) < when; when = take(&job->relay->pace, 0)) {
@@ -84,7 +85,7 @@ static int wait_for_grant(struct sn_copy_job *job, int64_t when)
 	return 0;
 }
 
-/* 0: no limit; a large grant is made then. */
+/* The most bytes of one grant. 0: there is no limit, and a large grant was made. */
 static size_t limit_of(struct sn_pace *pace)
 {
 	size_t most = most_at_once(pace);

@@ -16,27 +16,27 @@
 #include "wait/lock.h"
 
 /*
- * The most pipes, unless SENNIT_PIPES sets another number. They are borrowed while bytes are in
- * flight, so as many are needed as copies move at the same moment: a few per processor, and one for
- * each receiver that is slower than its sender.
+ * The most pipes, unless SENNIT_PIPES sets another number. A copy borrows one while its bytes are
+ * in flight, so the pool needs as many as there are copies that move bytes at the same moment: a
+ * few per processor, and one for each receiver that is slower than its sender.
  */
 #define MOST_PIPES 64
 
-/* How many free pipes are kept, two descriptors each. */
+/* How many free pipes are kept; each has two descriptors. */
 #define MOST_FREE 16
 
 /*
  * The size requested for a pipe: 256 slots. A pass moves what has accumulated in the socket, up to
- * megabytes, and each refill costs two system calls. Not yet compared with smaller ones here. An
+ * megabytes, and each refill costs two system calls. Smaller sizes have not been compared yet. An
  * empty pipe holds no pages.
  */
 #define WANTED_SIZE ((size_t)1 << 20)
 
-/* Smaller pipes are not used unless they were asked for: those that the system grants past the
- * quota have one slot or two, so that a call moves at most as many pieces of a segment. */
+/* Smaller pipes are used only if SENNIT_PIPE_SIZE asks for them: past the quota the kernel makes
+ * pipes of one slot or two, and a call moves at most one piece of a segment for each slot. */
 #define SMALLEST ((size_t)64 << 10)
 
-/* After the system has refused a pipe, or granted a small one. */
+/* How long no pipe is made after the system has refused one, or granted a small one. */
 #define PAUSE_NS 1000000000
 
 static struct sn_lock lock = SN_LOCK_INIT(SN_RANK_PIPES); /* guards all that is not atomic */
@@ -51,7 +51,7 @@ static _Atomic uint64_t npipes, nborrowed, nbytes, nmade, nmissed;
 
 /* ---- limits ---- */
 
-/* The number in a file of /proc, or fallback. */
+/* Reads the number in a file of /proc; returns `fallback` if it cannot be read. */
 static uint64_t read_limit(const char *path, uint64_t fallback)
 {
 	char text[32];
@@ -66,7 +66,7 @@ static uint64_t read_limit(const char *path, uint64_t fallback)
 	return strtoull(text, NULL, 10);
 }
 
-/* Bytes that the user's pipes may hold, 0: without limit. */
+/* How many bytes the user's pipes may hold; 0: there is no limit. */
 static uint64_t quota(void)
 {
 	uint64_t soft = read_limit("/proc/sys/fs/pipe-user-pages-soft", 16384);
@@ -76,7 +76,7 @@ static uint64_t quota(void)
 	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The number in the environment; fallback when there is none, or an impossible one. */
+/* Reads a number from the environment; returns `fallback` if it is missing or impossible. */
 static uint64_t from_environment(const char *name, uint64_t most, uint64_t fallback)
 {
 	const char *text = getenv(name);
@@ -99,7 +99,7 @@ struct limits {
 	uint64_t most;
 };
 
-/* Without the lock, because it reads files. */
+/* Called without the lock, because it reads files. */
 static struct limits find_limits(void)
 {
 	struct limits found;
@@ -113,7 +113,7 @@ static struct limits find_limits(void)
 		if (found.smallest > found.wanted_size)
 			found.smallest = found.wanted_size;
 	} else {
-		/* More pipes rather than larger ones. */
+		/* Prefers more pipes over larger ones. */
 		while (half && half / found.wanted_size < MOST_PIPES / 2 &&
 		       found.wanted_size > SMALLEST)
 			found.wanted_size /= 2;
@@ -205,7 +205,7 @@ static void take_out(struct sn_pipe *pipe)
 	atomic_fetch_sub_explicit(&nbytes, pipe->size, memory_order_relaxed);
 }
 
-/* Makes a pipe for which room was reserved. Pipes that are being made count against the limit. */
+/* Makes a pipe that the caller has counted in nmaking, which counts against the limit. */
 static struct sn_pipe *make_reserved(void)
 {
 	struct sn_pipe *pipe = make(wanted_size);
@@ -299,8 +299,9 @@ void sn_pipes_reset(void)
 }
 
 /*
- * The child has the same pipes open: what one process puts into one, the other might take out. The
- * borrowed ones belong to tasks that do not exist in the child.
+ * The child of fork() has the same pipes open, and bytes that one process puts into a pipe could be
+ * taken out by the other. So the child closes them all. Borrowed pipes belong to tasks that do not
+ * exist in the child; their memory is not freed.
  */
 void sn_pipes_fork(enum sn_fork_phase phase)
 {

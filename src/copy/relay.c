@@ -2,40 +2,42 @@
 /*
  * Relaying: two copies in opposite directions that end together.
  *
- * Contract. sn_relay() returns when both directions are done, however they end; then nothing uses
- * the streams any more. The first event decides how the relay ends. One compare-and-swap of end
+ * Contract. sn_relay() returns when both directions are done, however they end; from then on
+ * nothing uses the streams. The first event decides how the relay ends. A compare-and-swap of `end`
  * records it, and the task that wins cancels both streams, which wakes the other direction wherever
  * it waits.
  *
  * One task. As long as messages are small and infrequent, the calling task alone moves the bytes in
- * both directions, and waits for both connections at once (sn_fd_wait_either()): a request and its
- * answer resume one task on one stack, and a connection that is short, or idle, takes one task. As
- * soon as a direction needs more, the two *part*: a second task takes over the other direction from
- * where it is, and they stay apart until the end. That happens when a flow is large enough for
- * splicing or has more after two pieces, coalesces, has a pace, or would wait for room. It is
- * decided between two passes of a copy, whose whole state is in its job. 4,000 connections through
- * sennit-relay that are open and idle take 5.8 KB each of the relay's anonymous memory, and 0.4 of
- * page tables; with two tasks 10.2 and 0.8.
+ * both directions, and waits for both connections with one wait (sn_fd_wait_either()): a request
+ * and its answer resume one task on one stack, and a connection that is short, or idle, takes one
+ * task. As soon as a direction needs more, the two *part*: a second task takes over the other
+ * direction from where it is, and they stay apart until the end. That happens when a flow is large
+ * enough for splicing or has more after two pieces, coalesces, has a pace, or would wait for room.
+ * It is decided between two passes of a copy, whose whole state is in its job. Each of 4,000 open
+ * and idle connections through sennit-relay takes 5.8 KB of the relay's anonymous memory, and 0.4
+ * KB of page tables; with two tasks it would take 10.2 and 0.8.
  *
  * The end of a stream is passed on only when it is a real one. A reset appears as an error once,
- * and as an end of stream after that. So the direction that reads the end of a stream asks the
- * other one, which writes to the same connection, whether it got a reset (write_guard.h). A
+ * and as an end of stream after that. Therefore the direction that reads the end of a stream checks
+ * whether the other one, which writes to the same connection, got a reset (write_guard.h). A
  * direction that is done keeps watching the connection that it read from, so that a reset after the
  * half-close is noticed too. The direction that ends last checks both connections once more, in one
- * system call, and then releases the watcher (over). If the caller has said that it closes both at
- * once, that close also passes the last end on: everything from that connection was read, so it is
- * a FIN like any other, after all that was written. That saves a system call, and the watched
- * connection does not change under the watcher, which the poller would wake for it.
+ * system call, and then releases the watcher (`over`). If the caller has said that it closes both
+ * streams right after the relay (tuning->closing), that close also passes the last end on:
+ * everything from that connection was read, so the close sends a FIN like any other, after all that
+ * was written. That saves a system call, and the watched connection does not change while it is
+ * watched, for which the poller would wake the watcher.
  *
- * Time: idle_limit.h. A task that finds the limit over judges for both directions: it polls both
- * connections, in one system call, for something that can be passed on. Neither task can rely on
- * the other to wake first.
+ * Time: idle_limit.h. A task that finds the limit expired judges for both directions, because it
+ * cannot rely on the other task to wake first: it polls both connections, in one system call, for
+ * something that can be passed on.
  *
- * Fields. The caller's task and its second one share struct relay, which lives on the caller's
- * stack: the caller always waits for the second task to end. end and ended_first are written once,
- * half_closed by the direction that ended first and over by the other one, error and failed_side by
- * the one that wrote end; the caller reads them when both are done. alone, second and the fields of
- * the other direction belong to the caller until they part.
+ * Who may write what. The caller's task and its second one share struct relay, which lives on the
+ * caller's stack: the caller always waits for the second task to end. end and ended_first are
+ * written once. The direction that ended first writes half_closed, and the other one writes over.
+ * The task that wrote end writes error and failed_side, which the caller reads when both directions
+ * are done. alone, second and the fields of the other direction belong to the caller until the two
+ * part.
  */
 #include <errno.h>
 #include <poll.h>
@@ -62,7 +64,7 @@ struct relay {
 	struct sn_relay_result *result;
 	_Atomic int end; /* enum sn_relay_end; FINISHED until something happens */
 	int error;
-	int failed_side;         /* 0 or 1, as fds; -1: neither */
+	int failed_side;         /* 0 or 1, an index of fds; -1: neither */
 	_Atomic int ended_first; /* the same */
 	_Atomic bool half_closed;
 	_Atomic bool over; /* both streams have ended, and neither connection was reset */
@@ -71,7 +73,7 @@ struct relay {
 	sn_task *second; /* NULL: there was none, or it could not be started */
 	struct sn_idle_limit idle;
 	/* How often a direction has moved bytes; written by its task. Relaxed: the other task only
-	 * uses it to decide how long to wait, coalesce.h. */
+	 * uses the count to decide how long to wait (coalesce.h). */
 	_Atomic uint32_t moves[2];
 };
 
@@ -80,7 +82,7 @@ struct direction {
 	struct sn_relayed relayed; /* the job's */
 	struct relay *relay;
 	enum sn_relay_direction number;
-	bool passed; /* its end was passed on, the other's was not: it only watches for a reset */
+	bool passed; /* it has passed its end on, the other has not: it only watches for a reset */
 };
 
 /* ---- the end ---- */
@@ -124,8 +126,9 @@ static bool can_move(struct relay *relay)
 	return false;
 }
 
-/* A wait has returned err because a deadline has passed: whether that is ahead again. Not where it
- * was the deadline of the task's scope. */
+/* Whether a wait that returned err should be repeated: a deadline had passed, but it was moved by
+ * another task, or is extended here, and is ahead again. False if it was the deadline of the task's
+ * scope. */
 static bool is_ahead(struct relay *relay, int err)
 {
 	return err == -ETIMEDOUT && sn_cancel_reason(sn_thread_self()->task) == 0 &&
@@ -138,7 +141,8 @@ static bool late(struct sn_copy_job *job)
 	return is_ahead(sn_container_of(job, struct direction, job)->relay, -ETIMEDOUT);
 }
 
-/* A connection can also fail with ETIMEDOUT because the kernel gave up on the peer. */
+/* How the relay ends if a connection failed with err. -ETIMEDOUT can mean the idle limit, or that
+ * the kernel has given up on the peer. */
 static enum sn_relay_end meaning(const struct relay *relay, int err)
 {
 	if (err == -ECANCELED || err == -EBADF)
@@ -174,13 +178,14 @@ static void pausing(struct sn_copy_job *job, int64_t until)
 	sn_idle_hold(&sn_container_of(job, struct direction, job)->relay->idle, until);
 }
 
-/* On failure *side says whose connection failed. */
+/* Shuts dst for writing. On failure *side says whose connection failed. */
 static int shut(struct direction *d, int *side)
 {
 	struct sn_fd *dst = d->job.dst;
 	int err;
 
-	/* A layer may have to wait; the kernel's error is the same. */
+	/* A layer may have to wait, until the deadline. The kernel's own ETIMEDOUT looks the same,
+	 * so the deadline is checked. */
 	do {
 		err = sn_conn_shutdown(dst, SN_SHUT_WRITE);
 	} while (err == -ETIMEDOUT && sn_fd_check_deadline(dst, SN_SIDE_WRITE) < 0 &&
@@ -188,10 +193,10 @@ static int shut(struct direction *d, int *side)
 	if (err == 0)
 		return 0;
 	*side = 1 - (int)d->number;
-	return err == -ENOTCONN ? -ECONNRESET : err; /* reset meanwhile */
+	return err == -ENOTCONN ? -ECONNRESET : err; /* dst was reset */
 }
 
-/* The same for both connections: whether one of them was reset after its end. */
+/* Checks whether one of the connections was reset after its end. On failure *side says which. */
 static int look_at_both(struct direction *d, int *side)
 {
 	struct sn_fd *dst = d->job.dst, *src = d->job.src;
@@ -209,7 +214,8 @@ static int look_at_both(struct direction *d, int *side)
 	return err;
 }
 
-/* Both streams have ended, so watching for resets is over. */
+/* For the direction that ends last: passes its end on, unless the caller's close does that, checks
+ * both connections, and releases the task that watches for a reset. */
 static int end_both(struct direction *d, int *side)
 {
 	struct relay *relay = d->relay;
@@ -225,7 +231,7 @@ static int end_both(struct direction *d, int *side)
 	return err;
 }
 
-/* The same. */
+/* Passes the end of src on to dst. On failure *side says whose connection failed. */
 static int pass_end_on(struct direction *d, int *side)
 {
 	struct relay *relay = d->relay;
@@ -233,7 +239,8 @@ static int pass_end_on(struct direction *d, int *side)
 
 	if (sn_guard_was_reset(&relay->guards[d->number]))
 		return -ECONNRESET;
-	/* Before it is passed on: the other peer may answer with its own end at once. */
+	/* Recorded before the end is passed on, because the other peer may answer with its own end
+	 * immediately. */
 	if (!atomic_compare_exchange_strong(&relay->ended_first, &nobody, (int)d->number))
 		return end_both(d, side);
 	err = shut(d, side);
@@ -245,7 +252,8 @@ static int pass_end_on(struct direction *d, int *side)
 	return 0;
 }
 
-/* Handles the result of copying: 0 at the end of the stream. *side says whose connection failed. */
+/* Handles the result of copying; err is 0 at the end of the stream. On failure *side says whose
+ * connection failed. */
 static int conclude(struct direction *d, int err, int *side)
 {
 	*side = (int)d->number;
@@ -262,7 +270,8 @@ static void fail(struct direction *d, int err, int side)
 		end(d->relay, meaning(d->relay, err), err, side);
 }
 
-/* Its end was passed on: until the other one's was, or the connection is reset. */
+/* For a direction whose end was passed on: waits until the other direction's end is passed on too,
+ * or the connection is reset. */
 static int watch(struct direction *d)
 {
 	int err;
@@ -273,7 +282,7 @@ static int watch(struct direction *d)
 	return err > 0 ? -ETIMEDOUT : err;
 }
 
-/* Runs a direction to its end, as the only one of its task, wherever it is. */
+/* Runs a direction from wherever it is to its end, for a task that has nothing else to do. */
 static void run_direction(struct direction *d)
 {
 	int side = (int)d->number, err = 0;
@@ -352,8 +361,8 @@ static int look_for_reset(struct direction *d)
 	return alive < 0 ? alive : 0;
 }
 
-/* Moves what has arrived in this direction. False when the relay is done, or the directions have
- * parted and this one is done. */
+/* Moves what has arrived in this direction. Returns false when the relay is done, or when the
+ * directions have parted and this one is done. */
 static bool serve(struct direction *d)
 {
 	int copied, side = (int)d->number, err;
@@ -366,22 +375,24 @@ static bool serve(struct direction *d)
 	copied = sn_copy_try(&d->job);
 	if (copied == SN_PASS_DRAINED)
 		return true;
-	/* A layer's end may have to wait for room, and the other direction must not. */
+	/* To pass the end on, a layer may have to wait for room, which must not hold up the other
+	 * direction. */
 	if (copied > 0 || (copied == SN_PASS_END && sn_conn_kind(d->job.dst) == SN_KIND_LAYERED)) {
 		part(d);
 		run_direction(d);
 		return false;
 	}
 	err = conclude(d, copied, &side);
-	/* The edge of a reset may have been taken for that of the end. */
+	/* The wait may have taken the edge of a reset for that of the end. */
 	if (err == 0 && d->passed)
 		err = look_for_reset(d);
 	fail(d, err, side);
 	return err == 0 && d->passed;
 }
 
-/* Before a wait. Not for the end of a stream: our own end is due as soon as the other peer's comes,
- * and acknowledges it; if that takes longer, the kernel does so within 40 ms. */
+/* Sends the acknowledgement that is due before a wait, but not that of the end of a stream. The
+ * relay's own end acknowledges it, and follows as soon as the other peer's end arrives. If that
+ * takes longer, the kernel acknowledges within 40 ms. */
 static void acknowledge(struct direction *d)
 {
 	if (!d->passed)
@@ -417,7 +428,7 @@ static void serve_both(struct relay *relay)
 	bool news[2];
 	int err, side;
 
-	/* A backend says nothing before it is asked, so its first byte will be an edge. */
+	/* A backend sends nothing before it is asked, so its first byte will be an edge. */
 	for (int i = 0; i < 2; i++)
 		news[i] = !(sn_conn_is_tcp(relay->fds[i]) && sn_fd_is_silent(relay->fds[i]));
 	for (;;) {
@@ -434,8 +445,9 @@ static void serve_both(struct relay *relay)
 
 /* ---- the pair ---- */
 
-/* Both streams are cancelled by now, or at their end, so it does not take long. Cancellation of our
- * own scope must not end the wait: the second task uses our stack. */
+/* Both streams are cancelled by now, or at their end, so this does not take long. The wait must not
+ * be ended by a cancellation of the caller's scope, because the second task uses the caller's
+ * stack. */
 static void wait_for_second(sn_task *task)
 {
 	sn_cancel_mask();
@@ -444,7 +456,8 @@ static void wait_for_second(sn_task *task)
 	sn_cancel_unmask();
 }
 
-/* No direction is left that could notice by itself that the other one has failed. */
+/* If the relay failed, marks the direction that did not fail as stopped while reading. With a task
+ * of its own that direction would have noticed the cancellation in its read. */
 static void conclude_alone(struct relay *relay)
 {
 	sn_fd_forward(relay->fds[1], NULL);
@@ -522,7 +535,8 @@ int sn_relay(sn_stream *a, sn_stream *b, struct sn_relay_result *result,
 		return relay.result->error = err;
 	if (!sn_self())
 		return relay.result->error = -ENOTSUP;
-	/* A stream that is closed meanwhile must not be reused while this call holds it. */
+	/* Another task may close a stream during this call, but its block must not be reused before
+	 * the end. */
 	for (int i = 0; i < 2; i++) {
 		err = sn_fd_use_handle(&relay.fds[i], handles[i]);
 		if (err == 0 && sn_conn_kind(relay.fds[i]) != SN_KIND_SOCKET &&

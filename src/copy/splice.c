@@ -3,11 +3,11 @@
  * Moving bytes in the kernel with splice(2).
  *
  * Contract. A pass moves what src has now to dst, and ends with the pipe empty, unless dst failed;
- * then its remaining bytes are lost, and the result says so. No byte of src is read that the limit
- * does not cover. While dst has no room the pass waits with the bytes in its pipe.
+ * then the bytes in the pipe are lost, and the result says so. The pass never reads beyond the
+ * job's limit. While dst has no room the pass waits with the bytes in its pipe.
  *
- * The pipe is filled, then emptied, in turn: it is empty whenever src is read. That keeps three
- * things unambiguous that have cost others a hang or a truncated stream:
+ * The pass fills the pipe and empties it in turn, so the pipe is empty whenever src is read. That
+ * keeps three things unambiguous that have cost others a hang or a truncated stream:
  *   - EAGAIN from src cannot mean "pipe full".
  *   - At the end of the stream, or when src fails, nothing is left to deliver before that is
  *     reported.
@@ -17,17 +17,18 @@
  * Filling and emptying at the same time would need two tasks and gain nothing: both calls run on
  * the caller's processor.
  *
- * No task parks because splice returned EAGAIN. It does so forever while urgent data is next in
- * the stream, which poll(2) calls readable, and then the edge has long passed. Instead the socket
- * is peeked at: when that finds nothing either, an edge is sure to come. In the usual pass the peek
- * takes the place of the second splice, so it costs no additional system call. Urgent data goes
- * through userspace, where recv(2) skips it as for every reader of the stream. Nor is splice
- * trusted when it reports the end of the stream: it does so too when urgent data is next and the
- * peer has sent its FIN, whatever there is in between.
+ * A task never parks merely because splice returned EAGAIN. Splice returns that for as long as
+ * urgent data is next in the stream, although poll(2) calls the socket readable, and no further
+ * edge comes. The pass therefore peeks at the socket: if that finds nothing either, an edge is sure
+ * to come. In the usual pass the peek takes the place of the second splice, so it costs no
+ * additional system call. Urgent data goes through userspace, where recv(2) skips it as for every
+ * reader of the stream. The pass also peeks when splice reports the end of the stream: splice does
+ * that too when urgent data is next and the peer has sent its FIN, whatever there is in between.
  *
  * Rejected: keeping the pipe with the connection (64 pipes of 1 MiB exhaust an unprivileged user's
  * quota, and every idle connection would hold two descriptors); SPLICE_F_MORE (stalls by 200 ms);
- * vmsplice and MSG_ZEROCOPY (the pages would have to be ours first).
+ * vmsplice and MSG_ZEROCOPY (both send pages of the process, into which the bytes would have to be
+ * received first).
  */
 #include <errno.h>
 #include <poll.h>
@@ -43,18 +44,20 @@
 #include "sched/thread.h"
 
 /*
- * Bytes that one call may move. In practice the pipe's number of slots is the limit; a slot holds
- * up to 32 KiB of a large segment, so a pipe can carry more than its nominal size.
+ * The most bytes that one call may move. In practice the pipe's number of slots is the limit; a
+ * slot holds up to 32 KiB of a large segment, so a pipe can carry more than its nominal size.
  */
 #define MOST_AT_ONCE ((size_t)1 << 20)
 
-/* A socket that gave this much probably has more by now: try splice again, without a peek. */
+/* A socket that gave this much probably has more by now, so the pass splices again without a
+ * peek. */
 #define LIKELY_MORE ((size_t)256 << 10)
 
 /*
- * What splice refuses although a peek finds something is urgent data, or arrived between the two
- * calls. Urgent data is refused each time. So it counts as urgent when it was refused this often in
- * a row; a fast flow was sent through userspace eight times a GiB when one refusal was enough.
+ * If splice refuses but a peek finds something, that is urgent data, or it arrived between the two
+ * calls. Splice refuses urgent data every time. Therefore this many refusals in a row count as
+ * urgent data, which goes through userspace. With a limit of one, a fast flow was sent through
+ * userspace eight times a GiB.
  */
 #define MOST_REFUSALS 3
 
@@ -73,9 +76,9 @@ static ssize_t fill(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
 }
 
 /*
- * While a copy waits for room, bytes that arrive to be read are of no interest: the copy is their
- * reader, and takes them when there is room. This is not done in userspace, where a flow is small:
- * two system calls would gain little.
+ * Disarms the events of src while a copy waits for room. Bytes that arrive are of no interest then,
+ * because the copy is their reader and takes them when there is room. Copying in userspace does not
+ * do this, because a flow there is small and two system calls would gain little.
  */
 static void disarm(struct sn_copy_job *job)
 {
@@ -92,7 +95,7 @@ static int wait_for_room(struct sn_copy_job *job)
 	return sn_copy_await_room(job);
 }
 
-/* Writes some of it, at least a byte, waiting for room. */
+/* Writes some of the pipe's bytes, at least one, and waits for room if necessary. */
 static ssize_t empty_some(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
 {
 	struct sn_fd *dst = job->dst;
@@ -111,7 +114,7 @@ static ssize_t empty_some(struct sn_copy_job *job, struct sn_pipe *pipe, size_t 
 	return n;
 }
 
-/* Writes the job's piece, waiting for room. */
+/* Writes the job's piece, and waits for room if necessary. */
 static int write_piece(struct sn_copy_job *job)
 {
 	int end;
@@ -125,7 +128,7 @@ static int write_piece(struct sn_copy_job *job)
 	return end;
 }
 
-/* dst cannot be spliced to: the bytes in the pipe go through userspace. */
+/* For a dst that cannot be spliced to: moves the bytes in the pipe through userspace. */
 static int empty_by_hand(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
 {
 	struct sn_copy_piece *piece = &job->piece;
@@ -168,7 +171,8 @@ static int empty(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
 	return 0;
 }
 
-/* The result of a pass when splice or peek returned n; the pipe is empty. */
+/* The result of a pass whose splice or peek returned n, at the end (0) or with an error. The pipe
+ * is empty. */
 static int ended(struct sn_copy_job *job, ssize_t n)
 {
 	return n == 0 ? SN_PASS_END : sn_copy_fail(job, SN_COPY_READ, n);
@@ -231,9 +235,9 @@ int sn_splice_pass(struct sn_copy_job *job, struct sn_pipe *pipe, uint64_t *move
 /* ---- the caller's pipes: no pipe in between ---- */
 
 /*
- * Either side may be the cause of EAGAIN. They are checked in the order in which the answer allows
- * a wait. A side that poll(2) finds not ready sends an edge when it becomes ready, even if that
- * happens before the wait.
+ * Finds out which side was the cause of EAGAIN. dst is checked first, then src; if both are ready,
+ * the copy switches to userspace. A side that poll(2) finds not ready makes an edge when it becomes
+ * ready, even if that happens before the wait.
  */
 static int why_not(struct sn_copy_job *job)
 {
@@ -244,7 +248,7 @@ static int why_not(struct sn_copy_job *job)
 	return SN_PASS_SWITCH;
 }
 
-/* Which side failed when one call reads and writes. */
+/* Which side failed, when one call reads and writes. */
 static enum sn_copy_side blame(const struct sn_copy_job *job, ssize_t err)
 {
 	if (err == -EPIPE || err == -ENOSPC || err == -EFBIG || err == -EDQUOT)
@@ -254,7 +258,7 @@ static enum sn_copy_side blame(const struct sn_copy_job *job, ssize_t err)
 
 static ssize_t move_directly(struct sn_copy_job *job, size_t size, enum sn_copy_side *refused)
 {
-	/* At most one of them is not registered: files are copied in file_copy.c. */
+	/* At most one side is not registered: file_copy.c copies files. */
 	const struct sn_fd *blocking = job->dst->registered ? job->src : job->dst;
 	ssize_t n = sn_copy_attempt(job, SN_SIDE_READ);
 

@@ -12,10 +12,11 @@
 #include "wait/backoff.h"
 
 /*
- * The writer is in a system call, mostly on a thread that does not run. With connections that close
- * after each request ("reset" in docs/waiting.md), of 267 waits 2 of 100 ended within 8 us, 24
- * within 66, half within 260, the last after 13 ms, so spinning does not pay. One yield mostly lets
- * the writer run, and 95 of 100 waits then end without a rest. During a rest, other tasks run.
+ * How long the reader waits for the writer's system call. The writer's thread is mostly not running
+ * at that time. With connections that close after each request ("reset" in docs/waiting.md), 2 % of
+ * 267 waits ended within 8 us, 24 % within 66, half of them within 260, and the last after 13 ms,
+ * so spinning does not pay. A yield mostly lets the writer run, and 95 of 100 waits then end
+ * without a rest. During a rest, other tasks run.
  */
 #define YIELD_NS 30000
 #define REST_NS 100000
@@ -36,7 +37,7 @@ void sn_guard_end(struct sn_write_guard *guard, ssize_t n)
 			      memory_order_release);
 }
 
-/* Parks; only the timer wakes it. */
+/* Parks for REST_NS; nothing but the timer wakes the task. */
 static void rest(void)
 {
 	struct sn_thread *self = sn_thread_self();

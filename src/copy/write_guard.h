@@ -3,11 +3,12 @@
  * A record of what was written to one connection of a relay, for the direction that reads from it.
  *
  * The kernel reports a reset once: a call, reading or writing, takes the error off the socket, and
- * the next read finds the end of the stream. So a reader that finds an end must know whether a
- * writer got the reset before it. The writer counts in begun before each call and, after it,
- * records a failure and then counts in ended. If it was the writer that took the error, the
- * reader's call took the socket's lock after the writer's had released it. So the reader sees begun
- * counted, waits briefly until ended has the same value, and then sees failed.
+ * the next read finds the end of the stream. Therefore a reader that finds an end must know whether
+ * a writer got the reset before it. The writer increments begun before each call. After the call it
+ * records a failure in failed, and then increments ended. If the writer took the error, the
+ * reader's call took the socket's lock after the writer's call had released it. In that case the
+ * reader sees begun incremented, waits briefly until ended has the same value, and then sees
+ * failed.
  */
 #ifndef SENNIT_COPY_WRITE_GUARD_H
 #define SENNIT_COPY_WRITE_GUARD_H
@@ -18,17 +19,17 @@
 #include <sys/types.h>
 
 struct sn_write_guard {
-	_Atomic uint32_t begun, ended; /* written by the one task that writes */
-	_Atomic bool failed;           /* the same */
+	_Atomic uint32_t begun, ended; /* by the one task that writes to the connection */
+	_Atomic bool failed;           /* by the same task */
 };
 
-/* Around each call that writes; n is what it returned. */
+/* These two surround each call that writes; n is what it returned. */
 void sn_guard_begin(struct sn_write_guard *guard);
 void sn_guard_end(struct sn_write_guard *guard, ssize_t n);
 
 /*
- * For a reader that has found the end of the stream: whether that is a reset, which a writer got.
- * Waits for a system call of another thread, which does not block. May park.
+ * For a reader that has found the end of the stream: whether it stands for a reset that a writer
+ * got. Waits until another thread's system call, which does not block, is over. May park.
  */
 bool sn_guard_was_reset(struct sn_write_guard *guard);
 
