@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One task does all of it, and waits for the descriptors of all attempts at once. They are those of
- * the program as far as waiting is concerned (sennit/poll.h): one that fails is closed without
- * trouble, and only the winner is registered. From the beginning they are in the table of io/fd.h,
- * which closes them when the run ends and abandons the task.
+ * One task makes all attempts, and waits for their descriptors with one sn_fd_wait_any(). For that
+ * call they are like descriptors of the program (sennit/poll.h), so an attempt that fails is simply
+ * closed, and only the winner is registered for edges. From the beginning they are in the table of
+ * io/fd.h, which closes them if the run ends and abandons the task.
  *
  * Rejected: a task for each attempt. Each would need a stack, and the first to win would have to
  * cancel the others and wait for them.
@@ -27,20 +27,21 @@
 #include "stream/stream.h"
 #include "task/cancel.h"
 
-/* The task's own. */
+/* The state of one race, which belongs to its task. */
 struct race {
 	const sn_resolved *to;
 	int64_t deadline;
 	bool to_write;
 	struct pollfd under_way[SN_RACE_MOST]; /* the oldest first */
-	struct sn_fd *fds[SN_RACE_MOST];       /* the same */
+	struct sn_fd *fds[SN_RACE_MOST];       /* of the same attempts */
 	int count;
 	struct sn_fd *winner;
 	size_t begun;    /* how many addresses have had their attempt */
-	size_t next[2];  /* where to look for more: of the first address's family, of others */
+	size_t next[2];  /* where to look for the next address: of the first one's family, of the
+	                  * others */
 	int turn;        /* which of the two comes next */
 	int64_t next_at; /* when the next attempt begins */
-	int error;       /* the most useful so far */
+	int error;       /* the most useful error so far */
 };
 
 int sn_race_begin_one(struct sn_fd **out, const struct sn_resolved_address *to, bool to_write)
@@ -60,7 +61,7 @@ int sn_race_begin_one(struct sn_fd **out, const struct sn_resolved_address *to, 
 		sn_sys_close(fd);
 		return err;
 	}
-	/* Small messages must not wait for the acknowledgement of the one before. */
+	/* A small message must not wait until the one before it is acknowledged. */
 	sn_sys_set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 	sn_conn_marks(*out)->tcp = true;
 	return err;
@@ -68,7 +69,7 @@ int sn_race_begin_one(struct sn_fd **out, const struct sn_resolved_address *to, 
 
 /* ---- addresses ---- */
 
-/* The next of a class from its cursor on, or the end of the list. */
+/* The index of the next address of a class, from its cursor on; to->count if there is none. */
 static size_t next_of(const struct race *race, int class)
 {
 	const sn_resolved *to = race->to;
@@ -80,7 +81,7 @@ static size_t next_of(const struct race *race, int class)
 	return i;
 }
 
-/* The address whose turn it is; there is one. It stays that until pass_turn(). */
+/* The address whose turn it is, of which there must be one. It stays the same until pass_turn(). */
 static const struct sn_resolved_address *next_address(struct race *race)
 {
 	size_t i = next_of(race, race->turn);
@@ -157,7 +158,8 @@ static void give_up(struct race *race, int i, int err)
 	note(race, err);
 }
 
-/* So that each of the addresses has its turn before the deadline. */
+/* The time until the next attempt, so that each of the addresses has its turn before the
+ * deadline. */
 static int64_t interval(const struct race *race, int64_t now)
 {
 	int64_t share;
@@ -170,7 +172,8 @@ static int64_t interval(const struct race *race, int64_t now)
 	return share < SN_RACE_LEAST_INTERVAL_NS ? SN_RACE_LEAST_INTERVAL_NS : share;
 }
 
-/* 0 when there is a winner, an error that ends the race, or -EINPROGRESS. */
+/* Begins the next attempt. Returns 0 if there is a winner, -EINPROGRESS, or an error that ends the
+ * race. */
 static int begin_next(struct race *race, int64_t now)
 {
 	struct sn_fd *d;
@@ -180,7 +183,8 @@ static int begin_next(struct race *race, int64_t now)
 		give_up(race, 0, -ETIMEDOUT);
 	err = sn_race_begin_one(&d, next_address(race), race->to_write);
 	if (out_of_resources(err)) {
-		/* The same address again, when another attempt has ended, or in a while. */
+		/* The same address is tried again when another attempt has ended, or after an
+		 * interval. */
 		race->next_at = now + SN_RACE_INTERVAL_NS;
 		return race->count > 0 ? -EINPROGRESS : err;
 	}
@@ -201,7 +205,7 @@ static int begin_next(struct race *race, int64_t now)
 
 /* ---- waiting ---- */
 
-/* sn_fd_wait_any() is a public call, so the runtime is left around it. */
+/* sn_fd_wait_any() is a public call, so this leaves the runtime around it. */
 static int wait_any(struct race *race, int64_t until)
 {
 	int found;
@@ -213,7 +217,7 @@ static int wait_any(struct race *race, int64_t until)
 	return found;
 }
 
-/* Until an attempt has ended, or the next one has to begin: as begin_next(). */
+/* Waits until an attempt has ended, or the next one has to begin. Returns as begin_next(). */
 static int await(struct race *race)
 {
 	int64_t until = race->deadline;
@@ -228,7 +232,7 @@ static int await(struct race *race)
 		const int events = race->under_way[i].revents;
 		int result = events ? sn_sys_connect_result(race->under_way[i].fd) : -EINPROGRESS;
 
-		/* It is over, and somebody else has taken the error. */
+		/* The attempt has ended, but its error was taken from the socket elsewhere. */
 		if (result == -EINPROGRESS && (events & POLLHUP))
 			result = -ECONNABORTED;
 		if (result == 0) {
@@ -254,7 +258,7 @@ static int step(struct race *race)
 	if (reason < 0)
 		return reason;
 	if (race->deadline && now >= race->deadline) {
-		/* One may have succeeded by now: this only looks. */
+		/* An attempt may have succeeded by now. After the deadline this only looks. */
 		const int err = race->count > 0 ? await(race) : -ETIMEDOUT;
 
 		return err == -EINPROGRESS ? -ETIMEDOUT : err;

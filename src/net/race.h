@@ -4,15 +4,15 @@
  *
  * The attempts begin one after the other, 250 ms apart, in the order of the list, but alternating
  * between the family of its first address and the others. If an attempt fails, the next one begins
- * at once. The first that succeeds wins, and the others are closed. So an address that drops
- * packets costs 250 ms, a family that does not work costs as much once, and an address that refuses
- * costs one round trip.
+ * immediately. The first that succeeds wins, and the others are closed. An address that drops
+ * packets therefore costs 250 ms, a family that does not work costs 250 ms once, and an address
+ * that refuses costs one round trip.
  *
- * With a deadline that is too near for that, the attempts begin in shorter intervals, but not less
- * than 100 ms apart.
+ * If the deadline is too near for that, the attempts begin at shorter intervals, but at least 100
+ * ms apart.
  *
- * Descriptors. At most SN_RACE_MOST attempts are under way. One more takes the place of the oldest,
- * which has had two seconds. If there is no descriptor for one more, that is tried again when
+ * Descriptors. At most SN_RACE_MOST attempts are under way. A further attempt replaces the oldest,
+ * which has had two seconds by then. If there is no descriptor for an attempt, it begins when
  * another attempt has ended, or after 250 ms.
  */
 #ifndef SENNIT_NET_RACE_H
@@ -30,18 +30,22 @@
 struct sn_fd;
 
 /*
- * 0 with a connection that is still to be registered with epoll. Errors: -ETIMEDOUT;
- * the reason for which the task's scope was cancelled; -EMFILE, -ENFILE, -ENOMEM, -ENOBUFS when not
- * even one attempt can begin; -ENOMEM or -ENOSPC when it is not possible to wait. When all attempts
- * have failed: what a peer has answered, such as -ECONNREFUSED; otherwise an error on the way to
- * it, such as -EHOSTUNREACH or -ETIMEDOUT; otherwise that there is no route, such as -ENETUNREACH;
- * of several such errors, the one of the address that failed first. to_write: see
- * sn_tcp_connect_to_write(). Within the runtime. Parks.
+ * Races the attempts, and returns 0 with the winner, which is still to be registered with epoll.
+ * Errors: -ETIMEDOUT at the deadline; the reason for which the task's scope was cancelled; -EMFILE,
+ * -ENFILE, -ENOMEM, -ENOBUFS if not even one attempt can begin; -ENOMEM or -ENOSPC if it is not
+ * possible to wait.
+ *
+ * If all attempts have failed, the error is the most useful one: a peer's answer, such as
+ * -ECONNREFUSED; otherwise an error on the way to a peer, such as -EHOSTUNREACH or -ETIMEDOUT;
+ * otherwise that there is no route, such as -ENETUNREACH. If several attempts failed with errors of
+ * the same rank, the first of them is returned.
+ *
+ * to_write: see sn_tcp_connect_to_write(). Inside the runtime. Parks.
  */
 int sn_race(struct sn_fd **out, const sn_resolved *to, int64_t deadline, bool to_write);
 
-/* One attempt, which is not registered with epoll: 0 when it is connected already, or -EINPROGRESS.
- * Errors: as from socket(2) and connect(2), and -ENOMEM. Does not park. */
+/* Begins one attempt, which is not registered with epoll. Returns 0 if it is connected already,
+ * -EINPROGRESS, an error of socket(2) or connect(2), or -ENOMEM. Does not park. */
 int sn_race_begin_one(struct sn_fd **out, const struct sn_resolved_address *to, bool to_write);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls on UDP sockets, as io/sys.h: not inline, repeated after a signal, and returning a
- * negative errno.
+ * System calls on UDP sockets. Like those of io/sys.h they are not inline, repeat calls that a
+ * signal has interrupted, and return a negative errno.
  */
 #ifndef SENNIT_NET_SYS_UDP_H
 #define SENNIT_NET_SYS_UDP_H
@@ -16,21 +16,23 @@ struct mmsghdr;
 
 /* A non-blocking, close-on-exec descriptor. */
 sn_noinline int sn_sys_udp_socket(int family);
-/* 0, -EBADF, -ENOTSOCK, or -EPROTOTYPE for what is not UDP; *family is the socket's. */
+/* Returns 0, -EBADF, -ENOTSOCK, or -EPROTOTYPE if it is not a UDP socket. *family becomes the
+ * socket's. */
 sn_noinline int sn_sys_is_udp(int fd, int *family);
 sn_noinline int sn_sys_bind(int fd, const struct sockaddr *address, socklen_t length);
-/* Does not wait: there is no handshake. Length 0: for many peers again. */
+/* Does not wait, because there is no handshake. With length 0 the socket serves many peers
+ * again. */
 sn_noinline int sn_sys_set_peer(int fd, const struct sockaddr *peer, socklen_t length);
-/* The size that the datagram has, also if it is larger than the buffer. */
+/* Returns the size of the datagram, even if it is larger than the buffer. */
 sn_noinline ssize_t sn_sys_recv_from(int fd, void *buf, size_t size, struct sockaddr *peer,
 				     socklen_t length);
-/* Length 0: to the socket's own peer. */
+/* With length 0, sends to the socket's own peer. */
 sn_noinline ssize_t sn_sys_send_to(int fd, const void *buf, size_t size,
 				   const struct sockaddr *peer, socklen_t length);
-/* How many, at least 1. */
+/* Both return the number of messages, at least 1, or an error. */
 sn_noinline int sn_sys_recv_many(int fd, struct mmsghdr *messages, size_t n);
 sn_noinline int sn_sys_send_many(int fd, struct mmsghdr *messages, size_t n);
-/* One report of the error queue. */
+/* Takes one report from the error queue. */
 sn_noinline ssize_t sn_sys_recv_error(int fd, struct msghdr *message);
 sn_noinline int sn_sys_get_option(int fd, int level, int option, int *value);
 sn_noinline int sn_sys_set_value(int fd, int level, int option, const void *value, size_t size);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * TCP: listening, accepting and connecting. A connection and a listener are descriptors (io/fd.h)
- * under other names; what a connection does as a stream is in stream/stream.c. Where an address or
- * a descriptor is a Unix socket's, unix.c does the work.
+ * under other names; stream/stream.c has what a connection does as a stream. If an address or a
+ * descriptor is a Unix socket's, unix.c does the work.
  *
  * Every operation tries first and waits only when the kernel returns EAGAIN. Public functions enter
- * the runtime, call the static function that does the work and leave; the static ones may change
- * threads, so they keep no self.
+ * the runtime, call the static function that does the work and leave. The static functions may
+ * change threads, so they keep no self.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -29,14 +29,14 @@
 #include "stream/stream.h"
 #include "task/cancel.h"
 
-/* Small messages must not wait for the acknowledgement of the one before. On a listener it applies
- * to all connections that are made from then on, which saves a system call for each. */
+/* A small message must not wait until the one before it is acknowledged. On a listener the option
+ * applies to all later connections, which saves a system call for each. */
 static void set_no_delay(int fd)
 {
 	sn_sys_set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
-/* Closes fd when that fails. */
+/* Opens fd as a connection or listener; closes fd if that fails. */
 static int open_as_tcp(struct sn_fd **out, int fd)
 {
 	int err = sn_fd_open(out, &sn_stream_ops, fd, true);
@@ -67,8 +67,8 @@ static int bind_one(const struct sn_resolved_address *at, bool any_family)
 	return err;
 }
 
-/* A name may have several addresses: takes the first that is available. ":port" is v6 that also
- * takes v4, or v4 alone. */
+/* Binds to the first address of a name that is available. For ":port" this is an IPv6 socket that
+ * also takes IPv4, or an IPv4 socket if there is no IPv6. */
 static int bind_first(const sn_resolved *list, bool any_family)
 {
 	int first_error = -EADDRNOTAVAIL, fd;
@@ -84,7 +84,7 @@ static int bind_first(const sn_resolved *list, bool any_family)
 			fd = bind_one(at, any_family);
 			if (fd >= 0)
 				return fd;
-			/* Without IPv6 in the kernel the interesting error is IPv4's. */
+			/* If the kernel has no IPv6, the error of IPv4 is the interesting one. */
 			if (first_error == -EADDRNOTAVAIL && fd != -EAFNOSUPPORT)
 				first_error = fd;
 		}
@@ -126,7 +126,7 @@ int sn_tcp_listen(sn_tcp_listener **listener, const char *address)
 	return err;
 }
 
-/* Changes nothing of the descriptor before it is certain to be adopted. */
+/* Changes nothing of the descriptor until it is certain to be adopted. */
 static int do_listener_adopt(struct sn_fd **out, int fd)
 {
 	int err = sn_sys_is_tcp_listener(fd);
@@ -137,7 +137,7 @@ static int do_listener_adopt(struct sn_fd **out, int fd)
 		err = sn_fd_open(out, &sn_stream_ops, fd, true);
 	if (err < 0)
 		return err;
-	/* Neither can fail on a socket. No task accepts before this returns. */
+	/* Neither call can fail on a socket. No task accepts before this function returns. */
 	sn_sys_set_close_on_exec(fd);
 	sn_sys_set_nonblocking(fd);
 	return 0;
@@ -160,9 +160,9 @@ int sn_tcp_listener_adopt(sn_tcp_listener **listener, int fd)
 }
 
 /*
- * Takes one connection without waiting. If there is no memory for waiting on it, in the process or
- * in the kernel (which limits the descriptors in an epoll set), it is closed: it cannot be put
- * back.
+ * Takes one connection without waiting. The connection is closed if there is no memory to wait on
+ * it, in the process or in the kernel (which limits the descriptors in an epoll set), because it
+ * cannot be put back.
  */
 static int accept_now(struct sn_fd *listener, struct sn_fd **out)
 {
@@ -173,7 +173,8 @@ static int accept_now(struct sn_fd *listener, struct sn_fd **out)
 	fd = sn_sys_accept(listener->fd);
 	if (fd < 0)
 		return fd;
-	/* Connections in the backlog of an adopted listener may be older than any option of it. */
+	/* A connection in the backlog of an adopted listener may have been made before the
+	 * listener's options were set. */
 	if (!sn_conn_is_tcp(listener))
 		set_no_delay(fd);
 	err = open_as_tcp(out, fd);
@@ -192,7 +193,7 @@ int sn_tcp_accept(sn_tcp_listener *listener, sn_tcp **conn)
 
 /* ---- connections from elsewhere ---- */
 
-/* Changes nothing of the descriptor before it is certain to be adopted. */
+/* Changes nothing of the descriptor until it is certain to be adopted. */
 static int do_adopt(struct sn_fd **out, int fd)
 {
 	int err = sn_sys_is_tcp_connection(fd);
@@ -203,7 +204,8 @@ static int do_adopt(struct sn_fd **out, int fd)
 		err = sn_fd_open(out, &sn_stream_ops, fd, true);
 	if (err < 0)
 		return err;
-	/* None can fail on a socket. No task uses it before this returns. */
+	/* None of these calls can fail on a socket. No task uses it before this function
+	 * returns. */
 	sn_sys_set_close_on_exec(fd);
 	sn_sys_set_nonblocking(fd);
 	set_no_delay(fd);
@@ -229,9 +231,12 @@ int sn_tcp_adopt(sn_tcp **conn, int fd)
 
 /* ---- connecting ---- */
 
-/* The side that writes was woken, by an edge or not. A socket has room only once it is connected,
- * so an edge that is no error says that it is. Not when an end came with it, which sets irregular,
- * too. Relaxed: the poller writes that before it makes the side ready, which we have seen. */
+/*
+ * The result of a connect, after the writing side was woken, by an edge or not. A socket has room
+ * only once it is connected, so an edge without an error means that it is. An edge with an end does
+ * not; such an edge sets irregular, too. Relaxed: the poller writes irregular before it makes the
+ * side ready, and this task has seen that.
+ */
 static int outcome(struct sn_fd *d, bool edge, const struct sn_resolved_address *to)
 {
 	return edge && !atomic_load_explicit(&d->irregular, memory_order_relaxed)
@@ -257,8 +262,8 @@ static int await_connection(struct sn_fd *d, const struct sn_resolved_address *t
 	return err;
 }
 
-/* The usual case, which needs no race: the descriptor is a connection from the beginning, so it is
- * registered with epoll only once. */
+/* Connects to a single address. This is the usual case and needs no race: the descriptor is a
+ * connection from the beginning, so it is registered with epoll only once. */
 static int connect_one(struct sn_fd **out, const struct sn_resolved_address *to, int64_t deadline,
 		       bool to_write)
 {
@@ -269,7 +274,7 @@ static int connect_one(struct sn_fd **out, const struct sn_resolved_address *to,
 	begun = sn_race_begin_one(out, to, to_write);
 	if (begun < 0 && begun != -EINPROGRESS)
 		return begun;
-	/* Only now: before, an unconnected socket reports a hang-up. */
+	/* Registered only now, because an unconnected socket reports a hang-up. */
 	err = sn_fd_register(*out);
 	if (err == 0 && begun == -EINPROGRESS)
 		err = await_connection(*out, to, deadline);

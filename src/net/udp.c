@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * UDP sockets: opening, addresses, closing. Public functions enter the runtime, call the static
- * function that does the work and leave; the static ones may change threads, so they keep no self.
+ * function that does the work and leave. The static functions may change threads, so they keep no
+ * self.
  */
 #include "net/udp.h"
 
@@ -28,7 +29,7 @@ static void closed(struct sn_fd *d, bool orderly)
 	free(sn_udp_state(d));
 }
 
-/* The state of a socket that an orphan uses stays. */
+/* Keeps the state of a socket that an abandoned task may still be using. */
 static void abandoned(struct sn_fd *d, bool used)
 {
 	if (!used)
@@ -37,7 +38,7 @@ static void abandoned(struct sn_fd *d, bool used)
 
 static const struct sn_fd_ops udp_ops = {.closed = closed, .abandoned = abandoned};
 
-/* On failure fd is the caller's. */
+/* On failure the caller keeps fd. */
 static int open_descriptor(struct sn_fd **out, int fd, int family, uint32_t flags, bool one_peer)
 {
 	struct sn_udp_state *state;
@@ -65,7 +66,7 @@ static int open_descriptor(struct sn_fd **out, int fd, int family, uint32_t flag
 	return 0;
 }
 
-/* Takes over fd, also on failure. */
+/* Takes over fd, and closes it on failure. */
 static int own(struct sn_fd **out, int fd, int family, uint32_t flags, bool one_peer)
 {
 	int err = open_descriptor(out, fd, family, flags, one_peer);
@@ -82,7 +83,7 @@ static int check_options(const struct sn_udp_options *options)
 	return options->receive_buffer < 0 || options->send_buffer < 0 ? -EINVAL : 0;
 }
 
-/* A socket that is set up but not bound, or an error. */
+/* Returns a socket that has its options but is not bound, or an error. */
 static int new_socket(int family, const struct sn_udp_options *options)
 {
 	int fd = sn_sys_udp_socket(family), err;
@@ -98,7 +99,7 @@ static int new_socket(int family, const struct sn_udp_options *options)
 
 /* ---- opening ---- */
 
-/* A bound socket, or an error. */
+/* Returns a bound socket, or an error. */
 static int bind_one(const struct sn_address *address, const struct sn_udp_options *options)
 {
 	int fd = new_socket(address->family, options), err;
@@ -113,7 +114,7 @@ static int bind_one(const struct sn_address *address, const struct sn_udp_option
 	return err;
 }
 
-/* A socket for one peer, or an error. */
+/* Returns a socket for one peer, or an error. */
 static int connect_one(const struct sn_address *peer, const struct sn_udp_options *options)
 {
 	int fd = new_socket(peer->family, options), err;
@@ -130,7 +131,8 @@ static int connect_one(const struct sn_address *peer, const struct sn_udp_option
 
 typedef int socket_for(const struct sn_address *address, const struct sn_udp_options *options);
 
-/* Takes the first address of the list that can be used. Returns its family. */
+/* Makes a socket for the first address of the list with which that is possible. Returns its
+ * family. */
 static int first_of(const sn_resolved *list, socket_for *make, const struct sn_udp_options *options,
 		    int *fd)
 {
@@ -146,14 +148,15 @@ static int first_of(const sn_resolved *list, socket_for *make, const struct sn_u
 			*fd = make(&address, options);
 		if (*fd >= 0)
 			return address.family;
-		/* Without IPv6 in the kernel the interesting error is IPv4's. */
+		/* If the kernel has no IPv6, the error of IPv4 is the interesting one. */
 		if (first_error == -EADDRNOTAVAIL && *fd != -EAFNOSUPPORT)
 			first_error = *fd;
 	}
 	return first_error;
 }
 
-/* The socket in *fd, and its family or an error. */
+/* Makes a socket for an address in text form. Returns its family, with the socket in *fd, or an
+ * error. */
 static int socket_by_text(const char *text, socket_for *make, bool passive, int64_t deadline,
 			  const struct sn_udp_options *options, int *fd)
 {
@@ -165,7 +168,8 @@ static int socket_by_text(const char *text, socket_for *make, bool passive, int6
 		if (!passive && text[0] == ':')
 			return -EINVAL;
 		*fd = make(&address, options);
-		/* ":port" is v6 that also takes v4, or v4 alone. */
+		/* ":port" is an IPv6 socket that also takes IPv4, or an IPv4 socket if there is no
+		 * IPv6. */
 		if (*fd == -EAFNOSUPPORT && text[0] == ':' && !(options->flags & SN_UDP_V6_ONLY)) {
 			address.family = AF_INET;
 			*fd = make(&address, options);
@@ -281,7 +285,7 @@ static int take_over(struct sn_fd **out, int fd, const struct sn_udp_options *op
 				      sn_sys_name(fd, 1, &peer, &length) == 0);
 	if (err < 0)
 		return err;
-	/* Neither can fail on a socket. No task uses it before this returns. */
+	/* Neither call can fail on a socket. No task uses it before this function returns. */
 	sn_sys_set_close_on_exec(fd);
 	sn_sys_set_nonblocking(fd);
 	return 0;

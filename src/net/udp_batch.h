@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The datagrams that go into one system call, which sends or receives them. */
+/* The datagrams of one system call that sends or receives. On the caller's stack. */
 #ifndef SENNIT_NET_UDP_BATCH_H
 #define SENNIT_NET_UDP_BATCH_H
 
@@ -14,7 +14,7 @@ struct sn_udp_batch {
 	union sn_sockaddr peers[SN_UDP_BATCH];
 };
 
-/* Prepares the header of the i-th, without control data. name: bytes of its peer; 0: none. */
+/* Prepares the i-th header, without control data. name: the size of the peer's address; 0: none. */
 static inline struct msghdr *sn_udp_batch_put(struct sn_udp_batch *batch, size_t i,
 					      const struct sn_udp_message *message, socklen_t name)
 {

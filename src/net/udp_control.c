@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What accompanies a datagram, between struct sn_udp_message and the control data of a system call:
- * the local address and the interface, the type of service, the size of segments. Any thread;
- * nothing parks.
+ * Translates between struct sn_udp_message and the control data of a system call: the local address
+ * and the interface, the type of service, the size of segments. Any thread; nothing parks.
  *
- * A socket of IPv6 reports the local address of IPv4 datagrams in IPv6's form, but their type of
- * service as IPv4 does; and it takes both in the same way.
+ * An IPv6 socket reports the local address of an IPv4 datagram in IPv6's form, but its type of
+ * service in IPv4's. When it sends, it takes them in the same forms.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -15,7 +14,8 @@
 #include "names/address_value.h"
 #include "net/udp.h"
 
-/* From <linux/udp.h>, which conflicts with the C library's header; theirs may be older. */
+/* From <linux/udp.h>, which conflicts with the C library's header. The C library's may lack
+ * these. */
 #ifndef SOL_UDP
 #	define SOL_UDP 17
 #endif
@@ -28,7 +28,7 @@
 
 /* ---- to send ---- */
 
-/* Appends a record to the control data, in which there is room for all that we ever write. */
+/* Appends a record to the control data, which has room for everything that this file writes. */
 static void put(struct msghdr *header, int level, int type, const void *data, size_t size)
 {
 	unsigned char *at = (unsigned char *)header->msg_control + header->msg_controllen;
@@ -74,12 +74,13 @@ int sn_udp_put_control(struct msghdr *header, struct sn_udp_control *control,
 
 	header->msg_control = control;
 	header->msg_controllen = 0;
-	/* Padding between records would leave the program's stack in the kernel's hands
-	 * otherwise. */
+	/* Zeroed, because the padding between records would pass bytes of the program's stack to
+	 * the kernel. */
 	memset(control, 0, sizeof *control);
 	if (message->interface || message->local.family)
 		err = put_local(header, message, family);
-	/* Each protocol skips the other's; which one it is may depend on the socket's peer. */
+	/* Sets the option of both protocols, because which one is used may depend on the socket's
+	 * peer. Each protocol skips the other's record. */
 	if (message->flags & SN_UDP_HAS_TOS)
 		put(header, IPPROTO_IP, IP_TOS, &tos, sizeof tos);
 	if ((message->flags & SN_UDP_HAS_TOS) && family == AF_INET6)
@@ -93,8 +94,8 @@ int sn_udp_put_control(struct msghdr *header, struct sn_udp_control *control,
 
 /* ---- received ---- */
 
-/* Copies a record's data. False when the kernel has cut them off: there was no room for all that
- * the program has asked for. */
+/* Copies a record's data. Returns false if the kernel has cut the data off, because there was no
+ * room for all that the program has asked for. */
 static bool get(const struct cmsghdr *record, void *data, size_t size)
 {
 	if (record->cmsg_len < CMSG_LEN(size))

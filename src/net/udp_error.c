@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The queue in which the system keeps what the network has reported of earlier datagrams
- * (IP_RECVERR). Any thread; nothing parks.
+ * The error queue (IP_RECVERR), in which the kernel keeps what the network has reported about
+ * earlier datagrams. Any thread; nothing parks.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -18,7 +18,8 @@ _Static_assert(SN_UDP_FROM_LOCAL == SO_EE_ORIGIN_LOCAL && SN_UDP_FROM_ICMP == SO
 		       SN_UDP_FROM_ICMP6 == SO_EE_ORIGIN_ICMP6,
 	       "the kernel's origins are ours");
 
-/* Whether the record is a report of an error; the queue also serves time stamps and the like. */
+/* Reads a record. Returns false if it is not the report of an error: the queue also has time stamps
+ * and the like. */
 static bool read_report(struct sn_udp_error *error, const struct cmsghdr *record)
 {
 	struct {
@@ -42,12 +43,14 @@ static bool read_report(struct sn_udp_error *error, const struct cmsghdr *record
 	return true;
 }
 
-/* Takes a record from the error queue: 1; 0 when it is not a kind that is reported; or an error. */
+/* Takes a record from the error queue. Returns 1, 0 if it is of a kind that is not reported, or an
+ * error. */
 static int take(struct sn_fd *d, struct sn_udp_error *error)
 {
 	struct sn_udp_control control;
 	union sn_sockaddr peer = {.any = {.sa_family = AF_UNSPEC}};
-	char byte; /* of the datagram; an emulator makes no call for none */
+	char byte; /* of the datagram, because some emulators do not make the call without a
+	            * buffer */
 	struct iovec part = {.iov_base = &byte, .iov_len = sizeof byte};
 	struct msghdr header = {.msg_name = &peer,
 				.msg_namelen = sizeof peer,
@@ -61,7 +64,8 @@ static int take(struct sn_fd *d, struct sn_udp_error *error)
 	n = sn_sys_recv_error(d->fd, &header);
 	if (n < 0)
 		return (int)n;
-	if (!(header.msg_flags & MSG_ERRQUEUE)) /* not from the queue: never try that again */
+	if (!(header.msg_flags & MSG_ERRQUEUE)) /* not from the queue, so trying again may take
+	                                         * datagrams */
 		return -EAGAIN;
 	sn_address_from(&error->peer, &peer);
 	for (struct cmsghdr *record = CMSG_FIRSTHDR(&header); record;

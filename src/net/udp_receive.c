@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Receiving datagrams: one, or what has arrived up to a number.
+ * Receiving datagrams: one, or those that have arrived, up to a number.
  *
  * The functions that make system calls have the headers of a batch in their frames, and do not
- * park. The ones that may change threads do not keep a pointer to anything of a thread.
+ * park. The functions that may change threads keep no pointer to anything of a thread.
  */
 #include <errno.h>
 
@@ -20,7 +20,8 @@ void sn_udp_note_error(struct sn_fd *d, int error)
 	sn_fd_wake(sn_thread_self(), d, SN_SIDE_READ);
 }
 
-/* An error that another call has taken from the socket: it is for a receiver to return. */
+/* Takes an error that another call has taken from the socket, for the caller, a receiver, to
+ * return. */
 static int noted_error(struct sn_udp_state *udp)
 {
 	if (sn_likely(!atomic_load_explicit(&udp->error, memory_order_relaxed)))
@@ -123,8 +124,8 @@ static sn_noinline int try_telling(struct sn_fd *d, struct sn_udp_message *messa
 	return try_batch(d, messages, n, controls);
 }
 
-/* Takes what there is, up to n, by as many calls as that needs. Within one call the kernel itself
- * keeps an error that comes after the first datagram. */
+/* Takes the messages that have arrived, up to n, with as many calls as necessary. If an error comes
+ * after the first datagram of a call, the kernel keeps it for the next call. */
 static int try_messages(struct sn_fd *d, struct sn_udp_message *messages, size_t n)
 {
 	size_t done = 0, part;

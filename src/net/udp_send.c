@@ -2,14 +2,16 @@
 /*
  * Sending datagrams: one, or a number in order.
  *
- * Errors of other datagrams. With SN_UDP_ERRORS an error that the network has reported is returned
- * by the next call on the socket, whatever that is. A call that sends to one of many peers must not
- * fail because of another. So it tries again, which sends the datagram, since the kernel reports
- * each error once; and it notes the error for a receiver. An error that remains is its own.
+ * Errors of other datagrams. With SN_UDP_ERRORS the next call on the socket, whatever it is,
+ * returns an error that the network has reported. A call that sends to one of many peers must not
+ * fail because of another. Therefore it notes the error for a receiver and tries again; this sends
+ * the datagram, because the kernel reports each error once. An error that remains is the datagram's
+ * own.
  *
- * sendmmsg() forgets an error that it meets after its first message, and returns the number of
- * those before. Most such errors come again when the call continues with that message, but an error
- * of an earlier datagram does not. So with SN_UDP_ERRORS each message has a system call of its own.
+ * If sendmmsg() meets an error after its first message, it returns the number of messages before
+ * that, and forgets the error. Most such errors come again when the next call begins with that
+ * message, but an error of an earlier datagram does not. Therefore with SN_UDP_ERRORS each message
+ * has a system call of its own.
  */
 #include <errno.h>
 
@@ -20,10 +22,12 @@
 #include "sched/schedule.h"
 #include "sched/thread.h"
 
-/* Errors may come in faster than they are returned, but each try takes one. */
+/* How often a datagram is tried. Errors may come in faster than they are returned, but each try
+ * takes one. */
 #define TRIES 4
 
-/* No router reports the errors of a full buffer or queue: these are the sender's own. */
+/* Whether the error may be that of another datagram. Errors of a full buffer or queue are the
+ * sender's own, because no router reports them. */
 static bool may_be_of_another(const struct sn_udp_state *udp, ssize_t n)
 {
 	return sn_unlikely(n < 0) && n != -EAGAIN && n != -ENOBUFS && n != -ENOMEM &&
@@ -31,8 +35,9 @@ static bool may_be_of_another(const struct sn_udp_state *udp, ssize_t n)
 	       !atomic_load_explicit(&udp->one_peer, memory_order_relaxed);
 }
 
-/* After an error that may be of another datagram, and a try with the result n: whether another try
- * is of any use. Each try with a datagram that is too large leaves a record of that. */
+/* Called when a try has returned n, after one with an error that may be of another datagram.
+ * Returns whether another try may help: each try with a datagram that is too large leaves a report
+ * of its own. */
 static bool settle(struct sn_fd *d, ssize_t error, ssize_t n)
 {
 	if (n != error)
@@ -102,7 +107,7 @@ static struct msghdr *prepare(struct sn_udp_batch *batch, size_t i,
 				sn_address_to(&batch->peers[i], &message->peer, family));
 }
 
-/* Nothing goes with the messages. */
+/* For messages without control data. */
 static sn_noinline int try_plain(struct sn_fd *d, const struct sn_udp_message *messages, size_t n)
 {
 	struct sn_udp_batch batch;
@@ -112,7 +117,8 @@ static sn_noinline int try_plain(struct sn_fd *d, const struct sn_udp_message *m
 	return sn_sys_send_many(d->fd, batch.headers, n);
 }
 
-/* Sends the messages before the first that is wrong in itself; its error if it is the first. */
+/* For messages of which some have control data. Sends the messages before the first one that is
+ * invalid; returns -EINVAL if that is the first of all. */
 static sn_noinline int try_wanting(struct sn_fd *d, const struct sn_udp_message *messages, size_t n)
 {
 	struct sn_udp_control controls[SN_UDP_BATCH];
@@ -155,7 +161,7 @@ static int try_messages(struct sn_fd *d, const struct sn_udp_message *messages, 
 	return count;
 }
 
-/* The number that was sent, or the error of the first. */
+/* Returns the number of messages sent, or the error of the first. */
 static int send_messages(const void *handle, const struct sn_udp_message *messages, size_t n)
 {
 	struct sn_turn turn;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Settings of UDP sockets, and multicast groups. A socket of IPv6 that also takes part in IPv4 has
- * the settings of both. Any thread; nothing parks.
+ * Settings of UDP sockets, and multicast groups. An IPv6 socket that also serves IPv4 has the
+ * settings of both. Any thread; nothing parks.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -23,7 +23,7 @@
 #	define UDP_GRO 104
 #endif
 
-/* The kernel doubles the value that is set, for its own structures, and returns the doubled figure.
+/* The kernel doubles the size that is set, for its own structures, and returns the doubled size.
  * With CAP_NET_ADMIN there is no limit. */
 static int set_buffer(int fd, int forced, int option, int size)
 {
@@ -50,10 +50,11 @@ static int set_send_buffer(int fd, int size)
 /* ---- before a socket is bound ---- */
 
 struct option {
-	unsigned flag; /* set to 1 with any of these flags; 0: always set to 0 */
-	int family;    /* of sockets that have it; 0: all */
+	unsigned flag; /* the option is set to 1 with any of these flags; 0: it is always set to
+	                * 0 */
+	int family;    /* the family of the sockets that have it; 0: all */
 	int level, option;
-	bool optional; /* systems without it do not need it */
+	bool optional; /* a system without the option does not need it */
 };
 
 static const struct option options[] = {
@@ -67,7 +68,8 @@ static const struct option options[] = {
 	{SN_UDP_GRO, 0, SOL_UDP, UDP_GRO, false},
 	{SN_UDP_ERRORS, 0, IPPROTO_IP, IP_RECVERR, false},
 	{SN_UDP_ERRORS, AF_INET6, IPPROTO_IPV6, IPV6_RECVERR, false},
-	/* Otherwise a socket receives what is sent to the groups that other sockets have joined. */
+	/* Without these a socket receives what is sent to the groups that other sockets have
+	 * joined. */
 	{0, 0, IPPROTO_IP, IP_MULTICAST_ALL, true},
 	{0, AF_INET6, IPPROTO_IPV6, IPV6_MULTICAST_ALL, true},
 };
@@ -76,8 +78,9 @@ int sn_udp_prepare(int fd, int family, const struct sn_udp_options *wanted)
 {
 	int err = 0;
 
-	/* Unlike the others it has to be set in both ways: the system's default may be either. It
-	 * cannot be changed once the socket is bound, so adopted sockets keep theirs. */
+	/* Unlike the others this option has to be set or cleared, because the system's default may
+	 * be either. It cannot be changed once the socket is bound, so adopted sockets keep
+	 * theirs. */
 	if (family == AF_INET6)
 		sn_sys_set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY,
 				  (wanted->flags & SN_UDP_V6_ONLY) != 0);
@@ -115,7 +118,7 @@ static const struct pair pairs[] = {
 	[SN_UDP_MULTICAST_LOOP] = {IP_MULTICAST_LOOP, IPV6_MULTICAST_LOOP, 0, 1},
 };
 
-/* The settings without a pair of options for ints. */
+/* Whether the setting is a pair of options that are ints. */
 static bool is_pair(enum sn_udp_setting setting)
 {
 	return (unsigned)setting < sizeof pairs / sizeof *pairs && pairs[setting].v4;
@@ -126,7 +129,8 @@ static bool takes_v4(const struct sn_udp_state *udp)
 	return udp->family == AF_INET || !(udp->flags & SN_UDP_V6_ONLY);
 }
 
-/* The values for "never fragment" and "as the route says" are not 1 and 0. */
+/* Translates the value of SN_UDP_DONT_FRAGMENT: the kernel's values for "never fragment" and
+ * "fragment" are not 1 and 0. */
 static int to_kernel(enum sn_udp_setting setting, int value)
 {
 	if (setting != SN_UDP_DONT_FRAGMENT)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Unix sockets: listening, accepting, connecting and adopting. A socket and a listener are
- * descriptors (io/fd.h) under other names; what a connection does as a stream is in
- * stream/stream.c, what goes with messages in unix_message.c.
+ * descriptors (io/fd.h) under other names; stream/stream.c has what a connection does as a stream,
+ * and unix_message.c has messages.
  *
- * Paths. Calls that look a path up leave the runtime: the file system may block the thread, and the
- * lease lets other tasks run meanwhile.
+ * Paths. Calls that look a path up leave the runtime: if the file system blocks the thread, the
+ * lease lets other tasks run.
  *
  * A full backlog. A non-blocking connect(2) returns EAGAIN, and the kernel does not announce when
- * there is room: the socket that could not connect has no readiness of that kind. So the task asks
- * again, at growing intervals (unix_interval.h). The wait is one on the socket's descriptor, so it
- * has its deadline and its cancellation. Rejected: a blocking connect(2). It would take a thread
- * for each task that waits, and cancellation would have to interrupt that thread.
+ * there is room, because a socket that could not connect has no readiness of that kind. Therefore
+ * the task tries again at growing intervals (unix_interval.h). In between it waits on the socket's
+ * descriptor, so the wait has the descriptor's deadline and can be cancelled. Rejected: a blocking
+ * connect(2). It would take a thread for each task that waits, and cancellation would have to
+ * interrupt that thread.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -35,7 +36,7 @@
 #include "stream/stream.h"
 #include "task/cancel.h"
 
-/* The kernel's type, or -EINVAL. */
+/* The kernel's number for the type, or -EINVAL. */
 static int system_type(enum sn_unix_type type)
 {
 	switch (type) {
@@ -57,7 +58,7 @@ static uint8_t kind_of(int system_type)
 	return system_type == SOCK_SEQPACKET ? SN_KIND_SEQPACKET : SN_KIND_DATAGRAM;
 }
 
-/* Closes fd when that fails. */
+/* Opens fd as a connection; closes fd if that fails. */
 static int open_as(struct sn_fd **out, int fd, uint8_t kind, bool register_now)
 {
 	int err = sn_fd_open(out, &sn_unix_ops, fd, register_now);
@@ -77,7 +78,8 @@ static void closed(struct sn_fd *d, bool orderly)
 
 static void remove_path(struct sn_fd *d)
 {
-	/* Acquire: it may have been noted after the socket was opened. */
+	/* Acquire: sn_unix_listener_set_unlink() may have noted the path after the socket was
+	 * opened. */
 	struct sn_unix_path *path = atomic_load_explicit(&d->own, memory_order_acquire);
 
 	if (path)
@@ -94,8 +96,8 @@ static void abandoned(struct sn_fd *d, bool used)
 const struct sn_fd_ops sn_unix_ops = {.closed = closed, .abandoned = abandoned};
 
 /*
- * The file goes before the socket is closed: while it is open, others find its address in use, and
- * nobody has a reason to take the path.
+ * The file is removed before the socket is closed: while the socket is open, others get EADDRINUSE
+ * and leave the path alone.
  */
 const struct sn_fd_ops sn_unix_bound_ops = {
 	.closing = remove_path,
@@ -110,7 +112,7 @@ static void close_fd(struct sn_fd *d)
 
 /* ---- listening and binding ---- */
 
-/* Outside the runtime. */
+/* Binds outside the runtime, because the file system may block the thread. */
 static int bind_to_path(struct sn_unix_path **path, int fd, const struct sn_unix_name *name,
 			int mode, bool listens)
 {
@@ -134,7 +136,7 @@ static int bind_any(struct sn_unix_path **path, int fd, const struct sn_unix_nam
 	return err == 0 && listens ? sn_unix_sys_listen(fd) : err;
 }
 
-/* A socket of the kernel's type, bound to a name; NULL: to none. */
+/* Opens a socket of the kernel's type, bound to the name unless that is NULL. */
 static int open_bound(struct sn_fd **out, const struct sn_unix_name *name, int system_type,
 		      int mode)
 {
@@ -158,7 +160,7 @@ static int open_bound(struct sn_fd **out, const struct sn_unix_name *name, int s
 		return err;
 	}
 	sn_conn_marks(*out)->kind = kind_of(system_type);
-	/* Relaxed: the handle is not known to anyone yet. */
+	/* Relaxed: no other task knows the handle yet. */
 	atomic_store_explicit(&(*out)->own, path, memory_order_relaxed);
 	return 0;
 }
@@ -257,7 +259,8 @@ static int connect_now(int fd, const struct sn_unix_name *name)
 	return err;
 }
 
-/* Within an operation that writes, with the deadline set. */
+/* Connects, and waits while the backlog is full. Within a write operation, with the deadline
+ * set. */
 static int connect_patiently(struct sn_fd *d, const struct sn_unix_name *name)
 {
 	int64_t interval = SN_UNIX_FIRST_INTERVAL_NS;
@@ -282,7 +285,8 @@ static int do_connect(struct sn_fd **out, const struct sn_unix_name *name, int s
 	fd = sn_unix_sys_socket(system_type);
 	if (fd < 0)
 		return fd;
-	/* Registered with epoll only when it is connected: before, it reports a hang-up. */
+	/* Registered with epoll only when it is connected, because an unconnected socket reports a
+	 * hang-up. */
 	err = open_as(out, fd, kind_of(system_type), false);
 	if (err < 0)
 		return err;
@@ -300,7 +304,7 @@ static int do_connect(struct sn_fd **out, const struct sn_unix_name *name, int s
 	return err;
 }
 
-/* "@" is an address to listen on only. */
+/* Parses an address to connect to. "@" (any free name) is only for listeners. */
 static int parse_peer(struct sn_unix_name *name, const char *address)
 {
 	int err = sn_unix_name_parse(name, address);
@@ -372,7 +376,7 @@ int sn_unix_pair(sn_unix *ends[2], enum sn_unix_type type)
 	return err;
 }
 
-/* Changes nothing of the descriptor before it is certain to be adopted. */
+/* Changes nothing of the descriptor until it is certain to be adopted. */
 static int do_adopt(struct sn_fd **out, int fd, bool listener)
 {
 	const struct sn_fd_ops *ops = listener ? &sn_unix_bound_ops : &sn_unix_ops;
@@ -384,7 +388,7 @@ static int do_adopt(struct sn_fd **out, int fd, bool listener)
 	if (err < 0)
 		return err;
 	sn_conn_marks(*out)->kind = kind_of(type);
-	/* Neither can fail on a socket. No task uses it before this returns. */
+	/* Neither call can fail on a socket. No task uses it before this function returns. */
 	sn_sys_set_close_on_exec(fd);
 	sn_sys_set_nonblocking(fd);
 	return 0;
@@ -451,7 +455,8 @@ int sn_unix_listener_close(sn_unix_listener *listener)
 	return sn_conn_close(listener, 0);
 }
 
-/* Within a use of the descriptor. *path: what it has. */
+/* Notes the path of an adopted listener, if it has one, for a caller that holds a use of the
+ * descriptor. *path becomes the descriptor's path, which another thread may have noted first. */
 static int note_path(struct sn_fd *d, struct sn_unix_path **path)
 {
 	struct sn_unix_path *noted;
@@ -464,7 +469,7 @@ static int note_path(struct sn_fd *d, struct sn_unix_path **path)
 	err = sn_unix_path_note(&noted, &name);
 	if (err < 0)
 		return err;
-	/* Nobody's to remove yet: the caller decides. */
+	/* The file is not to be removed unless the caller says so. */
 	atomic_store(&noted->made, false);
 	if (atomic_compare_exchange_strong(&d->own, &none, noted)) {
 		*path = noted;
@@ -540,7 +545,7 @@ int sn_unix_peer_credentials(sn_unix *conn, struct sn_unix_credentials *peer)
 		return err;
 	err = sn_unix_sys_credentials(d->fd, &from);
 	sn_fd_unuse(d);
-	/* What the kernel says of a socket without a peer. */
+	/* The kernel says this of a socket without a peer. */
 	if (err == 0 && from.pid == 0 && from.uid == (uid_t)-1)
 		err = -ENOTCONN;
 	if (err == 0)

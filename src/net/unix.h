@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the calls for TCP use of Unix sockets, where an address or a descriptor is one of these: all
- * of them are streams. Within the runtime; they leave it while the file system answers.
+ * Unix sockets for the calls of TCP, whose addresses and descriptors may be those of Unix sockets;
+ * all of these are streams. Called inside the runtime, which the functions leave while the file
+ * system answers.
  */
 #ifndef SENNIT_NET_UNIX_H
 #define SENNIT_NET_UNIX_H
@@ -10,20 +11,22 @@
 
 #include "io/fd.h"
 
-/* Kinds of descriptors: Unix sockets; and those that listen, or have an address of their own. What
- * a descriptor of these kinds has (own in struct sn_fd) is the file at its address, a struct
- * sn_unix_path, or NULL. It is written once: by the opener, before the descriptor is shared, or by
- * a user later. */
+/*
+ * The kinds of descriptors: Unix sockets, and Unix sockets that listen or have an address of their
+ * own. `own` in struct sn_fd is a struct sn_unix_path, for the file at the socket's address, or
+ * NULL. It is written once: by the opener, before the descriptor is shared, or later by a user
+ * (sn_unix_listener_set_unlink()).
+ */
 extern const struct sn_fd_ops sn_unix_ops sn_hidden, sn_unix_bound_ops sn_hidden;
 
-/* sn_unix_listen() and sn_unix_connect(). May park. */
+/* sn_unix_listen() and sn_unix_connect() for streams. May park. */
 int sn_unix_listen_stream(struct sn_fd **out, const char *address);
 int sn_unix_connect_stream(struct sn_fd **out, const char *address, int64_t deadline);
 
-/* sn_unix_listener_adopt(); -EPROTOTYPE also for a listener of another type. */
+/* sn_unix_listener_adopt() for streams; returns -EPROTOTYPE for a listener of another type, too. */
 int sn_unix_adopt_stream_listener(struct sn_fd **out, int fd);
 
-/* sn_unix_adopt(); -EPROTOTYPE also for a socket of another type. */
+/* sn_unix_adopt() for streams; returns -EPROTOTYPE for a socket of another type, too. */
 int sn_unix_adopt_stream(struct sn_fd **out, int fd);
 
 /* Takes one connection without waiting (accept.h). */

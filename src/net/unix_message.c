@@ -3,9 +3,10 @@
  * Messages of Unix sockets, and the descriptors that accompany bytes.
  *
  * Descriptors. A receiver always has room for as many as a message can carry, and for the other
- * things that the kernel adds if the program has asked it to by setsockopt(2). So a cut control
- * message (MSG_CTRUNC) means that the kernel could not open the rest, which it has dropped. What it
- * has opened is in the part that arrived. It is either handed to the caller as a whole or closed.
+ * things that the kernel adds if the program has asked it to by setsockopt(2). Therefore a control
+ * message that was cut (MSG_CTRUNC) means that the kernel could not open all descriptors of the
+ * message, and has dropped the rest. The descriptors that it has opened have arrived. Either all
+ * descriptors of a message are handed to the caller, or those that have arrived are closed.
  *
  * Length. MSG_TRUNC makes recvmsg(2) return the length that a message had, not that of the part
  * that fits. On a stream it would discard bytes instead, so it is not used there.
@@ -31,7 +32,7 @@
 #	define SCM_PIDFD 4
 #endif
 
-/* For credentials, a pidfd, a time stamp and the like. */
+/* Room for credentials, a pidfd, a time stamp and the like. */
 #define ROOM_FOR_OTHERS 512
 
 struct control {
@@ -62,8 +63,8 @@ static void close_all(struct arrived fds)
 	}
 }
 
-/* Those that the peer has sent. The program may have asked for a pidfd with each message, for
- * receivers of its own: it is closed. */
+/* The descriptors that the peer has sent. Closes pidfds: the program may have asked the kernel for
+ * one with each message, for receivers of its own. */
 static struct arrived take_fds(struct msghdr *header)
 {
 	struct arrived fds = {NULL, 0};
@@ -79,7 +80,7 @@ static struct arrived take_fds(struct msghdr *header)
 	return fds;
 }
 
-/* Hands what has arrived to the caller: as sn_unix_recv(). */
+/* Hands what has arrived to the caller. Returns as sn_unix_recv(). */
 static ssize_t hand_over(struct sn_unix_message *message, struct msghdr *header, ssize_t length)
 {
 	const struct sn_unix_name *from = header->msg_name;
@@ -156,7 +157,8 @@ ssize_t sn_unix_recv(sn_unix *socket, struct sn_unix_message *message)
 
 /* ---- sending ---- */
 
-/* What a call has to send, made once. Refers to itself. */
+/* The header of a message and all that it refers to, prepared once for all attempts of a call. It
+ * has pointers into itself, so it must not be copied. */
 struct outgoing {
 	struct sn_unix_name to;
 	struct iovec piece;
@@ -196,7 +198,8 @@ static int prepare(struct outgoing *out, const struct sn_unix_message *message)
 	return 0;
 }
 
-/* What the kernel would take for something else, or do without a word. */
+/* Refuses what the kernel would misinterpret or silently ignore: an empty message, which looks like
+ * an end, and an address on a connected socket. */
 static int check(const struct sn_fd *d, const struct sn_unix_message *message)
 {
 	if (sn_conn_kind(d) == SN_KIND_DATAGRAM)
@@ -222,8 +225,8 @@ static ssize_t send_now(struct sn_fd *d, const struct outgoing *out)
 	return n;
 }
 
-/* Room in the queue of the peer that the socket is connected to is an edge, room in another's is
- * not. */
+/* Room in the queue of the connected peer makes an edge. Room in the queue of another peer does
+ * not, so the task tries again after a pause. */
 static int wait_for_room(struct sn_fd *d, const struct sn_unix_message *message, int64_t *interval)
 {
 	return message->to ? sn_unix_pause(d, interval) : sn_fd_await(d, SN_SIDE_WRITE);

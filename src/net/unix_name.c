@@ -6,7 +6,8 @@
 
 #define PREFIX "unix:"
 
-/* Where the path begins. Its last byte stays 0: some kernels and programs need a NUL there. */
+/* Where the path begins. The last byte of the array stays 0, because some kernels and programs need
+ * a NUL there. */
 #define PATH offsetof(struct sockaddr_un, sun_path)
 #define MOST (sizeof((struct sockaddr_un *)NULL)->sun_path - 1)
 
@@ -66,7 +67,7 @@ int sn_unix_name_print(const struct sn_unix_name *name, char *buf, size_t size)
 
 int sn_unix_name_print_meant(const struct sn_unix_name *name, char *buf, size_t size)
 {
-	/* A path that others have bound a socket to can begin with anything. */
+	/* Another program may have bound a socket to a path that begins with anything. */
 	const bool plain = !sn_unix_name_is_path(name) || name->address.sun_path[0] == '/' ||
 			   name->address.sun_path[0] == '.';
 	const char *start = plain ? PREFIX : PREFIX "./";

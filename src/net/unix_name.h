@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Addresses of Unix sockets in text form: parsing and printing. sennit/unix.h has the notation. Any
- * thread; none parks.
+ * Addresses of Unix sockets in text form: parsing and printing. sennit/unix.h explains the
+ * notation. Any thread; none parks.
  */
 #ifndef SENNIT_NET_UNIX_NAME_H
 #define SENNIT_NET_UNIX_NAME_H
@@ -16,7 +16,8 @@ struct sn_unix_name {
 	socklen_t length;
 };
 
-/* 0, -EINVAL when it is empty, -ENAMETOOLONG. "@" becomes the address of any free name. */
+/* Returns 0, -EINVAL if the text is empty, or -ENAMETOOLONG. "@" becomes the address of any free
+ * name. */
 int sn_unix_name_parse(struct sn_unix_name *name, const char *text);
 
 static inline bool sn_unix_name_is_path(const struct sn_unix_name *name)
@@ -26,23 +27,24 @@ static inline bool sn_unix_name_is_path(const struct sn_unix_name *name)
 }
 
 /*
- * Whether a text means a Unix socket where addresses of hosts are taken too: "unix:", and then a
- * path that begins with '/' or '.', or an abstract name. No port begins with one of these, so
- * "unix:80" and "unix:http" are still ports of a host.
+ * Whether a text means a Unix socket, for calls that also take addresses of hosts: "unix:", and
+ * then a path that begins with '/' or '.', or an abstract name. No port begins with one of these,
+ * so "unix:80" and "unix:http" are still ports of a host.
  */
 bool sn_unix_name_is_meant(const char *text);
 
-/* The address of any free abstract name. */
+/* Whether it is the address of any free abstract name. */
 static inline bool sn_unix_name_is_any(const struct sn_unix_name *name)
 {
 	return name->length == offsetof(struct sockaddr_un, sun_path);
 }
 
-/* Prints it; the empty string for a socket without a name. Returns the length, or -ENOSPC, with
- * what fits in buf. */
+/* Prints the name, or the empty string for a socket without a name. Returns the length, or -ENOSPC
+ * with the part that fits in buf. */
 int sn_unix_name_print(const struct sn_unix_name *name, char *buf, size_t size);
 
-/* The same as a text that sn_unix_name_is_meant(); "unix:" alone for a socket without a name. */
+/* The same as a text for which sn_unix_name_is_meant() holds; "unix:" alone for a socket without a
+ * name. */
 int sn_unix_name_print_meant(const struct sn_unix_name *name, char *buf, size_t size);
 
 #endif

@@ -16,7 +16,8 @@
 #define LOCK_NS 1000000000
 #define LOCK_STEP_NS 2000000
 
-/* A file can appear and vanish between two calls, but hardly so often in a row. */
+/* How often to bind: a file can appear and vanish between two calls, but hardly so often in a
+ * row. */
 #define MOST_TRIES 8
 
 /* ---- the lock ---- */
@@ -36,8 +37,8 @@ static int open_directory_of(const char *path)
 	return sn_unix_sys_open_directory(directory);
 }
 
-/* 0, with a descriptor that holds the lock of the path's directory, or -1 when there is none to be
- * had; or the reason for which the task's scope was cancelled. */
+/* Locks the directory of the path. Returns 0, with a descriptor that holds the lock, or -1 in its
+ * place if the lock cannot be had; or the reason for which the task's scope was cancelled. */
 static int lock_directory(int *lock, const char *path)
 {
 	const int64_t until = sn_now() + LOCK_NS;
@@ -55,7 +56,8 @@ static int lock_directory(int *lock, const char *path)
 	return err < 0 ? reason : 0;
 }
 
-/* Unlocks before it closes: a child of a fork() in between shares the lock, and would keep it. */
+/* Unlocks before it closes the descriptor, because a child that was forked in between has it too,
+ * and would keep the lock. */
 static void unlock_directory(int lock)
 {
 	if (lock < 0)
@@ -66,7 +68,7 @@ static void unlock_directory(int lock)
 
 /* ---- removing ---- */
 
-/* Whether the path leads to that file: 1 or 0, or an error. */
+/* Whether the path leads to that file. Returns 1 or 0, or an error. */
 static int leads_to(const char *path, dev_t device, ino_t inode)
 {
 	struct stat st;
@@ -77,7 +79,7 @@ static int leads_to(const char *path, dev_t device, ino_t inode)
 	return st.st_dev == device && st.st_ino == inode;
 }
 
-/* Whether nobody has the socket of that path open: 1 or 0, or an error. */
+/* Whether no process has the socket of that path open. Returns 1 or 0, or an error. */
 static int is_stale(const struct sn_unix_name *name)
 {
 	int fd = sn_unix_sys_socket(SOCK_DGRAM), err;
@@ -89,7 +91,7 @@ static int is_stale(const struct sn_unix_name *name)
 	return err == -ECONNREFUSED;
 }
 
-/* There is a file at the path, which pin refers to. */
+/* Removes the file at the path if it is stale. pin refers to it. Returns as remove_stale(). */
 static int remove_pinned(const struct sn_unix_name *name, int pin)
 {
 	const char *path = name->address.sun_path;
@@ -109,8 +111,8 @@ static int remove_pinned(const struct sn_unix_name *name, int pin)
 	return err == -ENOENT ? 0 : err;
 }
 
-/* 0 when the path can be tried again: a stale file was removed, or another file has vanished.
- * -EADDRINUSE, or an error. */
+/* Returns 0 if the bind can be tried again, because a stale file was removed or another file has
+ * vanished; -EADDRINUSE, or another error. */
 static int remove_stale(const struct sn_unix_name *name)
 {
 	int pin = sn_unix_sys_pin(name->address.sun_path), err;
@@ -147,7 +149,7 @@ static int bind_fresh(int fd, const struct sn_unix_name *name)
 	return err;
 }
 
-/* The socket is bound: notes what it has made. */
+/* Notes the file of a socket that is bound, and gives the file its mode. */
 static int note(struct sn_unix_path *made, const char *path, int mode)
 {
 	struct stat st;
@@ -163,7 +165,7 @@ static int note(struct sn_unix_path *made, const char *path, int mode)
 	return mode && (int)(st.st_mode & 0777) != mode ? sn_unix_sys_chmod(path, (mode_t)mode) : 0;
 }
 
-/* With the directory locked. */
+/* Called with the directory locked, if possible. */
 static int bind_path(struct sn_unix_path *made, int fd, const struct sn_unix_name *name, int mode,
 		     bool listens)
 {

@@ -2,39 +2,43 @@
 /*
  * The file that stands for a Unix socket's address: making it, and removing it.
  *
- * Mode. bind(2) gives the file the mode of the socket's own inode, less the umask. So fchmod(2) of
- * the socket before it is bound restricts the file from its first moment, without a change of the
- * umask, which belongs to the whole process. What the umask has taken is given back afterwards.
+ * Mode. bind(2) gives the file the mode of the socket's own inode, less the umask. Therefore
+ * fchmod(2) of the socket before it is bound restricts the file from its first moment, without
+ * changing the umask, which belongs to the whole process. The bits that the umask has taken away
+ * are set again afterwards.
  *
- * Stale files. A process that dies leaves its file. A stale file is detected by connecting a socket
- * of another type to it: the kernel looks for the socket of the file first
- * (ECONNREFUSED when there is none), and compares the types next (EPROTOTYPE). So the owner, if
- * there is one, learns nothing, and need not listen yet. A datagram socket asks, and for it a
- * connection to another datagram socket is a note of its own that nobody else sees.
+ * Stale files. A process that dies leaves its file. To detect a stale file, a datagram socket
+ * connects to it: the kernel first looks for the socket of the file (ECONNREFUSED if there is
+ * none), and then compares the types (EPROTOTYPE). The owner, if there is one, does not notice
+ * this, and need not listen yet. If the owner is a datagram socket, the connection succeeds, but it
+ * is only a note of the connecting socket that no other process sees.
  *
- * Two that start at once. Both find the file stale; the first removes it and makes its own; the
- * second must not remove that. Therefore:
+ * Two processes that start at the same time. Both find the file stale; the first removes it and
+ * makes its own; the second must not remove that one. Therefore:
  *
- *   - The one that has to remove a file holds a reference to its inode (O_PATH) from before it asks
- *     until the removal. So the number of the inode is not given to another file meanwhile, and a
- *     comparison says for certain whether the path still leads to the file that was asked.
- *   - Between that comparison and the removal another one could still come. So the whole is done
- *     while the directory is locked (flock(2)): asking, removing, binding.
+ *   - The process that is to remove a file holds a reference to its inode (O_PATH) from before the
+ *     check until the removal. During that time the inode's number cannot be given to another file,
+ *     so a comparison says for certain whether the path still leads to the file that was checked.
+ *   - Another process could still come between that comparison and the removal. Therefore the
+ *     directory is locked (flock(2)) during the check, the removal and the bind.
  *
- * The lock is for a moment. If somebody holds it for longer (systemd-tmpfiles wants programs to
- * lock a directory that it shall not clean), or if the directory may not be read, it is done
- * without: what is left is the moment between comparing and removing.
+ * The lock is held for a moment only. If another program holds it for longer (systemd-tmpfiles
+ * wants programs to lock a directory that it shall not clean), or if the directory may not be read,
+ * the process continues without it. What remains then is the moment between comparing and removing.
  *
- * Removal at the close compares too. The open socket holds a reference to its file, so the number
- * of the inode is not another's, and no one that asks finds the file stale. An adopted socket's
- * file can only be guessed: the kernel tells an administrator which one it is (SIOCUNIXFILE), and
- * others only 32 bits of its number, where it has unix_diag. So the file that is found at the
- * address is noted, and if it is another's, it is removed as if it were the socket's. The one that
- * adopts has to know better (sn_unix_listener_set_unlink()).
+ * Removal at the close compares, too. The open socket holds a reference to its file, so no other
+ * file has the inode's number, and no other process finds the file stale. The file of an adopted
+ * socket can only be guessed: the kernel reveals it to an administrator (SIOCUNIXFILE), and only 32
+ * bits of its inode's number to others, if it has unix_diag. Therefore the file that is found at
+ * the address is noted, and if it belongs to another socket, it is removed all the same. The caller
+ * of sn_unix_listener_set_unlink() has to know that it does not.
+ *
+ * Who may write what: all fields of struct sn_unix_path except `made` are constant once it is
+ * shared.
  *
  * Rejected: a lock file beside the socket, which would stay or need the same care; binding to a
  * temporary name and renaming, after which the socket has the temporary name as its address; a
- * connection of the same type to ask with, which the owner would have to accept.
+ * check by a connection of the same type, which the owner would have to accept.
  */
 #ifndef SENNIT_NET_UNIX_PATH_H
 #define SENNIT_NET_UNIX_PATH_H
@@ -45,9 +49,10 @@
 
 #include "net/unix_name.h"
 
-/* In memory of its own, which free() frees. */
+/* Allocated; free() frees it. */
 struct sn_unix_path {
-	/* By this process, or left to it, and not yet removed. Cleared by the remover. */
+	/* This process is to remove the file, and has not done so yet. Written by the binder and
+	 * sn_unix_listener_set_unlink(); whoever clears it removes the file. */
 	_Atomic bool made;
 	pid_t owner; /* a child of fork() does not remove it */
 	dev_t device;
@@ -56,22 +61,24 @@ struct sn_unix_path {
 };
 
 /*
- * Binds a socket to a path, and lets it listen if it shall. 0, or an error as of sn_unix_listen();
- * then the file is gone. Outside the runtime, in a task: blocks the thread while the file system
- * answers, and may park.
+ * Binds a socket to a path, and makes it listen if `listens`. Returns 0, or an error of
+ * sn_unix_listen(), after which there is no file. Called outside the runtime, in a task: blocks the
+ * thread while the file system answers, and may park.
  */
 int sn_unix_path_bind(struct sn_unix_path **out, int fd, const struct sn_unix_name *name, int mode,
 		      bool listens);
 
-/* Notes the file at the address of a socket that others have bound, whether or not it is that
- * socket's: -ENOENT when there is none, or it is no socket; -ENOMEM and others. Blocks. */
+/* Notes the file at the address of a socket that was bound elsewhere, without knowing whether the
+ * file is that socket's. Returns -ENOENT if there is no file or it is not a socket, -ENOMEM, or
+ * another error. Blocks. */
 int sn_unix_path_note(struct sn_unix_path **out, const struct sn_unix_name *name);
 
-/* 0 when the file is where it was; -ENOENT when it is gone or replaced, or another error. Any
- * thread. Blocks. */
+/* Returns 0 if the file is still at its path, -ENOENT if it is gone or replaced, or another error.
+ * Any thread. Blocks. */
 int sn_unix_path_check(const struct sn_unix_path *path);
 
-/* Removes the file if it is still the one that was made. At most once; any thread. Blocks. */
+/* Removes the file if it is still the one that was noted. Does so at most once. Any thread.
+ * Blocks. */
 void sn_unix_path_remove(struct sn_unix_path *path);
 
 #endif

@@ -11,8 +11,8 @@
 #include "io/fd.h"
 #include "net/unix_interval.h"
 
-/* Waits until the operation that writes should be tried again: 0, or as sn_fd_await(). An edge ends
- * it early. Parks. */
+/* Waits until the write operation should be tried again. An edge ends the wait early. Returns 0, or
+ * an error like sn_fd_await(). Parks. */
 static inline int sn_unix_pause(struct sn_fd *d, int64_t *interval)
 {
 	int err = sn_fd_pause(d, SN_SIDE_WRITE, sn_now() + *interval);
