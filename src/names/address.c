@@ -19,9 +19,9 @@ static int copy_part(char *to, size_t size, const char *from, size_t length)
 }
 
 /*
- * A port is 0 to 65535; a service's name is left to the resolver. Digits alone are always a port. A
- * name begins with a letter or a digit (RFC 6335): the resolver would read "-1", "+80" and " 80"
- * as numbers, and wrap them into a port.
+ * Whether the text is a port, 0 to 65535, or may be a service's name, which is left to the
+ * resolver. Digits alone are always a port. A name must begin with a letter or a digit (RFC 6335),
+ * because the resolver would read "-1", "+80" and " 80" as numbers, and wrap them into a port.
  */
 static bool service_valid(const char *service)
 {
@@ -73,7 +73,7 @@ int sn_address_split(struct sn_host_port *parts, const char *text)
 			return -EINVAL;
 		host = text + 1;
 	} else if (memchr(text, ':', (size_t)(colon - text))) {
-		return -EINVAL; /* v6 without brackets: where would the port begin? */
+		return -EINVAL; /* v6 without brackets, whose end cannot be found */
 	}
 	if (copy_host(parts, host, (size_t)(end - host)) < 0)
 		return -EINVAL;
@@ -92,7 +92,7 @@ int sn_address_shortage(void)
 	return errno == EMFILE || errno == ENFILE ? -errno : 0;
 }
 
-/* A scope is the name of an interface or its index. */
+/* Reads a scope: the name of an interface or its index. */
 static int read_scope(uint32_t *scope, const char *text)
 {
 	unsigned long number;
@@ -143,7 +143,7 @@ int sn_address_number(struct sockaddr_storage *address, const struct sn_host_por
 	return err < 0 ? err : (int)sizeof *v6;
 }
 
-/* errno was 0 before the C library was asked. */
+/* The negative errno for an error of getaddrinfo(), before whose call errno was set to 0. */
 static int errno_of_gai(int err)
 {
 	const int shortage = err == 0 ? 0 : sn_address_shortage();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Addresses in text form: parsing, printing, and the lookup that blocks. Any thread; none parks.
+ * Addresses in text form: parsing, printing, and lookups that block. Any thread; nothing parks.
  */
 #ifndef SENNIT_NAMES_ADDRESS_H
 #define SENNIT_NAMES_ADDRESS_H
@@ -20,27 +20,27 @@ struct sn_host_port {
 	char service[SN_SERVICE_MAX];
 };
 
-/* Splits "host:port", "[v6]:port" or ":port". 0; -EINVAL for what is malformed, such as a blank or
- * a control character in the host. Looks nothing up. */
+/* Splits "host:port", "[v6]:port" or ":port" without looking anything up. Returns 0, or -EINVAL if
+ * the text is malformed, for example if the host has a blank or a control character. */
 int sn_address_split(struct sn_host_port *parts, const char *text);
 
-/* The same parts, given one by one. 0 or -EINVAL. */
+/* Makes the same parts from a host and a service. Returns 0 or -EINVAL. */
 int sn_address_join(struct sn_host_port *parts, const char *host, const char *service);
 
-/* Reads an address of IPv6, which may have a scope. 0; -ENOENT for anything else or an unknown
- * scope; -EMFILE or -ENFILE when the system cannot be asked for an interface. */
+/* Reads an IPv6 address, which may have a scope. Returns 0; -ENOENT for anything else or an unknown
+ * scope; -EMFILE or -ENFILE if there is no descriptor to look an interface up. */
 int sn_address_v6(struct sockaddr_in6 *v6, const char *host);
 
 /*
  * Reads a numeric host with a numeric port, as getaddrinfo() reads them, but without the C
- * library's resolver, which may load modules and block. An empty host is not one. Returns the
- * length of
- * *address; -ENOENT for anything else, which may be a name; as sn_address_v6().
+ * library's resolver, which may load modules and block. An empty host is not numeric. Returns the
+ * length of *address; -ENOENT for anything else, which may be a name; or an error of
+ * sn_address_v6().
  */
 int sn_address_number(struct sockaddr_storage *address, const struct sn_host_port *parts);
 
-/* getaddrinfo() and getnameinfo(): 0 or a negative errno, as sennit/resolve.h has them. Any thread;
- * both block. */
+/* getaddrinfo() and getnameinfo(), which return 0 or a negative errno as listed in
+ * sennit/resolve.h. Any thread; both block. */
 int sn_address_look_up(struct addrinfo **list, const struct sn_host_port *parts,
 		       const struct addrinfo *hints);
 int sn_address_name(const struct sockaddr_storage *address, socklen_t length, char *buf,
@@ -50,9 +50,9 @@ int sn_address_name(const struct sockaddr_storage *address, socklen_t length, ch
 bool sn_address_host_valid(const char *name);
 
 /*
- * -EMFILE or -ENFILE, if errno says so after a lookup that has failed; else 0. The caller has set
- * errno to 0 before. Without descriptors the C library cannot read its files, and may report that
- * the name is unknown.
+ * Called after a lookup has failed, before which the caller has set errno to 0. Returns -EMFILE or
+ * -ENFILE if errno says so, else 0. Without descriptors the C library cannot read its files, and
+ * may report that the name is unknown.
  */
 int sn_address_shortage(void);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Addresses as values, and as struct sockaddr. Any thread; nothing parks.
- *
- * The conversions are inline: each datagram needs one.
+ * Addresses as values, and as struct sockaddr. Any thread; nothing parks. The conversions are
+ * inline because each datagram needs one.
  */
 #ifndef SENNIT_NAMES_ADDRESS_VALUE_H
 #define SENNIT_NAMES_ADDRESS_VALUE_H
@@ -24,8 +23,8 @@ static inline bool sn_address_is_some(const struct sn_address *address)
 	return address->family == AF_INET || address->family == AF_INET6;
 }
 
-/* For a socket of the family: one of IPv6 takes IPv4 addresses in IPv6's form. Returns the size; 0
- * for none. */
+/* Converts an address for a socket of the family: IPv6 sockets take IPv4 addresses in IPv6's form.
+ * Returns the size, or 0 if there is no address. */
 static inline socklen_t sn_address_to(union sn_sockaddr *to, const struct sn_address *address,
 				      int family)
 {
@@ -52,10 +51,10 @@ static inline socklen_t sn_address_to(union sn_sockaddr *to, const struct sn_add
 	return sizeof to->v6;
 }
 
-/* Sets the family and the bytes, and clears a scope that means nothing. */
+/* Sets the family and the bytes, and clears the scope if it has no meaning for the address. */
 static inline void sn_address_of_v6(struct sn_address *address, const struct in6_addr *v6)
 {
-	/* The system may give a scope to addresses that need none. */
+	/* The kernel may report a scope for addresses that need none. */
 	if (!IN6_IS_ADDR_LINKLOCAL(v6) && !IN6_IS_ADDR_MC_LINKLOCAL(v6) &&
 	    !IN6_IS_ADDR_MC_NODELOCAL(v6))
 		address->scope = 0;
@@ -69,7 +68,7 @@ static inline void sn_address_of_v6(struct sn_address *address, const struct in6
 	}
 }
 
-/* None for another family. */
+/* Converts from a socket's address; one of another family becomes no address (all zero). */
 static inline void sn_address_from(struct sn_address *address, const union sn_sockaddr *from)
 {
 	if (from->any.sa_family == AF_INET) {

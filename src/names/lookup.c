@@ -1,34 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who owns a lookup. Tasks that have joined it are counted as its users; the last of them that
- * leaves frees it, unless a helper works on it. Then the helper frees it when it is done, if there
- * are no users at that time. A lookup without users that is still in the queue is taken out. A
+ * Who owns a lookup. Tasks that have joined a lookup are its users. The last user that leaves frees
+ * it, unless a helper is working on it; then that helper frees it at the end, if it has no users at
+ * that time. A lookup that loses its last user while it is queued is taken out of the queue. A
  * helper touches what is on a task's stack only under the lock and while it is in the lookup's
  * list, or after claiming the waiter: a waiter stays until its claimer has woken it.
  *
  * The end of a run abandons tasks where they are, and with them their waiters. It waits for threads
- * that are between sn_foreign_enter() and sn_foreign_leave(), and lets none in after that. So a
- * helper reads a waiter only in between, and only if the run is still the one that the tasks belong
- * to.
+ * that are between sn_foreign_enter() and sn_foreign_leave(), and lets none in after that.
+ * Therefore a helper reads a waiter only between these two calls, and only if the run is still the
+ * one that the tasks belong to.
  *
- * An abandoned task does not leave its lookup. But a task that has not been abandoned yet may still
- * use it: threads are stopped after the end has begun to let no helper in. So until another run has
- * begun nobody frees a lookup with users, or serves the queue. Then no task holds any lookup of a
- * former run, and the first helper frees those that are left, except for the ones that are under
- * way: they are freed by their helpers.
+ * An abandoned task never leaves its lookup. When the end of the run no longer admits helpers, some
+ * tasks have not been abandoned yet and may still use their lookups, because their threads are
+ * stopped later. Therefore, until another run has begun, no helper frees a lookup with users, and
+ * none serves the queue. Once another run has begun, no task holds a lookup of a previous run. The
+ * first helper then frees those that are left, except the lookups that are under way, which their
+ * helpers free.
  *
- * Nobody watches the queue. Each lookup in it knows when it is due: when the lookups before it must
- * have begun, if SN_LOOKUP_THREADS of them begin in each SN_LOOKUP_SLOW_NS. A task that waits for
- * it wakes then, and if the lookup is still there, it starts a helper for the head of the queue.
- * That may be another lookup, which was due at about the same time and need not be hastened any
- * more. So the lookup becomes due again after SN_LOOKUP_SLOW_NS. In the ordinary case it was taken
- * long before it was due, and no task wakes except for the answer.
+ * No thread watches the queue. Each lookup in it has a time at which it is due: when the lookups
+ * before it must have begun, if SN_LOOKUP_THREADS of them begin in each SN_LOOKUP_SLOW_NS. A task
+ * that waits for the lookup wakes at that time, and if the lookup is still queued, the task starts
+ * a helper, which takes the head of the queue. That may be another lookup, which was due at about
+ * the same time and whose task has started a helper, too. Therefore the lookup becomes due again
+ * after SN_LOOKUP_SLOW_NS. In the ordinary case a helper takes a lookup long before it is due, and
+ * no task wakes except for the answer.
  *
- * models/lookup.pml checks who frees a lookup, and that no task waits for a helper that is not
- * there.
+ * models/lookup.pml checks who frees a lookup, and that no task waits for a helper that does not
+ * exist.
  *
- * While there is a helper, deadlock detection finds a thread that it does not know, and reports
- * nothing.
+ * While there is a helper, deadlock detection reports nothing, because it finds a thread that it
+ * does not know.
  */
 #include "names/lookup.h"
 
@@ -54,10 +56,11 @@
 #include "task/waiter.h"
 #include "wait/lock.h"
 
-/* Chains of lookups with the same hash. Without a burst of different names each has one or none. */
+/* Chains of lookups with the same hash. Unless many different names are looked up at the same time,
+ * each chain has one lookup or none. */
 #define CHAINS 64
 
-/* There is no helper, and no thread could be started for one. */
+/* The error of a lookup for which there is no helper, and no thread could be started. */
 #define NO_HELPER 1
 
 enum state {
@@ -67,30 +70,31 @@ enum state {
 	STATES,
 };
 
-/* On the stack of a task that waits. Under the lock. */
+/* A wait for a lookup, on the stack of the task. Under the lock. */
 struct wait {
 	struct sn_waiter waiter;
 	struct wait *prev, *next;
 	bool listed;
 };
 
-/* Under the lock, except where it says otherwise. */
+/* A lookup. All fields are under the lock, except where it says otherwise. */
 struct lookup {
-	struct lookup *chain;       /* until DONE */
+	struct lookup *chain;       /* the next in its hash chain; until DONE */
 	struct lookup *prev, *next; /* in the list of its state */
 	enum state state;
 	uint32_t users; /* tasks that have joined and not left */
 	int64_t begun;  /* when it was taken from the queue */
-	int64_t due; /* when a task starts one more helper; 0: there are as many as there may be */
+	int64_t due;    /* when a waiting task starts one more helper; 0: never, since all that may
+	              * exist do */
 	struct wait *waits;
-	/* The helper's until the state is DONE; then constant. */
+	/* Written by the helper, without the lock, until the state is DONE; constant after that. */
 	int error;
 	void *answer;
 	size_t size;
 	/* Constant. */
 	uint32_t run;
 	uint32_t hash;
-	struct sn_question question; /* its key is what follows */
+	struct sn_question question; /* its key is the copy that follows */
 	char key[];
 };
 
@@ -100,19 +104,20 @@ struct list {
 };
 
 static struct sn_lock lock =
-	SN_LOCK_INIT(SN_RANK_LOOKUPS); /* guards what follows, and what is marked above */
+	SN_LOCK_INIT(SN_RANK_LOOKUPS); /* guards what follows, and the structures above */
 static struct lookup *chains[CHAINS];
-static struct list lists[STATES]; /* those that were put there first come first */
-static int helpers;               /* that live, or are being started */
-static int to_start;              /* of these, those that the monitor is to start */
+static struct list lists[STATES]; /* each in the order in which its lookups were put there */
+static int helpers;               /* helpers that run, or are being started */
+static int to_start;              /* how many of these another thread is to start
+                                   * (start_helper()) */
 
 void sn_lookups_fork(enum sn_fork_phase phase)
 {
 	sn_fork_lock(&lock, phase);
 	if (phase != SN_FORK_CHILD)
 		return;
-	/* Neither the helpers nor the tasks that asked exist here. Their memory is not worth
-	 * finding. */
+	/* Neither the helpers nor the tasks that asked exist in the child. The memory of their
+	 * lookups is lost. */
 	memset(chains, 0, sizeof chains);
 	memset(lists, 0, sizeof lists);
 	helpers = to_start = 0;
@@ -153,7 +158,7 @@ static void move_to(struct lookup *lookup, enum state state)
 	append(lookup);
 }
 
-/* From now on no task joins it. */
+/* Takes the lookup out of its hash chain, so that no task joins it from now on. */
 static void unchain(struct lookup *lookup)
 {
 	struct lookup **at = &chains[lookup->hash % CHAINS];
@@ -191,8 +196,9 @@ static void unlist_wait(struct lookup *lookup, struct wait *wait)
 /* ---- the end of a lookup ---- */
 
 /*
- * The lookup is DONE. Puts the waits that are to be woken into *woken and returns the new list. A
- * wait that is not claimed here has just ended otherwise; its task finds the state.
+ * Claims the waits of a lookup that is DONE. Puts the waits that are to be woken into *woken and
+ * returns the new list. If a claim fails, the wait has just ended for another reason, and its task
+ * finds the state.
  */
 static struct wait *end_waits(struct lookup *lookup, struct wait *woken)
 {
@@ -220,7 +226,7 @@ static void wake_all(struct sn_thread *self, struct wait *woken)
 
 /* ---- helpers ---- */
 
-/* Those of former runs come first. */
+/* Discards the lookups of previous runs, which come first in the list. */
 static void drop_former(enum state state, uint32_t run)
 {
 	struct lookup *lookup;
@@ -233,7 +239,7 @@ static void drop_former(enum state state, uint32_t run)
 	}
 }
 
-/* The head of the queue; NULL when it is empty, or no run lets its tasks be woken. */
+/* Returns the head of the queue, or NULL if it is empty or no run lets helpers wake its tasks. */
 static struct lookup *first_queued(void)
 {
 	const uint32_t run = atomic_load(&sn_runtime.run);
@@ -283,7 +289,8 @@ static void *helper_main(void *arg)
 			lookup->question.answer(lookup->key, &lookup->answer, &lookup->size);
 		finish(lookup);
 	}
-	/* With the lock: a task that queues a lookup after this finds one helper less. */
+	/* Under the lock, so that a task that queues a lookup after this does not count this
+	 * helper. */
 	helpers--;
 	sn_unlock(&lock);
 	return NULL;
@@ -311,8 +318,8 @@ static int start_thread(void)
 
 /*
  * Starts a helper that has been counted, on a thread that may start threads. If that fails and
- * there is no other, none will serve the queue: each task that waits there had counted on another
- * task's helper, and now looks its name up without one.
+ * there is no other helper, no thread would serve the queue. All queued lookups then end with
+ * NO_HELPER, and each task looks its name up without a helper.
  */
 static void start_here(struct sn_thread *self)
 {
@@ -348,8 +355,10 @@ static void start_those_asked(void)
 }
 
 /*
- * The helper would have what a pinned task has set on its thread, such as another network, and
- * serve all tasks. Other tasks have left nothing on theirs when they come to a call that parks.
+ * Starts a helper that has been counted. A pinned task may have changed its thread, for example to
+ * another network, and a new thread would inherit that although it serves all tasks. Therefore such
+ * a task lets another thread start the helper. Other tasks have undone such changes before they
+ * make a call that parks.
  */
 static void start_helper(struct sn_thread *self)
 {
@@ -365,7 +374,7 @@ static void start_helper(struct sn_thread *self)
 	sn_birth_ask(&birth);
 }
 
-/* How many lookups have been under way for so long that they do not count. Under the lock. */
+/* How many lookups have been under way for so long that they are not counted. Under the lock. */
 static int slow_ones(int64_t now)
 {
 	int count = 0;
@@ -376,7 +385,7 @@ static int slow_ones(int64_t now)
 	return count;
 }
 
-/* Whether a helper is to be started for a lookup that was queued just now; counts it. Under the
+/* Whether to start a helper for a lookup that was queued just now. If so, counts it. Under the
  * lock. */
 static bool want_helper(int64_t now)
 {
@@ -413,7 +422,8 @@ static struct lookup *make(const struct sn_question *question)
 	return lookup;
 }
 
-/* Queues the lookup, or joins the one that asks the same. Returns the one that was joined. */
+/* Queues the lookup, or joins the one that asks the same question. Returns the lookup that the task
+ * uses; discards `mine` if that is another one. */
 static struct lookup *join(struct sn_thread *self, struct lookup *mine)
 {
 	struct lookup *lookup;
@@ -442,7 +452,8 @@ static struct lookup *join(struct sn_thread *self, struct lookup *mine)
 	return lookup;
 }
 
-/* The lookup may be due. If it is still queued then, all helpers are busy: starts one more. */
+/* Called when the lookup may be due. If it is due and still queued, all helpers are busy, so this
+ * starts one more. */
 static void hasten(struct sn_thread *self, struct lookup *lookup)
 {
 	const int64_t now = sn_now();
@@ -462,7 +473,8 @@ static void hasten(struct sn_thread *self, struct lookup *lookup)
 		start_helper(self);
 }
 
-/* Until the answer, the deadline, or the time at which the lookup is due: as sn_waiter_park(). */
+/* Waits until the answer, the deadline, or the time at which the lookup is due. Returns as
+ * sn_waiter_park(). */
 static int wait_once(struct lookup *lookup, int64_t deadline)
 {
 	struct sn_thread *self = sn_thread_self();
@@ -476,7 +488,7 @@ static int wait_once(struct lookup *lookup, int64_t deadline)
 	}
 	if (lookup->state == QUEUED && lookup->due && (!deadline || lookup->due < deadline))
 		deadline = lookup->due;
-	/* Shared: a helper, a deadline or a scope may end it before it has parked. */
+	/* Shared: a helper, a deadline or a scope may end the wait before it has parked. */
 	sn_waiter_init(&wait.waiter, self, deadline, SN_WAITER_SHARED);
 	list_wait(lookup, &wait);
 	sn_unlock(&lock);
@@ -497,7 +509,8 @@ static int wait_for(struct lookup *lookup, int64_t deadline)
 		result = wait_once(lookup, deadline);
 		if (result != -ETIMEDOUT || (deadline && sn_now() >= deadline))
 			return result;
-		/* It may be that of the scope, which is -ETIMEDOUT after its deadline. */
+		/* The deadline that passed may be that of the scope, which also gives
+		 * -ETIMEDOUT. */
 		reason = sn_cancel_reason(sn_thread_self()->task);
 		if (reason < 0)
 			return reason;
@@ -505,7 +518,7 @@ static int wait_for(struct lookup *lookup, int64_t deadline)
 	}
 }
 
-/* Takes a copy of the answer. A user of the lookup. */
+/* Copies the answer for a user of the lookup. */
 static int copy_answer(const struct lookup *lookup, void **answer, size_t *size)
 {
 	if (lookup->error)
@@ -533,7 +546,7 @@ static void leave(struct lookup *lookup)
 		discard(lookup);
 }
 
-/* sn_blocking() is a public call, so the runtime is left around it. */
+/* For a call of sn_blocking(), which is public, so this leaves the runtime around it. */
 struct call {
 	const struct sn_question *question;
 	void **answer;

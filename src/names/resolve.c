@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names and addresses: what is asked, what needs no question, and the answer's form. lookup.h has
- * the threads, and waits.
+ * Names and addresses: which question is asked, which needs no lookup, and the form of the answer.
+ * lookup.h has the threads and the waits.
  *
- * An answer is one piece of memory, which is copied for each task that asked. In a list of
- * addresses the pointer to them is set last, in the copy.
+ * An answer is one piece of memory, which is copied for each task that asked. A list of addresses
+ * has a pointer to them, which is set last, in the copy.
  */
 #include "names/resolve.h"
 
@@ -21,7 +21,7 @@
 #define FAMILIES (SN_RESOLVE_IPV4 | SN_RESOLVE_IPV6)
 #define FLAGS (FAMILIES | SN_RESOLVE_NUMERIC | SN_RESOLVE_PASSIVE | SN_RESOLVE_UDP)
 
-/* The keys of questions. Bytes that are not used are zero, because keys are compared as bytes. */
+/* The keys of questions. Unused bytes are zero, because keys are compared as bytes. */
 struct forward {
 	uint32_t flags;
 	struct sn_host_port parts;
@@ -34,7 +34,7 @@ struct reverse {
 
 /* ---- addresses of a name ---- */
 
-/* How two lists of addresses are one piece of memory. */
+/* The addresses follow the structure in the same piece of memory. */
 static void set_addresses(sn_resolved *resolved)
 {
 	resolved->addresses = (const struct sn_resolved_address *)(resolved + 1);
@@ -68,7 +68,7 @@ static int take_list(void **answer, size_t *size, const struct addrinfo *list)
 	return 0;
 }
 
-/* A question's function. */
+/* The function of a question for the addresses of a name (struct sn_question). */
 static int answer_forward(const void *key, void **answer, size_t *size)
 {
 	const struct forward *forward = key;
@@ -104,8 +104,8 @@ static bool is_wanted(const struct sn_resolved_address *found, uint32_t flags)
 	return families == 0 || (families & its);
 }
 
-/* Reads the parts into found[], which has room for two addresses. Returns how many, or an error:
- * -ENOENT for what may be a name. */
+/* Reads numeric parts into found[], which has room for two addresses. Returns how many there are,
+ * or an error: -ENOENT for a host that may be a name. */
 static int read_numbers(struct sn_resolved_address *found, const struct sn_host_port *parts,
 			uint32_t flags)
 {
@@ -157,7 +157,7 @@ int sn_resolve_parts(sn_resolved **resolved, const struct sn_host_port *parts, u
 	err = take_numbers(resolved, parts, flags);
 	if (err != -ENOENT || (flags & SN_RESOLVE_NUMERIC))
 		return err;
-	/* The bytes after the strings are zero in the key, and so is its padding. */
+	/* Zeroes the key's padding and the bytes after its strings, too. */
 	memset(&key, 0, sizeof key);
 	key.flags = flags;
 	strcpy(key.parts.host, parts->host);
@@ -203,7 +203,7 @@ void sn_resolved_free(sn_resolved *resolved)
 
 /* ---- the name of an address ---- */
 
-/* A question's function. */
+/* The function of a question for the name of an address. */
 static int answer_reverse(const void *key, void **answer, size_t *size)
 {
 	const struct reverse *reverse = key;
@@ -217,7 +217,7 @@ static int answer_reverse(const void *key, void **answer, size_t *size)
 	return *answer ? 0 : -ENOMEM;
 }
 
-/* The key has the address without its port, and nothing else that a lookup does not look at. */
+/* Makes the key from the parts of the address that a lookup uses: not the port, for example. */
 static int make_reverse(struct reverse *key, const struct sockaddr *address, socklen_t length)
 {
 	struct sockaddr_in *v4 = (struct sockaddr_in *)&key->address;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Names and addresses, for callers within the runtime. The public calls are sennit/resolve.h's.
- */
+/* Resolving names, for callers inside the runtime. sennit/resolve.h has the public calls. */
 #ifndef SENNIT_NAMES_RESOLVE_H
 #define SENNIT_NAMES_RESOLVE_H
 
@@ -11,7 +9,7 @@
 
 #include "names/address.h"
 
-/* sn_resolve() for parts that were checked. May park. */
+/* sn_resolve() for parts that sn_address_split() or sn_address_join() has checked. May park. */
 int sn_resolve_parts(sn_resolved **resolved, const struct sn_host_port *parts, uint32_t flags,
 		     int64_t deadline);
 

@@ -2,13 +2,14 @@
 /*
  * SRV records (RFC 2782): which hosts offer a service.
  *
- * The C library's resolver asks, on the threads of lookup.h and under their bounds, like for any
- * other name. Rejected: c-ares, which needs no thread. It would be libsennit's only dependency, for
- * one call, and would read the configuration of the system's resolver in its own way.
+ * The C library's resolver makes the query, on the threads of lookup.h and within their limits,
+ * like for any other name. Rejected: c-ares, which needs no thread. It would be libsennit's only
+ * dependency, for one call, and would read the configuration of the system's resolver in its own
+ * way.
  *
- * The message comes from the network, so nothing in it is trusted: every read is checked against
- * its end. A shared answer has the records as they came; each caller puts its copy in an order of
- * its own, which is partly random.
+ * The message comes from the network, so every read is checked against its end. A shared answer has
+ * the records in the order of the message; each caller puts its copy in an order of its own, which
+ * is partly random.
  */
 #include <sennit/resolve.h>
 
@@ -26,7 +27,7 @@
 #include "names/lookup.h"
 #include "sched/runtime.h"
 
-/* Before that, glibc has the resolver in a library of its own. */
+/* Before 2.34, glibc has the resolver in a separate library. */
 #if defined(__GLIBC__) && !__GLIBC_PREREQ(2, 34)
 #	define HAS_RESOLVER 0
 #else
@@ -43,7 +44,7 @@
 _Static_assert(SN_HOST_MAX == sizeof(((struct sn_srv *)0)->target), "a target is a host");
 _Static_assert(sizeof(sn_srv_list) % _Alignof(struct sn_srv) == 0, "the records follow");
 
-/* The key of the question; zero after the name. */
+/* The key of the question. The bytes after the name are zero. */
 struct key {
 	char name[SN_HOST_MAX];
 };
@@ -67,7 +68,7 @@ static bool skip(struct message *message, size_t size)
 	return true;
 }
 
-/* A name and the bytes after it. */
+/* Skips a name and the `size` bytes after it. */
 static bool skip_named(struct message *message, size_t size)
 {
 	const int length = dn_skipname(message->at, message->end);
@@ -76,9 +77,9 @@ static bool skip_named(struct message *message, size_t size)
 }
 
 /*
- * Whether a program can take it for a host's name, or for "." (then it is empty). A label may have
- * any bytes, and a program may put the name into a log, a page or a command line. The system's
- * resolver checks names of addresses in the same way.
+ * Whether a program can safely use it as a host's name. It is empty for ".". A label may have any
+ * bytes, and a program may put the name into a log, a page or a command line. The system's resolver
+ * checks the names of addresses in the same way.
  */
 static bool is_harmless(const char *name)
 {
@@ -102,7 +103,7 @@ static bool read_srv(const struct message *message, const unsigned char *data, s
 	       is_harmless(srv->target);
 }
 
-/* Reads all records: how many there are for srv[], or -EIO for a message that is malformed. */
+/* Reads all records into srv[]. Returns how many there are, or -EIO for a malformed message. */
 static int read_records(struct message *message, struct sn_srv *srv)
 {
 	unsigned questions, answers;
@@ -134,10 +135,11 @@ static int read_records(struct message *message, struct sn_srv *srv)
 	return count;
 }
 
-/* A list of those with a target. "." as the target means that there is no such service. */
+/* Makes a list of the records that have a target. "." as the target means that there is no such
+ * service. */
 static int take_records(void **answer, size_t *size, struct message *message)
 {
-	/* No record is smaller than this with its name. */
+	/* A record with its name is larger than this divisor. */
 	const size_t most = (size_t)(message->end - message->start) / (RECORD_SIZE + FIXED_SIZE);
 	sn_srv_list *list;
 	struct sn_srv *srv;
@@ -164,7 +166,7 @@ static int take_records(void **answer, size_t *size, struct message *message)
 /* ---- the question ---- */
 
 #if HAS_RESOLVER
-/* errno was 0 before the C library was asked. */
+/* The negative errno for an error of the resolver, before whose call errno was set to 0. */
 static int errno_of_resolver(void)
 {
 	const int shortage = sn_address_shortage();
@@ -182,7 +184,7 @@ static int errno_of_resolver(void)
 	}
 }
 
-/* The question's function. */
+/* The function of the question. */
 static int answer_srv(const void *key, void **answer, size_t *size)
 {
 	const struct key *its = key;
@@ -215,7 +217,7 @@ static int answer_srv(const void *key, void **answer, size_t *size)
 
 /* ---- the order ---- */
 
-/* By priority; within one the weights of 0 first, as RFC 2782 has it. */
+/* Orders by priority, and within a priority the records of weight 0 first, as RFC 2782 asks. */
 static int compare(const void *a, const void *b)
 {
 	const struct sn_srv *first = a, *second = b;
@@ -225,7 +227,7 @@ static int compare(const void *a, const void *b)
 	return (first->weight != 0) - (second->weight != 0);
 }
 
-/* From 0 to most. The bias of a remainder is less than 1 in 2^32 for sums of weights. */
+/* A number from 0 to most. The bias of the remainder is less than 1 in 2^32 for sums of weights. */
 static uint32_t random_up_to(uint32_t most)
 {
 	uint64_t value = 0;
@@ -235,7 +237,7 @@ static uint32_t random_up_to(uint32_t most)
 	return (uint32_t)(value % ((uint64_t)most + 1));
 }
 
-/* Chooses the first of some records of one priority: the larger its weight, the more likely. */
+/* Chooses the first of some records of one priority. A larger weight makes a record more likely. */
 static void choose_first(struct sn_srv *srv, size_t count)
 {
 	uint32_t sum = 0, chosen;
