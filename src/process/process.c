@@ -18,15 +18,15 @@
 #include "process/process_launch.h"
 #include "wait/lock.h"
 
-static struct sn_process *in_use; /* all that have users */
+static struct sn_process *in_use; /* all records that have users */
 static struct sn_process *unused; /* linked by next */
-static struct sn_process *left;   /* ran when their run ended; linked by next */
+static struct sn_process *left;   /* programs that ran when their run ended; linked by next */
 
 /*
- * How many programs are being loaded at once. Each takes a thread for a millisecond or so, and
+ * How many programs are loaded at the same time. Each takes a thread for a millisecond or so, and
  * without a limit a hundred tasks that start a program each would take a hundred threads. The
- * kernel may take much longer, on a network's file system for example. A start that has waited for
- * START_WAIT_NS therefore continues regardless.
+ * kernel may take much longer, for example with a program on a network file system. Therefore a
+ * start that has waited for START_WAIT_NS continues regardless.
  */
 #define MOST_STARTS 2
 #define START_WAIT_NS 1000000000
@@ -72,7 +72,8 @@ static void leave(struct sn_process *process)
 
 /* ---- records ---- */
 
-/* With one user, the starter, and no handle yet; NULL: no memory. */
+/* Makes a record with one user, the starter, and no handle yet. Returns NULL if there is no
+ * memory. */
 static struct sn_process *create(void)
 {
 	struct sn_process *process;
@@ -104,7 +105,7 @@ static void release(struct sn_process *process)
 	sn_unlock(&sn_processes_lock);
 }
 
-/* Takes the lock, and finds the record of a handle. 0; an error, after which it is not locked. */
+/* Takes the lock, and finds the record of a handle. Returns 0, or an error without the lock. */
 static int lock_handle(struct sn_process **out, const sn_process *handle)
 {
 	struct sn_process *process = *out = sn_handle_object(handle);
@@ -118,7 +119,7 @@ static int lock_handle(struct sn_process **out, const sn_process *handle)
 	return -ESRCH;
 }
 
-/* Those that ran when their run ended. */
+/* Takes the status of programs that ran when their run ended, and have ended since. */
 static void take_left(void)
 {
 	struct sn_process **link = &left, *process;
@@ -142,7 +143,8 @@ static int keep(void *arg)
 {
 	struct sn_process *process = arg;
 
-	/* The starter does not leave it waiting. Without a deadline this cannot fail. */
+	/* The starter never leaves this waiting. Without a deadline, and masked, the wait cannot
+	 * fail. */
 	sn_cancel_mask();
 	(void)!sn_waitgroup_wait(&process->started);
 	sn_cancel_unmask();
@@ -188,7 +190,7 @@ static int adopt(struct sn_process *process, struct sn_launch *launch)
 	return 0;
 }
 
-/* What was adopted is closed as a stream, the rest as a descriptor. */
+/* Closes an end that was adopted as a stream, and the others as descriptors. */
 static void close_ends(struct sn_process *process, struct sn_launch *launch)
 {
 	for (int number = 0; number < 3; number++) {
@@ -202,7 +204,8 @@ static void close_ends(struct sn_process *process, struct sn_launch *launch)
 	sn_launch_close(launch);
 }
 
-/* Once there is a keeper. It begins, also when there is nothing to keep. */
+/* Starts the program, once there is a keeper. The keeper begins its work in any case, also if no
+ * program was started. */
 static int run(struct sn_process *process, struct sn_launch *launch)
 {
 	pid_t pid;
@@ -212,7 +215,7 @@ static int run(struct sn_process *process, struct sn_launch *launch)
 	pid = sn_child_start(&launch->child, &pidfd);
 	sn_exit_blocking();
 	if (pid > 0) {
-		/* Without one the keeper looks for the end of the program. */
+		/* Without a pidfd the keeper looks at intervals whether the program has ended. */
 		pidfd = sn_above_standard(pidfd);
 		sn_lock(&sn_processes_lock);
 		process->pid = pid;
@@ -265,7 +268,7 @@ static int launch_now(sn_process **out, const char *const argv[],
 		release(process);
 		return err;
 	}
-	/* The starter's use becomes the handle's. */
+	/* The starter's use becomes that of the handle. */
 	sn_lock(&sn_processes_lock);
 	process->has_handle = true;
 	*out = sn_handle_make(process, process->generation);
@@ -281,7 +284,8 @@ int sn_process_launch(sn_process **out, const char *const argv[],
 
 	if ((attr->flags & SN_PROCESS_IN_SCOPE) && !sn_scope_current())
 		return -EINVAL;
-	/* Whatever has ended the wait. A task whose scope is cancelled may start a program, too. */
+	/* A start continues whatever has ended this wait. A task whose scope is cancelled may start
+	 * a program, too. */
 	counted = sn_semaphore_acquire_until(&starts, sn_now() + START_WAIT_NS) == 0;
 	err = launch_now(out, argv, attr, ours);
 	if (counted)
@@ -391,7 +395,7 @@ int sn_process_close(sn_process *handle)
 	process->has_handle = false;
 	leave(process);
 	sn_unlock(&sn_processes_lock);
-	/* One that was closed before is recognized by its handle. */
+	/* A stream that the program has closed already is recognized by its stale handle. */
 	for (int number = 0; number < 3; number++)
 		sn_stream_close(streams[number]);
 	return 0;
@@ -422,8 +426,8 @@ void sn_processes_end(void)
 	sn_unlock(&sn_processes_lock);
 }
 
-/* The programs are the parent's. The copies of their pidfds are closed at once, before the child
- * can have used the numbers again. */
+/* The programs are the parent's. The child of fork() closes its copies of their pidfds immediately,
+ * before it can have used the numbers again. */
 void sn_processes_fork(enum sn_fork_phase phase)
 {
 	sn_fork_lock(&sn_processes_lock, phase);
@@ -436,7 +440,7 @@ void sn_processes_fork(enum sn_fork_phase phase)
 			close(process->pidfd);
 		process->pidfd = -1;
 	}
-	/* Those of a former run likewise; the memory is lost. */
+	/* Likewise for the programs of a previous run; the memory is lost. */
 	for (struct sn_process *process = left; process; process = process->next)
 		if (process->pidfd >= 0)
 			close(process->pidfd);

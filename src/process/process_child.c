@@ -23,8 +23,8 @@
 #endif
 #define RANGE_CLOEXEC 4u /* CLOSE_RANGE_CLOEXEC */
 
-/* The kernel's set of signals, and its struct sigaction, whose first word is the handler. Zero is
- * the default action, on every architecture that there is here. */
+/* The kernel's set of signals, and its struct sigaction, whose first word is the handler. On every
+ * supported architecture, zero is the default action. */
 #define SIGNALS 64
 #define SIGNAL_SET_SIZE 8
 struct kernel_action {
@@ -32,16 +32,16 @@ struct kernel_action {
 };
 
 #define STACK_SIZE ((size_t)32 << 10)
-#define STACK_GUARD ((size_t)64 << 10) /* at least a page, whatever its size */
+#define STACK_GUARD ((size_t)64 << 10) /* at least a page, whatever the page size */
 
-/* glibc's name for clone() that nothing intercepts. */
+/* glibc's name for clone(), which no sanitizer intercepts. */
 #ifdef __GLIBC__
 int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...); // NOLINT: glibc's
 #else
 #	define __clone clone // NOLINT: as above
 #endif
 
-/* Whether a child has once been seen to share the memory. Written by any thread, to true. */
+/* Whether a child has once been seen to share the memory. Any thread may set it. */
 static _Atomic bool shares_memory;
 
 _Atomic int sn_child_had_pidfd;
@@ -87,7 +87,8 @@ static void map_one(struct sn_child *child, const struct sn_child_map *map)
 	long result;
 
 	if (map->source < 0) {
-		/* What is inherited is not open here, so it is not open there. */
+		/* The parent does not pass this descriptor on, so the child must not have it
+		 * either. */
 		syscall(SYS_close, map->target);
 		return;
 	}
@@ -99,9 +100,9 @@ static void map_one(struct sn_child *child, const struct sn_child_map *map)
 }
 
 /*
- * A standard descriptor that is to be inherited may not be open, or may be close-on-exec, as a
- * descriptor of a library's or of the runtime's that has got the number in a process that had
- * closed its own. After fork() and exec() the program would not have it.
+ * Whether fork() and exec() would pass a standard descriptor on. In a process that has closed its
+ * own, the number may be unused, or may be that of a close-on-exec descriptor of the runtime or of
+ * another library.
  */
 static bool is_inherited(int fd)
 {
@@ -110,7 +111,7 @@ static bool is_inherited(int fd)
 	return flags >= 0 && !(flags & FD_CLOEXEC);
 }
 
-/* A source that is another one's target must be out of the way first. */
+/* First moves each source away that is the target of another map. */
 static void map_all(struct sn_child *child)
 {
 	for (size_t i = 0; i < child->map_count; i++) {
@@ -164,7 +165,7 @@ static void mark_each(const struct sn_child *child, char *buf, long size)
 	}
 }
 
-/* For kernels without close_range(), and where no descriptor is left even to look. */
+/* For kernels without close_range(), if no descriptor is left to read the list either. */
 static void mark_up_to_limit(const struct sn_child *child)
 {
 	uint64_t limit[2] = {1024, 1024};
@@ -192,7 +193,7 @@ static void mark_listed(const struct sn_child *child)
 		mark_each(child, buf, n);
 }
 
-/* Everything that is no target will be closed by execve(). */
+/* Makes execve() close everything that is not a target. */
 static void mark_others(const struct sn_child *child)
 {
 	unsigned next = 0;
@@ -239,7 +240,8 @@ static void set_limits(struct sn_child *child)
 	}
 }
 
-/* Returns the errno. As execvp(3), a program that must not be executed does not end the search. */
+/* Tries the paths, and returns the errno. Like execvp(3), continues the search after a program that
+ * must not be executed (EACCES). */
 static int execute(const struct sn_child *child)
 {
 	int error = ENOENT;
@@ -252,7 +254,7 @@ static int execute(const struct sn_child *child)
 			 errno != ENODEV && errno != ETIMEDOUT)
 			return errno;
 		else if (!path[1] && path == child->paths)
-			return errno; /* there was nothing to search */
+			return errno; /* a single path, so its own error is the answer */
 	}
 	return error;
 }
@@ -289,19 +291,19 @@ static pid_t clone_child(struct sn_child *child, char *stack_top, int *pidfd)
 	pid = __clone(child_main, stack_top, flags | CLONE_PIDFD, child, pidfd);
 	if (pid >= 0)
 		return pid;
-	/* Emulators that do not know the flag. */
+	/* Some emulators do not know CLONE_PIDFD, and return EINVAL. */
 	if (errno != EINVAL)
 		return -errno;
 	pid = __clone(child_main, stack_top, flags, child);
 	if (pid < 0)
 		return -errno;
-	/* It is ours, so its number has not been reused. Without a pidfd it is waited for in
-	 * another way. */
+	/* The child's number has not been reused, because this process has not taken its status. If
+	 * this fails, too, the keeper looks at intervals. */
 	*pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	return pid;
 }
 
-/* The child's error, once it has executed its program or has failed to. */
+/* The child's error, once it has executed its program or has failed to do so. */
 static int error_of(struct sn_child *child, const int report[2])
 {
 	int error = 0;
@@ -325,7 +327,8 @@ static pid_t run_child(struct sn_child *child, int *pidfd, char *stack_top, cons
 	pid_t pid;
 	int error;
 
-	/* Not pthread_sigmask(): it leaves out those that the C library keeps for itself. */
+	/* Not pthread_sigmask(), which leaves out the signals that the C library keeps for
+	 * itself. */
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &former, SIGNAL_SET_SIZE);
 	pid = clone_child(child, stack_top, pidfd);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &former, NULL, SIGNAL_SET_SIZE);
@@ -340,7 +343,7 @@ static pid_t run_child(struct sn_child *child, int *pidfd, char *stack_top, cons
 		close(report[1]);
 	if (error == 0)
 		return pid;
-	/* It has ended, or is about to. */
+	/* The child has ended, or is about to. */
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	if (*pidfd >= 0)

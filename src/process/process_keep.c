@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What happens to a program once it runs: signals, its end, and what its keeper does until then.
+ * What happens to a program once it runs: how it gets signals, how its status is taken, and what
+ * its keeper does until then.
  */
 #include "process/process.h"
 
@@ -24,7 +25,7 @@
 
 #define DEFAULT_GRACE_NS 5000000000
 
-/* Without a pidfd: how often the keeper looks, at first and at last. */
+/* Without a pidfd: how often the keeper looks, at first and in the long run. */
 #define FIRST_LOOK_NS 1000000
 #define LAST_LOOK_NS 64000000
 
@@ -57,9 +58,9 @@ static void write_status(struct sn_process *process, const siginfo_t *info,
 	};
 }
 
-/* waitid(2) with what the process has used, which the C library's function does not have. By the
- * pidfd where that is possible: other code may have taken the status, and the number be used
- * again. */
+/* waitid(2) with the resource usage, which the C library's function does not return. Uses the pidfd
+ * if possible: other code may have taken the status, and the process number may have been
+ * reused. */
 static int take_info(const struct sn_process *process, int options, siginfo_t *info,
 		     struct usage *usage)
 {
@@ -83,7 +84,7 @@ bool sn_process_take_status(struct sn_process *process)
 	int err = 0;
 
 	if (process->sweeps) {
-		/* As long as the leader is a zombie, the number of its group is its own. */
+		/* As long as the leader is a zombie, no other group can have its number. */
 		err = take_info(process, WNOWAIT, &info, &usage);
 		if (err == 0 && info.si_pid)
 			kill(-process->pid, SIGKILL);
@@ -96,7 +97,7 @@ bool sn_process_take_status(struct sn_process *process)
 		write_status(process, &info, &usage);
 	process->result = err == 0 ? 0 : -ECHILD;
 	process->runs = false;
-	sn_checked_pass(); /* the kernel waits for nothing to close it */
+	sn_checked_pass(); /* closing a pidfd does not wait in the kernel */
 	if (process->pidfd >= 0)
 		close(process->pidfd);
 	sn_checked_pass_end();
@@ -155,8 +156,8 @@ static void stop(struct sn_process *process, int signum)
 	sn_unlock(&sn_processes_lock);
 }
 
-/* Until it is time to look again. 0; -ETIMEDOUT past the deadline; the reason when the scope is
- * cancelled. */
+/* Waits until it is time to look again. Returns 0, -ETIMEDOUT past the deadline, or the reason if
+ * the scope is cancelled. */
 static int pause_until(struct sn_process *process, int64_t *interval, int64_t deadline)
 {
 	int64_t until;
@@ -165,7 +166,8 @@ static int pause_until(struct sn_process *process, int64_t *interval, int64_t de
 	if (!process->polls) {
 		n = sn_fd_wait(process->pidfd, POLLIN, deadline);
 		if (n > 0) {
-			/* If it has not ended, the kernel does not know what that wait is for. */
+			/* If the program has not ended, this kernel cannot wait for a pidfd, so the
+			 * keeper looks at intervals from now on. */
 			process->polls = !has_ended(process);
 			return 0;
 		}
@@ -178,16 +180,18 @@ static int pause_until(struct sn_process *process, int64_t *interval, int64_t de
 	until = sn_after(*interval);
 	*interval = *interval * 2 > LAST_LOOK_NS ? LAST_LOOK_NS : *interval * 2;
 	n = sn_sleep_until(deadline && deadline < until ? deadline : until);
-	return n == -ENOMEM ? 0 : n; /* after a moment */
+	return n == -ENOMEM ? 0 : n; /* a shortage of memory: looks again after a moment */
 }
 
-/* 0 when it has ended, and otherwise as above. */
+/* Waits until the program has ended, and takes its status. Returns 0, or an error of
+ * pause_until(). */
 static int await_end(struct sn_process *process, int64_t deadline)
 {
 	int64_t interval = FIRST_LOOK_NS;
 	int err = 0;
 
-	/* Only the keeper takes the status of a process that is not left from a former run. */
+	/* `runs` needs no lock: only the keeper takes the status of a process of the present
+	 * run. */
 	while (err == 0) {
 		if (!process->runs || has_ended(process))
 			return 0;
@@ -196,7 +200,7 @@ static int await_end(struct sn_process *process, int64_t deadline)
 	return err;
 }
 
-/* The scope has been cancelled. */
+/* Ends the program, because the scope has been cancelled. */
 static void end_it(struct sn_process *process)
 {
 	if (process->grace >= 0) {

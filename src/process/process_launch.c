@@ -19,12 +19,12 @@
 	(SN_PROCESS_NO_SEARCH | SN_PROCESS_GROUP | SN_PROCESS_SESSION | SN_PROCESS_IN_SCOPE | \
 	 SN_PROCESS_IGNORED)
 
-/* As execvp(3) where there is no PATH. */
+/* What execvp(3) uses if there is no PATH. */
 #define DEFAULT_PATH "/bin:/usr/bin"
 
 /* ---- the paths to try ---- */
 
-/* A list of n strings of up to size bytes each, in one piece of memory. */
+/* Makes a list of n strings of up to `size` bytes each, in one piece of memory. */
 static char **strings(size_t n, size_t size)
 {
 	char **list, *text;
@@ -69,7 +69,7 @@ static int find_paths(struct sn_launch *launch, const char *name, uint32_t flags
 
 /* ---- the environment ---- */
 
-/* Whether an entry of the environment is for the name that a change begins with. */
+/* Whether an entry of the environment has the name of a change. */
 static bool is_for(const char *entry, const char *change)
 {
 	const size_t length = strcspn(change, "=");
@@ -95,7 +95,7 @@ static size_t count(const char *const *list)
 	return n;
 }
 
-/* The strings stay those of the caller, or of the environment. */
+/* The list is new if there are changes; the strings stay the caller's, or the environment's. */
 static int make_environment(struct sn_launch *launch, const struct sn_process_attr *attr)
 {
 	const char *const *base =
@@ -115,7 +115,7 @@ static int make_environment(struct sn_launch *launch, const struct sn_process_at
 	for (size_t i = 0; i < m; i++) {
 		if (*attr->changes[i] == '=' || !*attr->changes[i])
 			return -EINVAL;
-		/* Of several for one name the last counts. */
+		/* If several changes have the same name, the last counts. */
 		if (strchr(attr->changes[i], '=') &&
 		    !is_changed(attr->changes[i], attr->changes + i + 1))
 			*to++ = attr->changes[i];
@@ -127,7 +127,7 @@ static int make_environment(struct sn_launch *launch, const struct sn_process_at
 
 /* ---- descriptors ---- */
 
-/* Notes a descriptor that was opened for the child, and is closed here once the child has it. */
+/* Notes a descriptor that was opened for the child, and that the parent closes after the start. */
 static int note(struct sn_launch *launch, int fd)
 {
 	fd = sn_above_standard(fd);
@@ -144,7 +144,8 @@ static int open_null(struct sn_launch *launch)
 	return launch->null;
 }
 
-/* The child's side. Without TIOCGPTPEER (before Linux 4.13) by its name. */
+/* Opens the child's side of a terminal, by its name if there is no TIOCGPTPEER (before Linux
+ * 4.13). */
 static int open_peer(int master)
 {
 	const int flags = O_RDWR | O_NOCTTY | O_CLOEXEC;
@@ -197,7 +198,7 @@ static int open_pipe(struct sn_launch *launch, int number)
 	return note(launch, ends[1 - ours]);
 }
 
-/* The descriptor that becomes the standard one, or an error. */
+/* Returns the descriptor that becomes the standard one, or an error. */
 static int source_of(struct sn_launch *launch, const struct sn_process_attr *attr, int number,
 		     const struct sn_process_stdio *stdio)
 {
@@ -232,7 +233,7 @@ static int by_target(const void *a, const void *b)
 	return (left->target > right->target) - (left->target < right->target);
 }
 
-/* After those of the standard descriptors. */
+/* Adds the caller's descriptors to those of the standard ones, and orders them all by target. */
 static int map_further(struct sn_child *child, const struct sn_process_attr *attr)
 {
 	for (size_t i = 0; i < attr->descriptor_count; i++) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Running a program from beginning to end, in one task: whichever of the three pipes is ready is
- * served, so none can fill up while another is waited for. Our ends are plain descriptors that do
- * not block, and the program's are not changed. Outside the runtime: the calls here are public.
+ * Running a program from beginning to end, in one task. The task serves whichever of the three
+ * pipes is ready, so none can fill up while the task waits for another. The parent's ends are plain
+ * non-blocking descriptors; the program's ends stay blocking. Outside the runtime, because the
+ * calls made here are public.
  */
 #include <sennit/process.h>
 
@@ -22,7 +23,7 @@
 #include "io/sys.h"
 #include "process/process.h"
 
-/* What is read at once, and the first size of a collection. */
+/* How much one call reads, and the first size of a collection. */
 #define PIECE ((size_t)16 << 10)
 
 struct collection {
@@ -31,7 +32,7 @@ struct collection {
 };
 
 struct exchange {
-	struct pollfd ends[3]; /* by the standard descriptor; -1 when it is over */
+	struct pollfd ends[3]; /* by the standard descriptor; fd is -1 once the end is closed */
 	const char *input;
 	size_t input_left, limit;
 	struct collection collected[3];
@@ -48,7 +49,7 @@ static void close_end(struct exchange *exchange, int number)
 	end->fd = -1;
 }
 
-/* 0, or an error that ends the exchange. */
+/* Writes some of the input. Returns 0, or an error that ends the exchange. */
 static int feed(struct exchange *exchange)
 {
 	ssize_t n = sn_sys_write(exchange->ends[0].fd, exchange->input, exchange->input_left);
@@ -61,13 +62,13 @@ static int feed(struct exchange *exchange)
 		exchange->input += n;
 		exchange->input_left -= (size_t)n;
 	}
-	/* A program need not read all of it. */
+	/* EPIPE is not an error, because a program need not read all of its input. */
 	if (n < 0 || exchange->input_left == 0)
 		close_end(exchange, 0);
 	return 0;
 }
 
-/* Makes room for another piece, and a zero after it. */
+/* Makes room for another piece, and for a zero after it. */
 static int grow(struct collection *collection)
 {
 	size_t room = collection->room ? collection->room : PIECE;
@@ -114,7 +115,7 @@ static bool is_over(const struct exchange *exchange)
 	return exchange->ends[0].fd < 0 && exchange->ends[1].fd < 0 && exchange->ends[2].fd < 0;
 }
 
-/* Until all pipes are at their end. */
+/* Moves bytes until all pipes are at their end. */
 static int move(struct exchange *exchange, int64_t deadline)
 {
 	int err = 0;
@@ -136,7 +137,7 @@ static void give(char **bytes, size_t *size, struct collection *collection)
 	*size = collection->size;
 }
 
-/* Kills it, and waits for it although the scope may be cancelled. */
+/* Kills the program, and waits for its end even if the scope is cancelled. */
 static void end_early(sn_process *process, struct sn_process_status *status)
 {
 	if (sn_process_kill_group(process, SIGKILL) < 0)

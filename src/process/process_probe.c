@@ -22,7 +22,7 @@
 #	define SYS_close_range 436
 #endif
 
-/* Of this process; -1: there are none. */
+/* A pidfd of this process; -1 if the kernel has none. */
 static int pidfd_of_self(void)
 {
 	return (int)syscall(SYS_pidfd_open, getpid(), 0);
@@ -50,7 +50,8 @@ bool sn_process_waits_by_pidfd(void)
 	bool knows = false;
 
 	if (fd >= 0) {
-		/* ECHILD: it is no child of its own. EINVAL: the kernel does not know the type. */
+		/* ECHILD: this process is not its own child. EINVAL: the kernel does not know
+		 * P_PIDFD. */
 		knows = syscall(SYS_waitid, PIDFD, fd, &info, WEXITED | WNOHANG, NULL) < 0 &&
 			errno == ECHILD;
 		close(fd);
@@ -72,7 +73,7 @@ bool sn_process_signals_by_pidfd(void)
 	return knows;
 }
 
-/* No descriptor has the largest number, so none is marked. */
+/* Uses the largest number, which no descriptor has, so that none is marked. */
 bool sn_process_closes_by_range(void)
 {
 	const int saved = errno;

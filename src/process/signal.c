@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Signals for tasks. The handler notes the signal in a bit mask and makes an eventfd readable, both
- * async-signal-safe. The poller reports that, and pass_on() gives what is noted to those that want
- * it: to channels, or to tasks that wait. Not signalfd: it would need the signal blocked in every
- * thread of the program, also in those that the program starts itself, and children would inherit
- * that mask.
+ * Signals for tasks. The handler notes the signal in a bit mask and makes an eventfd readable; both
+ * are async-signal-safe. The poller reports the eventfd, and pass_on() then gives each noted signal
+ * to channels, or to a task that waits for it. Rejected: signalfd, which needs the signal blocked
+ * in every thread of the program, even in those that the program starts itself, and children would
+ * inherit that mask.
  *
  * No signal is lost. The handler sets the bit before it writes to the eventfd, and pass_on() reads
- * the eventfd before it looks at the bits. So a bit that it misses comes with another event. A task
- * looks at the bits and enters the list under one lock, which pass_on() holds while it looks at
- * both. A signal that nobody wants is noted again.
+ * the eventfd before it looks at the bits, so a bit that pass_on() misses comes with another event.
+ * A task looks at the bits and enters the list under one lock, which pass_on() also holds while it
+ * looks at both. A signal that no task or channel wants is noted again.
  *
- * Each signal that was noted goes to one task or to channels: its bit is cleared by one party, and
- * before it is given, so that one that comes when the receiver has it is another one. A task that
- * has entered the list is given a signal with the claim of its waiter. If its deadline or a
- * cancellation has claimed the waiter first, the signal goes to the next, or is noted again.
+ * Each noted signal goes to one task or to channels. One party clears its bit, and does so before
+ * it gives the signal, so a signal that comes when the receiver has this one is a new one. A task
+ * that has entered the list is given a signal with the claim of its waiter. If its deadline or a
+ * cancellation has claimed the waiter first, the signal goes to the next task, or is noted again.
  *
  * models/signal.pml checks this.
  *
- * Locks. `lock` guards what is caught, `passing` the list, the channels and their signals. passing
- * is held while a channel's lock is taken, never the other way round, and neither while a task is
- * made runnable.
+ * Locks. `lock` guards what is caught; `passing` guards the list, the channels and their signals. A
+ * channel's lock is taken while passing is held, never the other way round. Neither is held while a
+ * task is made runnable.
  */
 #include "process/signal.h"
 
@@ -55,22 +55,22 @@ typedef uint64_t signal_set;
 static struct sn_lock lock = SN_LOCK_INIT(SN_RANK_SIGNALS); /* guards these three */
 static struct sigaction former[MOST_SIGNALS + 1];
 static signal_set caught;
-static bool registered; /* event_fd is, with the present run's epoll */
+static bool registered; /* event_fd is registered with the epoll of the present run */
 
 /*
  * Set once in a process and never closed: a late handler must not write into a descriptor whose
  * number has been reused.
  */
 static _Atomic int event_fd = -1;
-/* Two words, because the handler of a 32-bit program has no other atomic access to them. */
+/* Two words, because the handler of a 32-bit program has no other atomic access to 64 bits. */
 static _Atomic uint32_t noted[2];
 
-/* On the stack of a task that waits. Under passing. */
+/* A wait for signals, on the stack of the task. Under passing. */
 struct wait {
 	struct sn_waiter waiter;
 	struct wait *next;
 	signal_set set;
-	int signum; /* what the task was given; 0: nothing */
+	int signum; /* the signal that the task was given; 0: none yet */
 };
 
 /* A channel that gets signals. Under passing. */
@@ -81,7 +81,7 @@ struct sink {
 };
 
 static struct sn_lock passing = SN_LOCK_INIT(SN_RANK_SIGNALS_PASSING);
-static struct wait *waits; /* the first came first */
+static struct wait *waits; /* in the order in which the tasks came */
 static struct sink *sinks;
 
 static void note(int signum)
@@ -94,7 +94,8 @@ static void note(int signum)
 	errno = saved;
 }
 
-/* Nobody wants it now. A party that will looks at the bits, so no event is needed. */
+/* Notes a signal that no task or channel wants now. Whoever wants it later looks at the bits, so
+ * this needs no event. */
 static void note_again(int signum)
 {
 	atomic_fetch_or(&noted[(signum - 1) / 32], 1u << (signum - 1) % 32);
@@ -115,8 +116,8 @@ static int first_of(signal_set set)
 	return set ? __builtin_ctzll(set) + 1 : 0;
 }
 
-/* Takes one of the signals of the set that are noted; 0: none is. passing is held, so nothing else
- * clears bits. */
+/* Takes one of the noted signals of the set; returns 0 if none is noted. passing is held, so no
+ * other thread clears bits. */
 static int take_noted(signal_set set)
 {
 	int signum = first_of(noted_now() & set);
@@ -137,7 +138,7 @@ static void take_out(struct wait *wait)
 		}
 }
 
-/* To the first task that waits for it and can still be given something. */
+/* Gives the signal to the first task that waits for it and whose waiter can be claimed. */
 static bool give_to_task(int signum, struct sn_queue *ready, int *count)
 {
 	struct sn_task *task;
@@ -157,11 +158,11 @@ static bool give_to_task(int signum, struct sn_queue *ready, int *count)
 	return true;
 }
 
-/* To all channels that are to have it. One that is full has enough to report. Receivers that were
- * met are claimed, and chained by their nodes. */
+/* Gives the signal to all channels that want it. A full channel has enough to report already.
+ * Receivers that were waiting are claimed, and chained by their nodes into *met. */
 static bool give_to_channels(int signum, struct sn_chan_node **met)
 {
-	/* An element, with the room that the compiler believes a channel's may need. */
+	/* An element, with the size that the compiler believes a channel's element may need. */
 	union {
 		int signum;
 		_Alignas(16) char room[16];
@@ -192,8 +193,8 @@ static int pass_on(struct sn_queue *ready, struct sn_chan_node **met)
 
 	while ((signum = first_of(left)) != 0) {
 		left &= ~bit_of(signum);
-		/* First: a receiver may take it out of its channel at once, and what comes after
-		 * that is another signal. */
+		/* Cleared first: a receiver may take the signal out of its channel immediately, and
+		 * one that comes after that is another signal. */
 		take_noted(bit_of(signum));
 		if (!give_to_channels(signum, met) && !give_to_task(signum, ready, &count))
 			note_again(signum);
@@ -283,7 +284,7 @@ int sn_signal_catch(int signum)
 	return err;
 }
 
-/* The signals of a list; 0: there are none, or one of them is no signal. */
+/* The set of the signals in a list; 0 if the list is empty or has an invalid number. */
 static signal_set set_of(const int *signums, size_t n)
 {
 	signal_set set = 0;
@@ -298,7 +299,8 @@ static signal_set set_of(const int *signums, size_t n)
 
 /* ---- waiting ---- */
 
-/* What goes to channels. A task that comes must not be faster than the poller with these. */
+/* The signals that go to channels. A task must not take one of these before the poller passes it
+ * on. */
 static signal_set of_channels(void)
 {
 	signal_set set = 0;
@@ -308,7 +310,7 @@ static signal_set of_channels(void)
 	return set;
 }
 
-/* Takes a signal, or enters the list. passing is held. */
+/* Takes a signal that is noted, or enters the list and returns 0. passing is held. */
 static int begin_wait(struct wait *wait, signal_set set, int64_t deadline)
 {
 	struct wait **last = &waits;
@@ -326,7 +328,7 @@ static int begin_wait(struct wait *wait, signal_set set, int64_t deadline)
 	return 0;
 }
 
-/* May park: the caller's self is stale. */
+/* May park, after which the caller's self is stale. */
 static int wait_signal(signal_set set, int64_t deadline)
 {
 	struct wait wait;
@@ -351,8 +353,8 @@ static int wait_signal(signal_set set, int64_t deadline)
 	return signum ? signum : err;
 }
 
-/* within: what the caller waits for, of which at least one must have been caught, or each if
- * all. */
+/* Waits for the signals in `within`, of which at least one must have been caught, or all of them if
+ * `all`. */
 static int enter_and_wait(signal_set within, bool all, int64_t deadline)
 {
 	signal_set present;
@@ -388,8 +390,8 @@ static struct sink *sink_of(const sn_chan *chan)
 	return sink;
 }
 
-/* Adds the signals to what the channel gets. made: memory for a new entry, which is used up if
- * there is none yet. */
+/* Adds the signals to those that the channel gets. *made: memory for a new entry, which is used if
+ * the channel has none yet. */
 static void add_to_sink(sn_chan *chan, signal_set set, struct sink **made)
 {
 	struct sn_queue ready = {0};
@@ -406,7 +408,7 @@ static void add_to_sink(sn_chan *chan, signal_set set, struct sink **made)
 		sn_netpoll_add();
 	}
 	sink->set |= set;
-	/* Those that have come already and that nobody wanted. */
+	/* Passes on the signals that have come already and that no other receiver wanted. */
 	pass_on(&ready, &met);
 	sn_unlock(&passing);
 	while (met) {
@@ -475,7 +477,8 @@ int sn_signal_stop(sn_chan *chan)
 
 /* ---- a run, and fork() ---- */
 
-/* The lock is held. No task waits any more, and the run's epoll is about to be closed. */
+/* Restores all dispositions. The lock is held. No task waits any more, and the run's epoll is about
+ * to be closed. */
 static void catch_none(void)
 {
 	for (int signum = 1; signum <= MOST_SIGNALS; signum++)
@@ -503,10 +506,11 @@ void sn_signal_destroy(void)
 }
 
 /*
- * The child has no tasks to notify, so its signals have their former effect again. It needs an
- * eventfd of its own, because either process could read what the other writes to a shared one. It
- * is closed here, before the program can have reused its number, and while no handler uses it: the
- * child has one thread, this one. The channels' references stay with the parent's tasks.
+ * The child has no tasks to notify, so its signals get their previous actions again. It needs an
+ * eventfd of its own, because either process could read what the other writes to a shared one. The
+ * shared one is closed here, before the program can have reused its number. No handler uses it
+ * during that, because the child has only this thread. The channels' references stay with the
+ * parent's tasks.
  */
 void sn_signal_fork(enum sn_fork_phase phase)
 {

@@ -5,8 +5,8 @@
 #include "base/fork.h"
 #include "sched/runqueue.h"
 
-/* For sn_fds_begin(): the event of the signals' eventfd. Returns how many tasks it has put into
- * *ready. */
+/* The event of the signals' eventfd, for sn_fds_begin(). Puts tasks that were given a signal into
+ * *ready, and returns their number. */
 int sn_signal_event(struct sn_queue *ready);
 
 /* Restores the dispositions that sn_signal_catch() has changed. At the end of the runtime. */
