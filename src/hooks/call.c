@@ -13,17 +13,19 @@
 #include <sennit/poll.h>
 #include <sennit/scope.h>
 
-/* How often in a row a call is tried in vain on a descriptor that poll() always reports as ready.
- * Then only poll() takes it for ready: such as a datagram socket that has room itself, but whose
- * receiver has none. Where another reader was merely faster, poll() soon finds nothing, and the
- * count begins again. */
+/*
+ * How often in a row a call is tried in vain on a descriptor that poll() keeps reporting as ready.
+ * After that many attempts the descriptor is ready only for poll(): for example a datagram socket
+ * that has room itself, but whose receiver has none. If another reader was merely faster, poll()
+ * soon finds nothing, and the count begins again.
+ */
 #define MOST_ROUNDS 32
 
 static _Atomic uint64_t parked, passed_held, passed_busy, passed_mask, passed_other, moved;
 static _Atomic int process_hooks = SN_HOOKS_OFF;
 
-/* Release: a program that has read the count may act on what was counted, such as close the
- * descriptor that a task waits for. */
+/* Release: a program that has read the count may react to it, for example by closing the descriptor
+ * that a task waits for. */
 static void count(_Atomic uint64_t *counter)
 {
 	atomic_fetch_add_explicit(counter, 1, memory_order_release);
@@ -48,7 +50,7 @@ void sn_hook_count_pass(void)
 
 /* ---- errno ---- */
 
-/* Not inlined, so that no compiler takes the address of errno for constant across a park. */
+/* Never inlined, so that no compiler takes the address of errno for constant across a park. */
 sn_noinline int sn_hook_errno(void)
 {
 	__asm__ volatile("" : : : "memory");
@@ -113,7 +115,7 @@ __attribute__((constructor)) static void begin_process(void)
 	pthread_atfork(NULL, NULL, note_process);
 }
 
-/* Uses the system call, because a C library that caches the pid has the parent's in such a
+/* Uses the system call, because a C library that caches the pid has the parent's pid in such a
  * child. */
 bool sn_hook_own_process(void)
 {
@@ -193,8 +195,8 @@ enum sn_hook_kind sn_hook_kind(int fd)
 	return about.st_mode & S_IFMT ? SN_HOOK_DEVICE : SN_HOOK_ANONYMOUS;
 }
 
-/* A library's loops end on the reasons for which a scope is cancelled; EAGAIN or EINTR would make
- * them try again. */
+/* If a scope is cancelled, the call fails with the reason, on which the loops of libraries end.
+ * EAGAIN or EINTR would make them try again. */
 enum sn_hook_step sn_hook_ended(int err, int timed_out)
 {
 	const int cancelled = sn_cancelled();
@@ -210,7 +212,7 @@ enum sn_hook_step sn_hook_ended(int err, int timed_out)
 	return SN_HOOK_FAIL;
 }
 
-/* A duration of 0 means no limit. */
+/* The end of the option's time limit. 0 means that there is none. */
 static int64_t deadline_by_option(int fd, int option)
 {
 	struct timeval time = {0};

@@ -2,14 +2,15 @@
 /*
  * What all hooks share: whether the caller is a task with hooks, and how it waits.
  *
- * Contract. A hook does nothing but call the real function unless sn_hook_caller() says that the
- * caller is a task's own code that has hooks and holds no lock. It then tries without blocking. If
- * that would block, sn_hook_wait() decides: try again, make the blocking call, or fail.
+ * Contract. If sn_hook_caller() is false, because the caller is not a task's own code or the task
+ * has no hooks, a hook only calls the real function. Otherwise it tries the call without blocking.
+ * If the call would block, sn_hook_wait() decides whether to try again, to make the blocking call
+ * (for example because the task holds a lock), or to fail.
  *
  * errno. A task is tied to its thread while it is parked, because compilers take the address of
  * errno for constant within a function, and libraries keep other things that belong to the thread.
- * In rare cases it is moved to another thread all the same (foreign.h), so hooks read and write
- * errno only by the functions below.
+ * In rare cases the task is moved to another thread all the same (foreign.h), so hooks read and
+ * write errno only by the functions below.
  */
 #ifndef SENNIT_HOOKS_CALL_H
 #define SENNIT_HOOKS_CALL_H
@@ -25,9 +26,9 @@
 #include "arch/compiler.h"
 #include "hooks/real.h"
 
-/* Defines a replacement under libc's name, which only the assembler sees: libc declares some calls
+/* Defines a replacement under libc's name, which only the assembler sees. libc declares some calls
  * with attributes, or under other names in programs with 64-bit offsets, and a second declaration
- * must not contradict that. */
+ * would contradict that. */
 #define SN_HOOK(result, name, parameters)                                          \
 	SN_API result sn_hook_##name parameters __asm__(#name) sn_hook_attributes; \
 	result sn_hook_##name parameters
@@ -44,15 +45,15 @@ enum sn_hook_step {
 struct sn_hook_call {
 	int fd;
 	short events;     /* POLLIN or POLLOUT */
-	bool tried;       /* the descriptor itself has said EAGAIN */
+	bool tried;       /* the descriptor itself has returned EAGAIN */
 	bool begun;       /* the fields below are set */
-	int timeout;      /* the socket's option that limits the call; 0: none */
-	int64_t deadline; /* by that option, or the caller's; 0: none */
+	int timeout;      /* the socket option that limits the call, such as SO_RCVTIMEO; 0: none */
+	int64_t deadline; /* the end of that limit, or the caller's; 0: none */
 	int rounds;       /* failed attempts, see sn_hook_another_round() */
 	int revents;      /* what the last wait reported */
 };
 
-/* Whether the caller is a task that has hooks; the part of sn_hook_caller() that is out of line. */
+/* Whether the caller is a task that has hooks: the part of sn_hook_caller() that is not inline. */
 bool sn_hook_is_wanted(void) sn_hidden;
 
 static inline bool sn_hook_caller(void)
@@ -60,45 +61,46 @@ static inline bool sn_hook_caller(void)
 	return sn_unlikely(sn_private_self() != NULL) && sn_hook_is_wanted();
 }
 
-/* Whether the task's call may park. If not, counts the reason. */
+/* Whether the task may park in this call. If not, counts the reason. */
 bool sn_hook_may_park(void) sn_hidden;
 
-/* Whether the caller is not in a child of vfork(), which shares the memory of its parent. */
+/* False in a child of vfork(), which shares the memory of its parent. */
 bool sn_hook_own_process(void) sn_hidden;
 
-/* The task has taken (by > 0) or released (by < 0) locks that it must not hold while it parks. Does
- * nothing outside a task. */
+/* Counts locks that the task has taken (by > 0) or released (by < 0), and that it must not hold
+ * while it parks. Does nothing outside a task. */
 void sn_hook_hold(int by) sn_hidden;
 
 /* Waits until the descriptor is ready, no longer than the call may take. May park. */
 enum sn_hook_step sn_hook_wait(struct sn_hook_call *call) sn_hidden;
 
 /* Reads, once for each call, what only a call that blocks has to know, such as the socket's time
- * limit. AGAIN: it may wait. */
+ * limit. Returns AGAIN if the call may wait. */
 enum sn_hook_step sn_hook_begin(struct sn_hook_call *call) sn_hidden;
 
-/* Called after a failed attempt on descriptors that poll() has reported as ready: whether to wait
- * once more. An attempt counts only if they are still ready; otherwise another reader or writer was
- * faster. */
+/* Called after a failed attempt on descriptors that poll() has reported as ready. Returns whether
+ * to wait once more. An attempt counts only if they are still ready; otherwise another reader or
+ * writer was faster. */
 bool sn_hook_another_round(int *rounds, struct pollfd *fds, nfds_t n) sn_hidden;
 
-/* For a file, or a device that is always ready: waits until the call can be made. PASS: make it. */
+/* For a file, or a device that is always ready: waits until the call can be made, and returns
+ * PASS. */
 enum sn_hook_step sn_hook_await(int fd, short events) sn_hidden;
 
-/* Counts a call that blocks its thread, because a wait was not possible or did not help. */
+/* Counts a call that blocks its thread because a wait was not possible or did not help. */
 void sn_hook_count_pass(void) sn_hidden;
 
-/* What the hook does when a wait by one of sennit's calls has returned the negative value err. */
+/* What a hook does after a wait has returned a negative err. timed_out: the errno for a timeout. */
 enum sn_hook_step sn_hook_ended(int err, int timed_out) sn_hidden;
 
-/* errno of the thread that the task is on now. */
+/* These three use the errno of the thread that the task is on now. */
 int sn_hook_errno(void) sn_hidden;
-int sn_hook_fail(int err) sn_hidden; /* sets it, and returns -1 */
+int sn_hook_fail(int err) sn_hidden; /* sets errno, and returns -1 */
 bool sn_hook_would_block(void) sn_hidden;
 
-/* The deadline after ns, which may be huge. */
+/* The deadline ns from now; ns may be huge. */
 int64_t sn_hook_deadline(int64_t ns) sn_hidden;
-/* A time in ns; INT64_MAX if it is too large, -1 if it is invalid. */
+/* A time in ns. INT64_MAX if it is too large, -1 if it is invalid. */
 int64_t sn_hook_ns(int64_t sec, int64_t nsec) sn_hidden;
 
 /* fcntl(F_GETFL). */
@@ -108,20 +110,20 @@ int sn_hook_flags(int fd) sn_hidden;
 enum sn_hook_kind {
 	SN_HOOK_PIPE,
 	SN_HOOK_ANONYMOUS, /* an eventfd, a timerfd, an inotify descriptor and so on */
-	SN_HOOK_FILE,      /* or a disk: poll() takes it for ready, and its calls may take long */
-	SN_HOOK_DEVICE,    /* a terminal, say; or not open */
+	SN_HOOK_FILE,      /* or a disk: poll() calls it ready, but a call may take long */
+	SN_HOOK_DEVICE,    /* such as a terminal; or not open */
 };
 enum sn_hook_kind sn_hook_kind(int fd) sn_hidden;
 
-/* Whether the error means that RWF_NOWAIT cannot be used: by the kernel, for this descriptor, or in
+/* Whether the error means that RWF_NOWAIT cannot be used: with this kernel, this descriptor, or in
  * this sandbox. */
 static inline bool sn_hook_lacks_flag(int err)
 {
 	return err == EOPNOTSUPP || err == ENOSYS || err == EPERM;
 }
 
-/* Called before and after a part that may park: the task is tied to its thread, on which it
- * continues. */
+/* Called before and after a part that may park. The task is tied to its thread, and continues on
+ * it. */
 void sn_hook_leave_thread(void) sn_hidden;
 void sn_hook_back(void) sn_hidden;
 

@@ -5,19 +5,22 @@
  * There is no MSG_DONTWAIT for connect(): only O_NONBLOCK on the file description keeps it from
  * waiting. The hook sets that flag around the one system call that sends the first packet, and
  * clears it before the task waits. Then it calls connect() again, which reports the result and
- * leaves the socket as a call that blocks would have. This is done only for TCP sockets that this
- * process has made by socket(), and has not duplicated, connected or passed on by fork() since.
- * Nobody else has their description, and only a connect() can wait for them. Every other connect()
- * is passed through.
+ * leaves the socket as a blocking call would have. This is done only for TCP sockets that this
+ * process has made by socket(), and has not duplicated, connected or passed on by fork() since. No
+ * other process or number shares their description, and only a connect() can wait for them. Every
+ * other connect() is passed through.
  *
  * Rejected: SO_SNDTIMEO, the only other limit that connect() has: the shortest is a tick of the
- * kernel's, 1 to 10 ms, for which the thread would be blocked. A helper thread for each call: names
- * that hang would need as many threads as calls.
+ * kernel's, 1 to 10 ms, for which the thread would be blocked. A helper thread for each call:
+ * addresses that hang would need as many threads as calls.
  *
  * Such a socket is called young, from socket() on. It is noted in a byte for each descriptor
  * number, which says between which forks the socket was made. A number may be closed unnoticed, by
  * a system call, and used again. If socket() uses it, that makes a new note. If something else
  * does, it is not a TCP socket without a connection, and the old note does no harm.
+ *
+ * Who may write what: any thread writes young[], by relaxed accesses, because the program orders
+ * its own uses of a number. epoch is written around fork().
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +38,7 @@
 
 #include "hooks/turn.h"
 
-/* As many as sennit watches (io/watch.h). */
+/* As many descriptors as sennit watches (io/watch.h). */
 #define MOST_DESCRIPTORS 1048576
 
 /* Sockets with higher numbers are never young. */
@@ -58,9 +61,9 @@ static bool is_young(int fd)
 }
 
 /*
- * From a fork on both processes have the descriptions. Called before the fork, for the sockets that
- * exist, and after it, for those that other threads make during it. When the epochs wrap around,
- * old notes would count again, so they are cleared.
+ * After a fork both processes have the descriptions. Called before the fork, for the sockets that
+ * exist, and after it, for those that other threads have made during it. When the epochs wrap
+ * around, old notes would count again, so they are cleared.
  */
 static void around_fork(void)
 {
@@ -92,7 +95,8 @@ SN_HOOK(int, socket, (int family, int type, int protocol))
 	return fd;
 }
 
-/* AGAIN: the connection is under way. PASS: nothing was done. */
+/* Sends the first packet. Returns AGAIN if the connection is under way, PASS if nothing was done,
+ * or FAIL if the call is over, with its result in *result. */
 static enum sn_hook_step start(int fd, const struct sockaddr *to, socklen_t length, int *result)
 {
 	const int flags = sn_hook_flags(fd);
@@ -109,7 +113,7 @@ static enum sn_hook_step start(int fd, const struct sockaddr *to, socklen_t leng
 		return err == EINPROGRESS ? SN_HOOK_AGAIN : SN_HOOK_FAIL;
 	}
 	sn_real.fcntl(fd, F_SETFL, (long)flags);
-	return SN_HOOK_FAIL; /* nothing is left to be done */
+	return SN_HOOK_FAIL; /* the call is over: the connection was made immediately */
 }
 
 SN_HOOK(int, connect, (int fd, const struct sockaddr *to, socklen_t length))
@@ -128,7 +132,7 @@ SN_HOOK(int, connect, (int fd, const struct sockaddr *to, socklen_t length))
 		return result;
 	if (step == SN_HOOK_AGAIN) {
 		step = sn_hook_wait(&call);
-		/* The error that the kernel gives when SO_SNDTIMEO is over. */
+		/* This is the error that the kernel gives when SO_SNDTIMEO has passed. */
 		if (step == SN_HOOK_FAIL)
 			return sn_hook_errno() == EAGAIN ? sn_hook_fail(EINPROGRESS) : -1;
 	}
@@ -138,11 +142,12 @@ SN_HOOK(int, connect, (int fd, const struct sockaddr *to, socklen_t length))
 /*
  * ---- what ends a socket's youth, or a wait for it ----
  *
- * A close that does not pass here, such as a system call, or one in a thread that is not a task, is
- * noticed by the wait itself (sennit/poll.h). closedir() is not here: nothing waits for a folder.
+ * A close that does not pass here, such as a system call, or a close by a thread that runs no task,
+ * is noticed by the wait itself (sennit/poll.h). closedir() has no hook, because nothing waits for
+ * a directory.
  */
 
-/* Whether tasks may wait for what the caller closes. */
+/* Whether to announce what the caller closes, because tasks may wait for it. */
 static bool is_heard(void)
 {
 	return sn_unlikely(sn_private_self() != NULL) && sn_foreign_self() && sn_hook_own_process();
@@ -156,8 +161,8 @@ static void closing(int fd)
 		sn_fd_closing(fd);
 }
 
-/* The C library closes the file's descriptor without calling close(). A file may have none. Leaves
- * errno alone. */
+/* For calls with which the C library closes a file's descriptor without calling close(). A file may
+ * have none. Leaves errno alone. */
 static void closing_file(FILE *file)
 {
 	const int err = sn_hook_errno();
@@ -168,7 +173,7 @@ static void closing_file(FILE *file)
 		closing(fd);
 }
 
-/* Only numbers that the process may have. */
+/* Announces only numbers that the process may have. */
 static void closing_all(unsigned first, unsigned last)
 {
 	const bool heard = is_heard();
@@ -214,7 +219,7 @@ SN_HOOK(FILE *, freopen64, (const char *path, const char *mode, FILE *file))
 	return sn_real.freopen64(path, mode, file);
 }
 
-/* By the system call where the C library does not have close_range() (before glibc 2.34). */
+/* Makes the system call if the C library has no close_range() (before glibc 2.34). */
 static int close_all(unsigned first, unsigned last, int flags)
 {
 	return sn_real.close_range ? sn_real.close_range(first, last, flags)
@@ -261,7 +266,7 @@ SN_HOOK(int, dup3, (int fd, int to, int flags))
 	return sn_real.dup3(fd, to, flags);
 }
 
-/* fcntl() has no third argument, an int or a pointer: a long holds each of them. */
+/* The third argument of fcntl() is missing, an int or a pointer: a long holds each of these. */
 #define FCNTL(name)                                                                \
 	SN_HOOK(int, name, (int fd, int command, ...))                             \
 	{                                                                          \

@@ -2,10 +2,10 @@
 /*
  * The C library's calls that ask the name service: gethostbyname(), getpwnam() and the like.
  *
- * The modules that answer (nsswitch.conf(5)) are libraries of their own, and make calls that are
- * hooked, while the C library holds locks, and keeps the addresses of the thread's errno and
- * h_errno. So these calls count as a lock that the task holds: whatever is called inside is passed
- * through. getaddrinfo() is in name.c.
+ * The modules that answer (nsswitch.conf(5)) are separate libraries. They make calls that are
+ * hooked, while the C library holds locks and keeps the addresses of the thread's errno and
+ * h_errno. Therefore these calls count as a lock that the task holds, and all hooked calls inside
+ * them are passed through. getaddrinfo() is in name.c.
  */
 #include <grp.h>
 #include <netdb.h>

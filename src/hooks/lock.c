@@ -4,8 +4,8 @@
  * with one. The locks themselves are the C library's. pthread_cond_wait() and cnd_wait() return
  * with their mutex locked, so they change no count. Locks that the C library takes for itself are
  * not seen; it makes no hooked call while it holds one. Its mtx_lock(), call_once() and so on call
- * internal names, so none of them is counted twice. A spin lock has no owner, but is counted too,
- * because a thread that waits for one is busy all the time.
+ * internal names, so no lock is counted twice. A spin lock has no owner, but it is counted too,
+ * because a thread that waits for it is busy all the time.
  *
  * Locks that a program or a library makes of futexes, atomics or semaphores cannot be seen.
  *
@@ -116,7 +116,8 @@ LOCKS(__pthread_rwlock_clockwrlock64, 1,
 LOCKS(__mtx_timedlock64, 1, (mtx_t * lock, const struct sn_timespec64 *until), (lock, until))
 #endif
 
-/* Other threads wait until fn has returned, so it counts as a lock. fn may throw. */
+/* Other threads wait until fn has returned, so the call counts as a lock. fn may throw, which the
+ * cleanup handles. */
 static void leave_once(int *entered)
 {
 	if (*entered)

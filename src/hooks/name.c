@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * getaddrinfo() calls the C library's function in another task, which blocks its thread. The caller
- * waits for that task, and can stop waiting.
+ * getaddrinfo(). A new task calls the C library's function, which blocks that task's thread. The
+ * caller waits for the new task, and can stop waiting.
  *
- * Up to SLOTS lookups begin immediately. One that finds no free slot for SLOT_NS begins all the
- * same, so names that hang delay others by no more than that, up to MOST lookups. A slot is given
- * back before the task calls sennit again, because a run may end during the lookup and leave the
+ * Up to SLOTS lookups begin immediately. A lookup that finds no free slot for SLOT_NS begins all
+ * the same, up to MOST lookups, so names that hang delay others by no more than that. A task gives
+ * its slot back before it calls sennit again, because a run may end during the lookup and leave the
  * task's thread behind. A semaphore would not outlive the run, so the slots are a counter that
  * waiting tasks check from time to time. The checks become rarer, so that tasks that wait because
  * of MOST names that hang cost little.
  *
- * Who owns a lookup: the caller and the task that looks it up. The last of them that leaves frees
- * it, with the addresses if the caller did not take them.
+ * Who owns a lookup: the caller and the task that looks the name up. The last of the two that
+ * leaves frees it, with the addresses if the caller has not taken them.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -39,9 +39,9 @@ struct lookup {
 	_Atomic int owners;
 	sn_chan *done; /* has an element when the fields below are set */
 	int error;     /* of getaddrinfo() */
-	int system;    /* and errno */
+	int system;    /* errno after it */
 	struct addrinfo *found;
-	const char *node, *service; /* in text, or NULL */
+	const char *node, *service; /* point into text; or NULL */
 	const struct addrinfo *hints;
 	struct addrinfo kept;
 	char text[];
@@ -59,7 +59,7 @@ static void leave(struct lookup *lookup)
 	free(lookup);
 }
 
-/* Counts itself. */
+/* Waits for a slot, and counts this lookup as under way. */
 static void take_slot(void)
 {
 	const int64_t patience = sn_now() + SLOT_NS;
@@ -134,7 +134,7 @@ static bool is_number(const char *text)
 	return !text || text[strspn(text, "0123456789")] == 0;
 }
 
-/* Lookups that ask no server. */
+/* Whether the lookup asks no server. */
 static bool is_quick(const char *node, const char *service, const struct addrinfo *hints)
 {
 	struct in6_addr address;
@@ -145,7 +145,7 @@ static bool is_quick(const char *node, const char *service, const struct addrinf
 	       inet_pton(AF_INET, node, &address) == 1 || inet_pton(AF_INET6, node, &address) == 1;
 }
 
-/* PASS: it could not begin. */
+/* Looks the name up in another task. Returns PASS if that could not begin. */
 static enum sn_hook_step ask(struct lookup *lookup, int *error, struct addrinfo **result)
 {
 	const struct sn_task_attr attr =

@@ -29,10 +29,10 @@ static bool has_descriptor(const struct pollfd *fds, nfds_t n)
 }
 
 /*
- * deadline: SN_NO_DEADLINE for none. PASS: the caller makes the call that blocks. A call without a
- * time limit and without a descriptor is like pause(): only a signal ends it, but no signal ends a
- * wait here, so it is passed. errno stays, as in the C library's calls, unless the call fails.
- * Afterwards the thread may be another one.
+ * Waits for the descriptors. deadline: SN_NO_DEADLINE for none. With PASS the caller has to make
+ * the call that blocks. That includes a call without a time limit and without a descriptor: like
+ * pause(), only a signal ends it, but no signal ends a wait here. As with the C library's calls,
+ * errno stays the same unless the call fails. The task may be on another thread afterwards.
  */
 static int poll_until(struct pollfd *fds, nfds_t n, int64_t deadline, enum sn_hook_step *step)
 {
@@ -87,10 +87,11 @@ SN_HOOK(int, poll, (struct pollfd * fds, nfds_t n, int timeout))
 		sn_real.poll(fds, n, 0));
 }
 
-/* In place of ns: no limit. */
+/* The value of ns for a call without a limit. */
 #define NO_LIMIT INT64_MIN
 
-/* -1 for times that the C library is to judge, or that are too short for a wait. */
+/* The deadline after ns. -1 for a time that is invalid, which the C library is to judge, or too
+ * short or long for a wait. */
 static int64_t deadline_of(int64_t ns)
 {
 	if (ns == NO_LIMIT)
@@ -141,7 +142,7 @@ static bool has(const struct sets *sets, int i, int fd)
 	return sets->user[i] && FD_ISSET(fd, &sets->set[i]);
 }
 
-/* How many descriptors the sets have, or -1 for too many. */
+/* Lists the descriptors of the sets. Returns how many there are, or -1 if there are too many. */
 static int list_of(const struct sets *sets, struct pollfd *list)
 {
 	static const short events[3] = {POLLIN | POLLRDNORM | POLLRDBAND, POLLOUT | POLLWRNORM,
@@ -163,7 +164,7 @@ static int list_of(const struct sets *sets, struct pollfd *list)
 	return n;
 }
 
-/* As select() without a wait; the user's sets are full again if nothing is ready. */
+/* select() without a wait. If nothing is ready, the user's sets are as before. */
 static int look(struct sets *sets)
 {
 	struct timeval none = {0, 0};
@@ -183,9 +184,9 @@ static void clear(struct sets *sets)
 }
 
 /*
- * PASS: the call that blocks has to be made, with the user's sets as they were. The rounds are
- * limited because some descriptors are ready for poll() only, such as one in the third set whose
- * peer has closed.
+ * select() up to a deadline. With PASS the caller has to make the call that blocks; the user's sets
+ * are as they were. The rounds are limited because some descriptors are ready for poll() only, such
+ * as one in the third set whose peer has closed.
  */
 static int select_until(struct sets *sets, int64_t deadline, enum sn_hook_step *step)
 {
@@ -214,8 +215,8 @@ static int select_until(struct sets *sets, int64_t deadline, enum sn_hook_step *
 }
 
 /*
- * As select(), with the time that is left in *left. PASS: the wait is not possible here, or no
- * longer. The caller then makes the call that blocks, with the time that is left.
+ * select() for a time, with the time that is left in *left. With PASS the wait is not possible, or
+ * no longer possible. The caller then makes the call that blocks, with the time that is left.
  */
 static enum sn_hook_step select_for(struct sets *sets, int64_t ns, int64_t *left, int *found)
 {
@@ -242,7 +243,7 @@ static int64_t ns_of_timeval(const struct timeval *time)
 		       : sn_hook_ns(time->tv_sec, (int64_t)time->tv_usec * 1000);
 }
 
-/* Linux says how much time is left. */
+/* Like Linux, stores how much time is left. */
 SN_HOOK(int, select, (int n, fd_set *in, fd_set *out, fd_set *special, struct timeval *timeout))
 {
 	struct sets sets = {.user = {in, out, special}, .n = n};

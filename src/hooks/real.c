@@ -13,10 +13,10 @@
 
 #include "hooks/call.h"
 
-/* Only before the constructors are through, when the program has one thread. */
+/* True only before the constructors have run, when the program has one thread. */
 static bool looking_up;
 
-/* A sanitizer has replacements of its own, in the program itself, and has to see the calls too. */
+/* A sanitizer has its own replacements, in the program itself, and has to see the calls, too. */
 #if SN_TSAN || SN_ASAN
 #	define THEIRS(result, name, parameters, arguments) \
 		extern result __interceptor_##name parameters __attribute__((weak));
@@ -80,7 +80,7 @@ SN_REAL_LOCKS(EARLY_LOCK)
 SN_REAL_VOIDS(EARLY_VOID)
 SN_REAL_LOCKS64(EARLY_LOCK)
 
-/* A constructor makes no call of fcntl() that a hook would have to notice. */
+/* Constructors make no call of fcntl() that a hook would have to notice. */
 static int early_fcntl(int fd, int command, ...)
 {
 	va_list list;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The real functions that the hooks call: the next definitions in the order of symbol lookup, which
- * are libc's, or those of another library that replaces them too.
+ * The real functions that the hooks call: the next definitions in the order of symbol lookup. They
+ * are libc's, or those of another library that also replaces them.
  *
- * Contract. From this library's constructor on, a call costs a load. A call before that, from a
- * constructor of another library, looks the functions up, which is safe there: nothing else runs
- * yet. glibc's dlsym() may allocate, and an allocator may lock; during the lookup locks do nothing.
+ * Contract. Once this library's constructor has run, a call costs a load. An earlier call, from the
+ * constructor of another library, first looks the functions up. That is safe, because the program
+ * has only one thread then. glibc's dlsym() may allocate, and an allocator may lock; during the
+ * lookup locks do nothing.
  */
 #ifndef SENNIT_HOOKS_REAL_H
 #define SENNIT_HOOKS_REAL_H
@@ -33,8 +34,8 @@ struct passwd;
 struct servent;
 
 /*
- * Where long has 32 bits, programs with 64-bit times (_TIME_BITS=64) call functions of their own.
- * These are their structures, whatever this library itself is compiled with.
+ * Where long has 32 bits, programs with 64-bit times (_TIME_BITS=64) call functions with other
+ * names. These are their structures, whatever this library itself is compiled with.
  */
 #if __SIZEOF_LONG__ == 4 && defined(__GLIBC__)
 #	define SN_HOOK_TIME64 1
@@ -169,7 +170,7 @@ struct sn_timeval64 {
 	  (user, group, groups, n))                                                                \
 	X(int, initgroups, (const char *user, gid_t group), (user, group))
 
-/* Calls that lock, try to lock, or unlock; they return 0 when they have done so. */
+/* Calls that lock, try to lock, or unlock; they return 0 on success. */
 #define SN_REAL_LOCKS(X)                                                                        \
 	X(int, pthread_mutex_lock, (pthread_mutex_t * lock), (lock))                            \
 	X(int, pthread_mutex_trylock, (pthread_mutex_t * lock), (lock))                         \
@@ -205,7 +206,7 @@ struct sn_timeval64 {
 	X(int, ftrylockfile, (FILE * file), (file))                                             \
 	X(int, _IO_ftrylockfile, (FILE * file), (file))
 
-/* Calls that return nothing; none of them has to do anything during the lookup. */
+/* Calls that return nothing. During the lookup of the functions they need not do anything. */
 #define SN_REAL_VOIDS(X)                                                     \
 	X(void, closefrom, (int first), (first))                             \
 	X(void, call_once, (once_flag * once, void (*fn)(void)), (once, fn)) \

@@ -2,10 +2,10 @@
 /*
  * Receiving: recv, recvfrom, recvmsg, recvmmsg, read, readv, and accept.
  *
- * On sockets the attempt is the call itself with MSG_DONTWAIT, so no flag of the descriptor
- * changes, and none of several tasks that wait for one socket blocks its thread. For pipes,
- * eventfds and the like RWF_NOWAIT (preadv2(2)) does the same. Where the kernel does not know it,
- * and for accept(), which has no such flag, one task at a time polls and then makes the call
+ * On sockets the attempt is the call itself with MSG_DONTWAIT, which changes no flag of the
+ * descriptor; if several tasks wait for one socket, none of them blocks its thread. For pipes,
+ * eventfds and the like RWF_NOWAIT (preadv2(2)) does the same. If the kernel does not know that
+ * flag, and for accept(), which has no such flag, one task at a time polls and then makes the call
  * (hooks/turn.h).
  */
 #include <errno.h>
@@ -17,11 +17,11 @@
 #include "hooks/turn.h"
 
 /* With other flags, such as MSG_OOB and MSG_ERRQUEUE, the call does not wait, or waits in a way
- * that is not supported here. */
+ * that hooks do not support. */
 #define KNOWN_FLAGS (MSG_PEEK | MSG_WAITALL | MSG_TRUNC | MSG_NOSIGNAL | MSG_CMSG_CLOEXEC)
 
-/* The program has set SO_RCVLOWAT on some socket, so fewer bytes may not be enough for a call that
- * blocks: MSG_DONTWAIT would take them. */
+/* The program has set SO_RCVLOWAT on some socket. A blocking call may then wait for more bytes than
+ * have arrived, while MSG_DONTWAIT would return these. */
 static _Atomic bool low_water;
 
 static bool has_low_water(int fd)
@@ -48,8 +48,8 @@ static bool is_stream(int fd)
 }
 
 /*
- * MSG_WAITALL on a stream: receives what is missing after `done` bytes. An error is left to the
- * next call, as the kernel does it.
+ * MSG_WAITALL on a stream: receives the rest after `done` bytes. Leaves an error to the next call,
+ * as the kernel does.
  */
 static ssize_t receive_rest(struct sn_hook_call *call, char *buf, size_t n, int flags, size_t done)
 {
@@ -94,8 +94,8 @@ static ssize_t receive(int fd, void *buf, size_t n, int flags, struct sockaddr *
 	return got;
 }
 
-/* MSG_WAITALL with MSG_PEEK or MSG_TRUNC: such a call may wait for a number of bytes, which no
- * descriptor reports. */
+/* MSG_WAITALL with MSG_PEEK or MSG_TRUNC: such a call may wait for a number of bytes, which no poll
+ * reports. */
 static bool waits_unusually(int flags)
 {
 	return (flags & MSG_WAITALL) && (flags & (MSG_PEEK | MSG_TRUNC));
@@ -153,8 +153,8 @@ static int try_several(int fd, struct mmsghdr *messages, unsigned n, int flags)
 }
 
 /*
- * SO_RCVTIMEO limits the wait for each message. The caller's timeout is checked after each message,
- * and ends no wait, in the kernel as here; with a timeout, messages are received one at a time. An
+ * SO_RCVTIMEO limits the wait for each message. As in the kernel, the caller's timeout is checked
+ * after each message, and ends no wait. With a timeout, messages are received one at a time. An
  * error after some messages is left to the next call.
  */
 static int receive_several(int fd, struct mmsghdr *messages, unsigned n, int flags,
@@ -228,7 +228,7 @@ static ssize_t read_pieces(int fd, const struct iovec *iov, int count)
 			  : sn_real.readv(fd, iov, count);
 }
 
-/* One task at a time. */
+/* For descriptors without RWF_NOWAIT: one task at a time reads. */
 static ssize_t read_in_turn(int fd, const struct iovec *iov, int count)
 {
 	struct sn_hook_turn turn;
@@ -241,7 +241,7 @@ static ssize_t read_in_turn(int fd, const struct iovec *iov, int count)
 	return got;
 }
 
-/* A pipe, an eventfd or the like. */
+/* Reads a pipe, an eventfd or the like. */
 static ssize_t read_by_flag(int fd, const struct iovec *iov, int count)
 {
 	struct sn_hook_call call = {.fd = fd, .events = POLLIN, .tried = true};
@@ -336,11 +336,11 @@ SN_HOOK(int, accept4, (int fd, struct sockaddr *from, socklen_t *length, int fla
 	return conn;
 }
 
-/* ---- what receiving has to know ---- */
+/* ---- options that matter for receiving ---- */
 
 static void heed(int level, int name)
 {
-	/* The runtime sets it too, on sockets of its own, which does not count. */
+	/* The runtime's own calls do not count: it sets the option on its own sockets. */
 	if (sn_unlikely(level == SOL_SOCKET && name == SO_RCVLOWAT) &&
 	    (!sn_private_self() || sn_foreign_self()))
 		atomic_store(&low_water, true);
@@ -393,7 +393,7 @@ SN_HOOK(int, __setsockopt64, (int fd, int level, int name, const void *value, so
 }
 #endif
 
-/* ---- as programs call them that are compiled with _FORTIFY_SOURCE ---- */
+/* ---- variants that programs compiled with _FORTIFY_SOURCE call ---- */
 
 #ifdef __GLIBC__
 _Noreturn void __chk_fail(void);

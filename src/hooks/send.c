@@ -2,23 +2,23 @@
 /*
  * Sending: send, sendto, sendmsg, sendmmsg, write and writev.
  *
- * A call that blocks sends everything, and so does the hook: it tries with MSG_DONTWAIT, and waits
- * for room for the rest. An error after some bytes were sent is left to the next call, as the
- * kernel does it, and raises no SIGPIPE.
+ * A blocking call sends everything, and so does the hook: it tries with MSG_DONTWAIT, and waits for
+ * room for the rest. As in the kernel, an error after some bytes were sent is left to the next
+ * call, and raises no SIGPIPE.
  *
  * Pipes take what fits by RWF_NOWAIT (pwritev2(2)), which does not change their flags. PIPE_BUF
- * bytes or less fit entirely or not at all. Where the kernel does not know that flag for pipes
- * (before Linux 6.5), and for other descriptors, one task at a time polls and then writes
- * (hooks/turn.h): a pipe that is ready has room for PIPE_BUF bytes, and a larger write blocks the
- * thread until everything is written.
+ * bytes or less fit entirely or not at all. If the kernel does not know that flag for pipes (before
+ * Linux 6.5), and for other descriptors, one task at a time polls and then writes (hooks/turn.h): a
+ * pipe that is ready has room for PIPE_BUF bytes, and a larger write blocks the thread until
+ * everything is written.
  */
 #include <errno.h>
 #include <limits.h>
 
 #include "hooks/turn.h"
 
-/* With other flags, such as MSG_OOB, MSG_ZEROCOPY, MSG_FASTOPEN and MSG_EOR, one call is not the
- * same as two calls with its parts. */
+/* With other flags, such as MSG_OOB, MSG_ZEROCOPY, MSG_FASTOPEN and MSG_EOR, a call is not the same
+ * as two calls with its parts. */
 #define KNOWN_FLAGS (MSG_NOSIGNAL | MSG_MORE | MSG_CONFIRM | MSG_DONTROUTE)
 
 /* Sends the rest of a stream after `done` bytes. Returns how many bytes have been sent in all. */
@@ -94,7 +94,7 @@ static size_t bytes_of(const struct iovec *iov, size_t count)
 	return sum;
 }
 
-/* Sends what is left of the pieces after `done` bytes, piece by piece. */
+/* Sends the rest of the pieces after `done` bytes, piece by piece. */
 static size_t send_pieces(struct sn_hook_call *call, const struct msghdr *message, int flags,
 			  size_t done)
 {
@@ -159,7 +159,7 @@ SN_HOOK(ssize_t, __sendmsg64, (int fd, const struct msghdr *message, int flags))
 
 typedef int send_several_fn(int fd, struct mmsghdr *messages, unsigned n, int flags);
 
-/* On a stream, sends what is left of the last message. Returns whether it was sent completely. */
+/* On a stream, sends the rest of the last message. Returns whether it was sent completely. */
 static bool finish_message(int fd, struct mmsghdr *last, int flags)
 {
 	struct sn_hook_call call = {
@@ -172,8 +172,8 @@ static bool finish_message(int fd, struct mmsghdr *last, int flags)
 }
 
 /*
- * Sends what fits in one call, then waits for room for one message, and repeats. Each wait has the
- * whole time limit, as in the kernel. A message that is sent in part is the last one.
+ * Sends what fits in one call, then waits for room for one message, and repeats. As in the kernel,
+ * each wait has the whole time limit. A message that is sent in part is the last one.
  */
 static int send_several(int fd, struct mmsghdr *messages, unsigned n, int flags,
 			send_several_fn *several, send_fn *single)
@@ -227,7 +227,7 @@ static ssize_t write_pieces(int fd, const struct iovec *iov, int count)
 			  : sn_real.writev(fd, iov, count);
 }
 
-/* One task at a time. */
+/* For descriptors without RWF_NOWAIT: one task at a time writes. */
 static ssize_t write_in_turn(int fd, const struct iovec *iov, int count)
 {
 	struct sn_hook_turn turn;
@@ -240,7 +240,7 @@ static ssize_t write_in_turn(int fd, const struct iovec *iov, int count)
 	return sent;
 }
 
-/* What is left, which is something, of the piece in which the first `done` bytes end. */
+/* The rest of the piece in which the first `done` bytes end; there is at least one byte. */
 static struct iovec rest_of(const struct iovec *iov, size_t done)
 {
 	while (done >= iov->iov_len)
@@ -248,7 +248,7 @@ static struct iovec rest_of(const struct iovec *iov, size_t done)
 	return (struct iovec){(char *)iov->iov_base + done, iov->iov_len - done};
 }
 
-/* How many bytes, or -1. */
+/* Writes the pieces to a pipe. Returns how many bytes were written, or -1. */
 static ssize_t write_pipe(int fd, const struct iovec *iov, int count, size_t n)
 {
 	struct sn_hook_call call = {.fd = fd, .events = POLLOUT, .tried = true};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sendfile() from a file to a stream socket. No flag keeps it from waiting for room. The hook waits
- * for room itself, and then asks for no more than the socket has room for, as the kernel counts it
- * (SO_MEMINFO), until everything is sent. If there is less room after all, because another task
- * sends too, the call blocks the thread until there is room, as it does without hooks.
+ * sendfile() from a file to a stream socket. No flag keeps it from waiting for room. The hook
+ * therefore waits for room itself, and then asks for no more than the socket has room for by the
+ * kernel's count (SO_MEMINFO), until everything is sent. If there is less room after all, because
+ * another task sends too, the call blocks the thread until there is room, as it does without hooks.
  *
- * The file itself is read as before: from the page cache, or from the disk, with the thread.
- * Everything else that sendfile() can do is passed through.
+ * The file itself is read as without hooks: from the page cache, or from the disk, for which the
+ * thread blocks. Everything else that sendfile() can do is passed through.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,12 +15,12 @@
 
 #include "hooks/call.h"
 
-/* A socket that is ready has room for it. */
+/* How much room a socket has at least when it is ready. */
 #define LEAST_ROOM 4096
 
 typedef ssize_t sendfile_fn(int to, int from, void *offset, size_t n);
 
-/* How many bytes the socket is certain to take when it is ready for writing. */
+/* How many bytes the socket certainly takes when it is ready for writing. */
 static size_t room_of(int fd)
 {
 	uint32_t info[SK_MEMINFO_VARS] = {0};
@@ -34,7 +34,7 @@ static size_t room_of(int fd)
 		       ? info[SK_MEMINFO_WMEM_QUEUED]
 		       : info[SK_MEMINFO_WMEM_ALLOC];
 	room = used < info[SK_MEMINFO_SNDBUF] ? info[SK_MEMINFO_SNDBUF] - used : 0;
-	/* The kernel's bookkeeping for the pieces takes room too. */
+	/* The kernel's bookkeeping for the pieces takes room, too. */
 	return room / 2 > LEAST_ROOM ? room / 2 : LEAST_ROOM;
 }
 
@@ -50,7 +50,8 @@ static bool can_wait(int to, int from)
 	       fstat(from, &about) == 0 && S_ISREG(about.st_mode);
 }
 
-/* Whether there is room, after a wait if need be. PASS: the wait was not possible. */
+/* Waits for room if there is none. Returns AGAIN if there is room, or PASS if the wait was not
+ * possible. */
 static enum sn_hook_step await_room(struct sn_hook_call *call)
 {
 	struct pollfd one = {.fd = call->fd, .events = POLLOUT};

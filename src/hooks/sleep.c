@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Sleeping for a relative time, or until a time of the monotonic clock. A sleep until a time of the
- * wall clock has to follow its steps, so it is left to the C library's call.
+ * wall clock has to follow the steps of that clock, so it is left to the C library.
  */
 #include <errno.h>
 
@@ -10,7 +10,8 @@
 
 #include "hooks/call.h"
 
-/* PASS: the task cannot sleep here. Otherwise sets *err to 0 or an error number, and *left. */
+/* Returns PASS if the task cannot sleep here. Otherwise sets *err to 0 or an error number, and
+ * *left to the time that was left. */
 static enum sn_hook_step sleep_until(int64_t deadline, int *err, int64_t *left)
 {
 	if (!sn_hook_may_park())
@@ -27,7 +28,8 @@ static enum sn_hook_step sleep_until(int64_t deadline, int *err, int64_t *left)
 	return SN_HOOK_AGAIN;
 }
 
-/* ns: a duration; -1 for one that the C library is to judge. PASS: the task cannot sleep here. */
+/* ns: a duration; -1 for an invalid one, which the C library is to judge. Returns PASS if the task
+ * cannot sleep here. */
 static enum sn_hook_step sleep_for(int64_t ns, int64_t *left, int *err)
 {
 	return ns < 0 ? SN_HOOK_PASS : sleep_until(sn_hook_deadline(ns), err, left);
@@ -57,7 +59,7 @@ SN_HOOK(int, nanosleep, (const struct timespec *time, struct timespec *rest))
 	return sn_hook_fail(err);
 }
 
-/* As clock_nanosleep(). PASS: the task cannot sleep here. */
+/* clock_nanosleep(). Returns PASS if the task cannot sleep here. */
 static enum sn_hook_step sleep_by(clockid_t clock, int flags, int64_t ns, int64_t *left, int *err)
 {
 	if (flags == 0 && (clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME))
@@ -101,7 +103,7 @@ SN_HOOK(unsigned, sleep, (unsigned seconds))
 	return err ? (unsigned)((left + 500000000) / 1000000000) : 0;
 }
 
-/* -1: interrupted; other negative values: an error. */
+/* The standard's results: -1 if the sleep was interrupted, another negative value for an error. */
 SN_HOOK(int, thrd_sleep, (const struct timespec *time, struct timespec *rest))
 {
 	int64_t left;

@@ -6,23 +6,24 @@
 
 #include <sennit/task.h>
 
-/* A power of two. */
+/* The size of the table, a power of two. */
 #define WORDS 4096
 
-/* How often a task that finds the turn taken yields, and how often it then sleeps, from 1 ms to
- * 512 ms. The owner's thread may have lost its CPU. */
+/* How often a task that finds the turn taken yields, and how often it then sleeps, from 1 ms to 512
+ * ms, because the owner's thread may have lost its CPU. */
 #define YIELDS 64
 #define SLEEPS 10
 #define SLEEP_NS INT64_C(1000000)
 
-static _Atomic uintptr_t words[2][WORDS]; /* for reading, for writing: 0, or whose turn it is */
+static _Atomic uintptr_t words[2][WORDS]; /* for reading, for writing: 0, or the owner's turn */
 
 static _Atomic uintptr_t *word_of(int fd, bool writes)
 {
 	return &words[writes][(unsigned)fd % WORDS];
 }
 
-/* Acquire and release: the poll comes after the call of the task that had the turn before. */
+/* Acquire, with the release in sn_hook_turn_give(): the poll comes after the call of the previous
+ * owner. */
 static bool take(struct sn_hook_turn *turn)
 {
 	uintptr_t nobody = 0;
@@ -51,7 +52,7 @@ void sn_hook_turns_forget(int fd)
 	}
 }
 
-/* Another task has the turn, and the descriptor is ready. */
+/* Waits a moment, because another task has the turn although the descriptor is ready. */
 static enum sn_hook_step await_turn(struct sn_hook_call *call, int *times)
 {
 	const enum sn_hook_step step = sn_hook_begin(call);
