@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The BIO between OpenSSL and a connection. Reads attempt to receive. Writes go to memory, except
- * for the last record of a write by the task, which need not be copied.
+ * the last record of a write by the task, which need not be copied.
  *
  * It also limits the messages of the peer that are not data. After such a message OpenSSL continues
- * to read as long as there is more, and nothing checks deadlines and cancellation in that time. So
- * nothing more is read after a number of them.
+ * to read as long as there is more, and nothing checks deadlines and cancellation in that time.
+ * Therefore the BIO reads nothing more after a number of them.
  *
- * Called by OpenSSL, under the connection's lock. It never waits, and calls nothing of sennit.
+ * OpenSSL calls it under the connection's lock. It never waits, and calls nothing of sennit.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,17 +19,17 @@
 
 #include <openssl/bio.h>
 
-/* A write adds at most 64 KiB and the overhead of its records. `out` has more only if a peer asks
- * for answers and does not read them. Then OpenSSL has to wait. */
+/* A write adds at most 64 KiB and the overhead of its records. `out` has more only if a peer
+ * asks for answers and does not read them; then OpenSSL has to wait. */
 #define MOST_OUT ((size_t)160 << 10)
 #define LEAST_OUT ((size_t)17 << 10)
 
 /*
- * MOST_MESSAGES: handshake messages in a row, without data in either direction. A handshake has at
- * most ten, and a server sends a few tickets together. The peer answers each new key that was
- * written with data by one message. Go allows 16 records. MOST_RECORDS: the records of these
- * messages. One message may take many records: a peer may ask for records of 512 bytes, of which
- * the largest chain of certificates fills 200.
+ * MOST_MESSAGES limits handshake messages in a row, without data in either direction. A handshake
+ * has at most ten, and a server sends a few tickets together. The peer sends one message in answer
+ * to each key update of the program, which goes with data. Go allows 16 records. MOST_RECORDS
+ * limits the records of these messages. One message may take many records: a peer may ask for
+ * records of 512 bytes, and the largest chain of certificates fills 200 of them.
  */
 #define MOST_MESSAGES 32
 #define MOST_RECORDS 1024
@@ -92,9 +92,9 @@ bool sn_tls_make_room(struct sn_tls *tls, size_t size)
 
 	if (wanted <= tls->out_size)
 		return true;
-	/* Reuses the room of the bytes that have been sent. Otherwise a peer that asks for answers,
-	 * and reads them so slowly that `out` is never empty, would let it grow forever. No more
-	 * bytes are moved than have been sent since the last time. */
+	/* Reuses the room of the bytes that have been sent. Without this a peer that asks for
+	 * answers, and reads them so slowly that `out` is never empty, would let it grow forever.
+	 * This moves no more bytes than have been sent since the last time. */
 	if (tls->out_start >= pending && tls->out_start > 0) {
 		memmove(tls->out, tls->out + tls->out_start, pending);
 		tls->out_start = 0;
@@ -130,8 +130,8 @@ void sn_tls_trim(struct sn_tls *tls)
 	}
 }
 
-/* Sends what is in `out` and then data, in one call. Returns how many bytes of data are done with:
- * all of them after an error, which the socket reports only once. */
+/* Sends what is in `out` and then data, in one call. Returns how many bytes of data need no further
+ * attempt: all of them after an error, which the socket reports only once. */
 static size_t send_directly(struct sn_tls *tls, const char *data, size_t size)
 {
 	const size_t before = tls->out_end - tls->out_start;
@@ -143,7 +143,7 @@ static size_t send_directly(struct sn_tls *tls, const char *data, size_t size)
 	const int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
 	ssize_t n;
 
-	/* The kernel takes longer for sendmsg(). */
+	/* Uses send() where possible, because the kernel takes longer for sendmsg(). */
 	do {
 		n = before ? sendmsg(tls->fd, &all, flags) : send(tls->fd, data, size, flags);
 	} while (n < 0 && errno == EINTR);
@@ -233,7 +233,7 @@ BIO *sn_tls_bio_new(struct sn_tls *tls)
 
 int sn_tls_flush(struct sn_tls *tls)
 {
-	/* Until EAGAIN: a short write alone does not make the kernel report room. */
+	/* Sends until EAGAIN, because after a short write alone the kernel does not report room. */
 	while (tls->out_start < tls->out_end) {
 		ssize_t n = send(tls->fd, tls->out + tls->out_start, tls->out_end - tls->out_start,
 				 MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -2,14 +2,16 @@
 /*
  * Which certificates of a set are for a name: an index, made with the set.
  *
- * Contract. sn_tls_names_find() finds what X509_check_host() would accept first, asked about one
- * certificate after the other. But it asks about few of them, because anybody may send a name that
- * fits none: with 100,000 certificates that would be half a second for each hello.
+ * Contract. sn_tls_names_find() finds the certificate that X509_check_host() would accept first if
+ * it were called for one certificate after the other. It calls that function for few of them,
+ * because any client may send a name that fits none: with 100,000 certificates that would take half
+ * a second for each hello.
  *
- * An entry is a name as it is in a certificate, in lower case; or, if that has a star in its first
- * label, also what comes behind that label. A name fits only certificates with an entry for it, or
- * for what is behind its own first label. Whether it does is up to X509_check_host(), so the index
- * may have entries that fit nothing: common names beside alternative ones, and names that are none.
+ * An entry is a name as it is in a certificate, in lower case. If the name has a star in its first
+ * label, another entry has what follows that label. A name can fit only a certificate with an entry
+ * for it, or with an entry for what follows its own first label. Whether it does fit is decided by
+ * X509_check_host(), so the index may have entries that fit nothing: common names beside
+ * alternative ones, and texts that are not names.
  *
  * An index does not change once it is made. It is reference counted, by sets, because a set with
  * other OCSP responses has the same certificates in the same order.
@@ -39,7 +41,7 @@ struct sn_tls_names {
 
 struct sn_tls_names *sn_tls_names_ref(struct sn_tls_names *names)
 {
-	/* relaxed: the caller's set has a reference */
+	/* relaxed: the caller has a set, which has a reference */
 	if (names)
 		atomic_fetch_add_explicit(&names->references, 1, memory_order_relaxed);
 	return names;
@@ -47,7 +49,7 @@ struct sn_tls_names *sn_tls_names_ref(struct sn_tls_names *names)
 
 void sn_tls_names_release(struct sn_tls_names *names)
 {
-	/* Acquire as well as release: the last one must see what the others did with it. */
+	/* Acquire as well as release: the last one must see what the others did with the index. */
 	if (!names || atomic_fetch_sub_explicit(&names->references, 1, memory_order_acq_rel) != 1)
 		return;
 	free(names->entries);
@@ -62,7 +64,8 @@ static char lower(char c)
 
 /* ---- making it ---- */
 
-/* An array of at least n elements of that size. NULL: no memory; the array stays. */
+/* Returns the array with room for at least n elements of that size. Returns NULL if there is no
+ * memory; the old array stays. */
 static void *grown(void *array, size_t *room, size_t n, size_t size)
 {
 	void *larger = array;
@@ -95,7 +98,7 @@ static bool put(struct sn_tls_names *names, uint32_t pair, const char *name, siz
 	return true;
 }
 
-/* A name of a certificate's, which may be anything. */
+/* Adds a name of a certificate, which may be any text. */
 static bool add(struct sn_tls_names *names, uint32_t pair, const unsigned char *data, int size)
 {
 	const char *name = (const char *)data, *dot;
@@ -177,7 +180,7 @@ struct sn_tls_names *sn_tls_names_new(const struct sn_tls_set *set)
 
 /* ---- finding ---- */
 
-/* How many entries come before the first of these. */
+/* How many entries come before the first with that key. */
 static size_t place_of(const struct sn_tls_names *names, const char *key, bool behind_label)
 {
 	size_t from = 0, to = names->n;

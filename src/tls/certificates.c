@@ -4,7 +4,8 @@
  * are made.
  *
  * A set never changes. A connection takes a reference of the present set when it is made, so the
- * callback that chooses needs no lock, and a handshake ends with the set that it began with.
+ * callback that chooses a certificate needs no lock, and a handshake ends with the set that it
+ * began with.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,14 +22,14 @@
 
 struct sn_tls_pair *sn_tls_pair_ref(struct sn_tls_pair *pair)
 {
-	/* relaxed: the caller's set has a reference */
+	/* relaxed: the caller has a set, which has a reference */
 	atomic_fetch_add_explicit(&pair->references, 1, memory_order_relaxed);
 	return pair;
 }
 
 void sn_tls_pair_release(struct sn_tls_pair *pair)
 {
-	/* Acquire as well as release: the last one must see what the others did with it. */
+	/* Acquire as well as release: the last one must see what the others did with the pair. */
 	if (!pair || atomic_fetch_sub_explicit(&pair->references, 1, memory_order_acq_rel) != 1)
 		return;
 	X509_free(pair->certificate);
@@ -50,7 +51,7 @@ struct sn_tls_set *sn_tls_set_new(size_t n)
 
 void sn_tls_set_release(struct sn_tls_set *set)
 {
-	/* Acquire as well as release: the last one must see what the others did with it. */
+	/* Acquire as well as release: the last one must see what the others did with the set. */
 	if (!set || atomic_fetch_sub_explicit(&set->references, 1, memory_order_acq_rel) != 1)
 		return;
 	for (size_t i = 0; i < set->n; i++)
@@ -82,7 +83,7 @@ static int read_chain(struct sn_tls_pair *pair, const char *where)
 	return pair->chain ? 0 : -ENOMEM;
 }
 
-/* A library cannot ask for a password, so encrypted keys are refused. */
+/* Refuses encrypted keys, because a library cannot ask for a password. */
 static int no_password(char *buf, int size, int writing, void *arg)
 {
 	(void)buf;
@@ -104,7 +105,7 @@ static int read_key(struct sn_tls_pair *pair, const char *where)
 	if (!pair->key)
 		return sn_tls_say_openssl(-EBADMSG, "the key cannot be read");
 	if (X509_check_private_key(pair->certificate, pair->key) != 1)
-		return sn_tls_say_openssl(-EBADMSG, "the key is not the certificate's");
+		return sn_tls_say_openssl(-EBADMSG, "the key does not belong to the certificate");
 	return 0;
 }
 
@@ -156,7 +157,8 @@ int sn_tls_config_set_certificates(sn_tls_config *config, const struct sn_tls_ce
 	err = former ? sn_tls_staples_keep(set, former) : 0;
 	if (err == 0) {
 		config->set = set;
-		/* A resumed one would still identify the client by the previous certificates. */
+		/* A resumed session would still identify the client by the previous
+		 * certificates. */
 		sessions = sn_tls_sessions_take(config);
 	}
 	sn_mutex_unlock(&config->lock);
@@ -167,7 +169,8 @@ int sn_tls_config_set_certificates(sn_tls_config *config, const struct sn_tls_ce
 
 /* ---- choosing ---- */
 
-/* A certificate for the name itself is preferred to a wildcard, whatever their order. */
+/* Chooses a certificate for the name. One for the name itself is preferred to one with a wildcard,
+ * whatever their order. */
 static const struct sn_tls_pair *pair_for(const struct sn_tls_set *set, const char *name)
 {
 	const struct sn_tls_pair *found = NULL;
@@ -178,7 +181,7 @@ static const struct sn_tls_pair *pair_for(const struct sn_tls_set *set, const ch
 	return found ? found : set->pairs[0];
 }
 
-/* 1: continue; 0: the handshake fails. */
+/* Returns 1 to continue, or 0 to make the handshake fail. */
 int sn_tls_choose_certificate(SSL *ssl, void *arg)
 {
 	struct sn_tls *tls = sn_tls_of(ssl);

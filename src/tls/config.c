@@ -2,8 +2,9 @@
 /*
  * Configurations: each has an SSL_CTX, and the settings for which OpenSSL has no place.
  *
- * Until its first connection a configuration is set up by one caller at a time; `used` ends that.
- * What may change later is guarded by its lock, or by OpenSSL's.
+ * Who may write what: until the first connection, one caller at a time sets a configuration up;
+ * `used` ends that. Whatever may change after that is guarded by the configuration's lock, or by
+ * OpenSSL's locks.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,7 @@
 
 /* ---- making and freeing ---- */
 
-/* One write per line, so that lines of several threads and processes do not mix. */
+/* Writes each line by one call, so that the lines of several threads and processes do not mix. */
 static void log_key(const SSL *ssl, const char *line)
 {
 	const struct sn_tls *tls = sn_tls_of(ssl);
@@ -32,7 +33,8 @@ static void log_key(const SSL *ssl, const char *line)
 		return; /* the callback cannot report an error */
 }
 
-/* SSL_is_init_finished() is false again after an error, and while keys change. */
+/* Notes the end of the handshake. SSL_is_init_finished() cannot replace this, because it is false
+ * again after an error, and while keys change. */
 static void note_state(const SSL *ssl, int where, int value)
 {
 	struct sn_tls *tls = sn_tls_of(ssl);
@@ -54,7 +56,7 @@ static void note_state(const SSL *ssl, int where, int value)
  *
  * The server decides the order. AES with 128 bits comes first, because it is as good as any and
  * takes the least time. Only clients that prefer ChaCha20, because they have no instructions for
- * AES, get that.
+ * AES, get ChaCha20.
  */
 static int choose_ciphers(sn_tls_config *config)
 {
@@ -69,7 +71,7 @@ static int choose_ciphers(sn_tls_config *config)
 	    SSL_CTX_set1_groups_list(ctx, "X25519:P-256:P-384") == 1)
 		return 0;
 	SSL_CTX_free(ctx);
-	return sn_tls_say_openssl(-ENOMEM, "OpenSSL's ciphers");
+	return sn_tls_say_openssl(-ENOMEM, "the ciphers cannot be set");
 }
 
 static int setup(sn_tls_config *config)
@@ -78,14 +80,14 @@ static int setup(sn_tls_config *config)
 								 : TLS_server_method());
 
 	if (!ctx)
-		return sn_tls_say_openssl(-ENOMEM, "OpenSSL");
+		return sn_tls_say_openssl(-ENOMEM, "OpenSSL cannot be set up");
 	config->ctx = ctx;
 	SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
 	SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
 	/* Writes return after each record; idle connections give their buffers back. */
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 				      SSL_MODE_RELEASE_BUFFERS);
-	/* A record in one system call, and not its header first. */
+	/* Reads a whole record by one system call, instead of its header first. */
 	SSL_CTX_set_read_ahead(ctx, 1);
 	SSL_CTX_set_info_callback(ctx, note_state);
 	SSL_CTX_set_msg_callback(ctx, sn_tls_note_message);
@@ -129,7 +131,8 @@ sn_tls_config *sn_tls_config_ref(sn_tls_config *config)
 
 void sn_tls_config_unref(sn_tls_config *config)
 {
-	/* Acquire as well as release: the last one must see what the others did with it. */
+	/* Acquire as well as release: the last one must see what the others did with the
+	 * configuration. */
 	if (!config || atomic_fetch_sub_explicit(&config->references, 1, memory_order_acq_rel) != 1)
 		return;
 	sn_tls_sessions_free(config->sessions);
@@ -193,7 +196,8 @@ int sn_tls_config_set_versions(sn_tls_config *config, enum sn_tls_version lowest
 	return 0;
 }
 
-/* Encodes "h2,http/1.1" as on the wire: each name after its length. Returns the size, or 0. */
+/* Encodes a list such as "h2,http/1.1" for the protocol: each name follows its length. Returns the
+ * size, or 0 if the list is malformed. */
 static size_t encode_protocols(unsigned char *to, const char *protocols)
 {
 	size_t size = 0;
@@ -293,18 +297,18 @@ static int verify_mode(const sn_tls_config *config)
 	}
 }
 
-/* Tells OpenSSL what depends on several settings. The lock is held. */
+/* Passes to OpenSSL what depends on several settings. The lock is held. */
 static int complete(sn_tls_config *config)
 {
 	const bool verifies = config->verify != SN_TLS_VERIFY_NONE;
 	int err;
 
-	/* Before the system's authorities are in the store: these may differ between the machines
-	 * of a service. */
+	/* Done before the system's authorities are in the store, because these may differ between
+	 * the machines of a service. */
 	err = sn_tls_trust_digest(config, config->verification);
 	if (err < 0)
 		return err;
-	/* Anybody can get a certificate from one of the system's authorities. */
+	/* Any client can get a certificate from one of the system's authorities. */
 	if (verifies && config->role == SN_TLS_SERVER && !config->own_trust &&
 	    !config->system_trust)
 		return sn_tls_say(-EINVAL, "clients are verified, but no authority is trusted");
@@ -312,9 +316,9 @@ static int complete(sn_tls_config *config)
 	ERR_clear_error();
 	if (verifies && (config->system_trust || !config->own_trust) &&
 	    SSL_CTX_set_default_verify_paths(config->ctx) != 1)
-		return sn_tls_say_openssl(-ENOMEM, "the system's authorities");
+		return sn_tls_say_openssl(-ENOMEM, "the system's authorities cannot be loaded");
 	if (config->stapling != SN_TLS_STAPLING_NONE) {
-		/* Without an issuer that is known to be good, nobody can sign a response. */
+		/* Only an issuer that is known to be good can sign a response. */
 		if (!verifies)
 			return sn_tls_say(-EINVAL, "OCSP responses need servers to be verified");
 		SSL_CTX_set_tlsext_status_type(config->ctx, TLSEXT_STATUSTYPE_ocsp);
@@ -333,7 +337,7 @@ int sn_tls_config_use(sn_tls_config *config)
 {
 	int err = 0;
 
-	/* Acquire: who sees it also sees what complete() has done. */
+	/* Acquire: a thread that sees `used` also sees what complete() has done. */
 	if (atomic_load_explicit(&config->used, memory_order_acquire))
 		return 0;
 	sn_mutex_lock_uncancelled(&config->lock);

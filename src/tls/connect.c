@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Beginning TLS on a stream, connecting, the handshake, and questions about a connection.
- */
+/* Beginning TLS on a stream, connecting, the handshake, and queries about a connection. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -18,8 +16,8 @@
 
 /* ---- beginning ---- */
 
-/* Whether the name is an IP address, as sn_tcp_connect() reads one. If so, *text is the form that
- * is compared with certificates: without a zone (RFC 6874), and for IPv4 with all four numbers. */
+/* Whether sn_tcp_connect() would read the name as an IP address. If so, *text is the form that is
+ * compared with certificates: without a zone (RFC 6874), and for IPv4 with all four numbers. */
 static bool is_numeric(char text[INET6_ADDRSTRLEN], const char *name)
 {
 	const size_t length = strcspn(name, "%");
@@ -36,10 +34,12 @@ static bool is_numeric(char text[INET6_ADDRSTRLEN], const char *name)
 	return inet_pton(AF_INET6, text, &v6) == 1;
 }
 
-/* Sets the name that the server's certificate must have, and the name that is sent to the server
- * (RFC 6066: no IP address, and no dot at the end, which means that a name is looked up as it is).
- * A name may come from outside, as in a redirection. One that begins with a dot is refused, because
- * OpenSSL would take it as any name with this ending. */
+/*
+ * Sets the name that the server's certificate must have, and the name that is sent to the server.
+ * By RFC 6066 the latter is not an IP address, and has no dot at the end (which means that a name
+ * is looked up as it is). A name may come from outside, for example from a redirection. A name that
+ * begins with a dot is refused, because OpenSSL would accept any name with this ending.
+ */
 static int expect(struct sn_tls *tls, const char *name)
 {
 	X509_VERIFY_PARAM *param = SSL_get0_param(tls->ssl);
@@ -64,7 +64,7 @@ static int expect(struct sn_tls *tls, const char *name)
 		done = X509_VERIFY_PARAM_set1_host(param, name, 0) == 1 &&
 		       SSL_set_tlsext_host_name(tls->ssl, name) == 1;
 	}
-	return done == 1 ? 0 : sn_tls_say_openssl(-EINVAL, "the server's name");
+	return done == 1 ? 0 : sn_tls_say_openssl(-EINVAL, "the server's name cannot be used");
 }
 
 static int prepare(struct sn_tls *tls, const char *name)
@@ -76,7 +76,7 @@ static int prepare(struct sn_tls *tls, const char *name)
 	if (tls->ssl)
 		bio = sn_tls_bio_new(tls);
 	if (!bio)
-		return sn_tls_say_openssl(-ENOMEM, "OpenSSL");
+		return sn_tls_say_openssl(-ENOMEM, "OpenSSL cannot be set up");
 	SSL_set_app_data(tls->ssl, tls);
 	SSL_set_bio(tls->ssl, bio, bio);
 	if (tls->config->role == SN_TLS_SERVER) {
@@ -87,7 +87,7 @@ static int prepare(struct sn_tls *tls, const char *name)
 	return name ? expect(tls, name) : 0;
 }
 
-/* Takes references of what the program may replace during the connection's life. */
+/* Takes references of the objects that the program may replace during the connection's life. */
 static void take_present(struct sn_tls *tls, sn_tls_config *config)
 {
 	sn_mutex_lock_uncancelled(&config->lock);
@@ -154,7 +154,7 @@ int sn_tls_handshake(sn_stream *stream, int64_t deadline)
 	int err = sn_layer_run(stream, &sn_tls_layer, sn_tls_handshake_attempt, NULL, deadline);
 
 	if (err == -ETIMEDOUT || err == -EBUSY || err == -EPROTOTYPE)
-		return sn_tls_say(err, "the handshake: %s", strerror(-err));
+		return sn_tls_say(err, "the handshake has failed: %s", strerror(-err));
 	if (err < 0 && sn_layer_use(stream, &sn_tls_layer, &state) == 0) {
 		sn_tls_say_of(state, err);
 		sn_layer_unuse(stream);
@@ -162,7 +162,7 @@ int sn_tls_handshake(sn_stream *stream, int64_t deadline)
 	return err;
 }
 
-/* By the rules of sn_tcp_connect(). */
+/* Whether it is the address of a Unix socket, by the rules of sn_tcp_connect(). */
 static bool is_path(const char *address)
 {
 	return strncmp(address, "unix:", 5) == 0 && address[5] && strchr("/.@", address[5]);
@@ -180,10 +180,10 @@ static int host_of(char *host, size_t size, const char *address)
 		if (end && end + 1 != colon)
 			end = NULL;
 	} else if (colon && memchr(address, ':', (size_t)(colon - address))) {
-		end = NULL; /* where would the port begin? */
+		end = NULL; /* v6 without brackets, whose end cannot be found */
 	}
 	if (!end || end == begin || (length = (size_t)(end - begin)) >= size)
-		return sn_tls_say(-EINVAL, "the address names no host");
+		return sn_tls_say(-EINVAL, "the address has no host");
 	memcpy(host, begin, length);
 	host[length] = '\0';
 	return 0;
@@ -203,11 +203,13 @@ int sn_tls_connect(sn_stream **stream, const char *address, sn_tls_config *confi
 		if (err < 0)
 			return err;
 	} else if (!config || config->verify != SN_TLS_VERIFY_NONE) {
-		return sn_tls_say(-EINVAL, "a path does not say which name to verify");
+		return sn_tls_say(
+			-EINVAL,
+			"the address is a path, so there is no name to verify the server by");
 	}
 	err = sn_tcp_connect(&conn, address, deadline);
 	if (err < 0)
-		return sn_tls_say(err, "connecting to %.100s: %s", address, strerror(-err));
+		return sn_tls_say(err, "cannot connect to %.100s: %s", address, strerror(-err));
 	made = sn_tcp_stream(conn);
 	err = sn_tls_client(made, config, host);
 	if (err == 0)
@@ -219,7 +221,7 @@ int sn_tls_connect(sn_stream **stream, const char *address, sn_tls_config *confi
 	return err;
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 static int use(sn_stream *stream, struct sn_tls **tls)
 {
@@ -227,7 +229,7 @@ static int use(sn_stream *stream, struct sn_tls **tls)
 	int err = sn_self() ? sn_layer_use(stream, &sn_tls_layer, &state) : -ENOTSUP;
 
 	if (err < 0)
-		return sn_tls_say(err, "the stream: %s", strerror(-err));
+		return sn_tls_say(err, "the stream cannot be used: %s", strerror(-err));
 	*tls = state;
 	sn_mutex_lock_uncancelled(&(*tls)->lock);
 	return 0;
@@ -268,7 +270,7 @@ const char *sn_tls_error(sn_stream *stream)
 	if (sn_layer_use(stream, &sn_tls_layer, &state) < 0)
 		return NULL;
 	tls = state;
-	/* Acquire: the text was written before. */
+	/* Acquire: sees the text, which was written before `explained`. */
 	if (atomic_load_explicit(&tls->explained, memory_order_acquire))
 		text = tls->reason;
 	sn_layer_unuse(stream);

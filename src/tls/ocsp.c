@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a client judges the OCSP response that a server has stapled to its certificate, or its
- * absence. Called by OpenSSL after the certificate itself has been verified.
+ * How a client judges the OCSP response that a server has stapled to its certificate, or the
+ * absence of one. OpenSSL calls this after it has verified the certificate itself.
  *
  * The response must be signed by the certificate's issuer, or by a responder to which that issuer
  * has given a certificate for this purpose. No other signer is accepted, whatever the store has.
@@ -12,8 +12,8 @@
 
 #include "tls/tls.h"
 
-#define LEEWAY 300           /* seconds that clocks may differ */
-#define MOST_AGE (24 * 3600) /* of a response that names no end */
+#define LEEWAY 300           /* seconds by which clocks may differ */
+#define MOST_AGE (24 * 3600) /* of a response without an end of its validity */
 #define STATUS_REQUEST 5     /* the TLS feature of RFC 7633, "must staple" */
 
 static int refuse(SSL *ssl, long code, const char *why)
@@ -38,9 +38,9 @@ static bool must_staple(const X509 *certificate)
 	return found;
 }
 
-/* Whether the issuer has signed it, or delegated that. OpenSSL looks for the signer by name. It may
- * look only at the issuer and at certificates in the response, because others of the chain may have
- * the same name. */
+/* Whether the issuer has signed the response, or has delegated that. OpenSSL looks for the signer
+ * by name. It may look only at the issuer and at certificates in the response, because others of
+ * the chain may have the same name. */
 static bool is_signed(OCSP_BASICRESP *basic, X509 *issuer)
 {
 	X509_STORE *store = X509_STORE_new();
@@ -57,8 +57,8 @@ static bool is_signed(OCSP_BASICRESP *basic, X509 *issuer)
 	return good;
 }
 
-/* The response's entry for the certificate, or NULL. Responders choose the hash, so each entry is
- * compared with its own. */
+/* The response's entry for the certificate, or NULL. The responder chooses the hash of each entry,
+ * so the certificate's identity is computed with that hash. */
 static OCSP_SINGLERESP *about(OCSP_BASICRESP *basic, X509 *certificate, X509 *issuer)
 {
 	for (int i = 0; i < OCSP_resp_count(basic); i++) {
@@ -87,9 +87,9 @@ static int judge_single(SSL *ssl, OCSP_SINGLERESP *single)
 	switch (OCSP_single_get0_status(single, NULL, NULL, &from, &until)) {
 	case V_OCSP_CERTSTATUS_GOOD:
 		break;
-	case V_OCSP_CERTSTATUS_REVOKED: /* final, so the response's age does not matter */
+	case V_OCSP_CERTSTATUS_REVOKED: /* final, so the age of the response does not matter */
 		return refuse(ssl, X509_V_ERR_CERT_REVOKED,
-			      "certificate revoked, by its OCSP response");
+			      "certificate revoked, according to its OCSP response");
 	default:
 		return refuse(ssl, X509_V_ERR_OCSP_CERT_UNKNOWN,
 			      "certificate unknown to the OCSP responder");
@@ -104,7 +104,7 @@ static int judge_basic(SSL *ssl, OCSP_BASICRESP *basic)
 {
 	STACK_OF(X509) *chain = SSL_get0_verified_chain(ssl);
 	X509 *certificate = sk_X509_value(chain, 0);
-	/* A certificate that is itself trusted is its own issuer. */
+	/* A certificate that is trusted by itself is its own issuer. */
 	X509 *issuer = sk_X509_value(chain, sk_X509_num(chain) > 1 ? 1 : 0);
 	OCSP_SINGLERESP *single;
 
@@ -134,7 +134,7 @@ static int judge(SSL *ssl, const unsigned char *der, long size)
 	return good;
 }
 
-/* 1: continue; 0: the handshake fails, for the reason that was noted. */
+/* Returns 1 to continue, or 0 to make the handshake fail for the reason that refuse() has noted. */
 int sn_tls_check_staple(SSL *ssl, void *arg)
 {
 	const struct sn_tls *tls = sn_tls_of(ssl);
@@ -143,7 +143,7 @@ int sn_tls_check_staple(SSL *ssl, void *arg)
 	int good = 1;
 
 	(void)arg;
-	/* In a resumption neither a certificate nor a response is sent. */
+	/* When a session is resumed, the server sends neither a certificate nor a response. */
 	if (SSL_session_reused(ssl))
 		return 1;
 	size = SSL_get_tlsext_status_ocsp_resp(ssl, &der);

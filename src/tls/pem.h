@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * PEM, from a file or from the text itself. The calling thread reads the file, and may block.
- */
+/* Reading PEM, from a file or from a text. The calling thread reads the file, and may block. */
 #ifndef SENNIT_TLS_PEM_H
 #define SENNIT_TLS_PEM_H
 
@@ -9,13 +7,13 @@
 
 #include <openssl/bio.h>
 
-/* Whether `where` is PEM text, and not the path of a file. */
+/* Whether `where` is PEM text; otherwise it is the path of a file. */
 bool sn_tls_pem_is_text(const char *where);
 
-/* Opens it: 0, or an error, which sn_tls_say() has explained. */
+/* Opens the file or text. Returns 0, or an error, which sn_tls_say() has explained. */
 int sn_tls_pem_open(BIO **bio, const char *where);
 
-/* Whether the last read of PEM failed because there was no more; then the error is forgotten. */
+/* Whether the last read of PEM failed because there was no more. If so, clears that error. */
 bool sn_tls_pem_at_end(void);
 
 #endif

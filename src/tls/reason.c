@@ -2,8 +2,8 @@
 /*
  * Why something has failed, in words: for a connection, and for the task's last call.
  *
- * The last failure belongs to the task, because another task may be on the thread by the time it
- * asks. Outside the runtime it belongs to the thread.
+ * The text of the last failure belongs to the task, because another task may run on the thread by
+ * the time the program asks for it. Outside the runtime the text belongs to the thread.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -23,8 +23,8 @@
 static const sn_local of_task = {.destroy = free};
 static _Thread_local char of_thread[TLS_TEXT];
 
-/* Where the text goes; NULL without memory. A separate function, because a compiler may cache the
- * address of a thread-local within one. */
+/* Where the text is; NULL if there is no memory. Never inlined, because a compiler may cache the
+ * address of a thread-local within a function. */
 static __attribute__((noinline)) char *place(bool make)
 {
 	char *text;
@@ -91,7 +91,7 @@ int sn_tls_say_openssl(int err, const char *what)
 static void explain_protocol(const struct sn_tls *tls, char *text)
 {
 	char buf[TLS_TEXT];
-	/* The first entry is the cause. An alert from the peer stands after the error that it has
+	/* The first entry is the cause. An alert from the peer comes after the error that it has
 	 * caused. */
 	unsigned long first = ERR_peek_error(), last = ERR_peek_last_error();
 	int alert = ERR_GET_REASON(last) - SSL_AD_REASON_OFFSET;
@@ -136,7 +136,7 @@ static void explain(struct sn_tls *tls, int err)
 int sn_tls_fail(struct sn_tls *tls, int err)
 {
 	if (tls->broken) {
-		sn_tls_clear_errors(); /* the program's own calls would find them */
+		sn_tls_clear_errors(); /* the program's own calls would find these errors */
 		return tls->broken;
 	}
 	explain(tls, err);

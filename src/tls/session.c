@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The sessions that a client may resume, in its configuration, by the server's name.
+ * The sessions that a client may resume. They are kept in its configuration, by the server's name.
  *
  * OpenSSL passes a new session to a callback, in the middle of a call, under the connection's lock.
  * The callback only stores it in the connection; the configuration's lock is taken after the call.
- * A session of TLS 1.3 is used once, as the RFC asks for. A server gives one with each connection,
- * so a client that makes several connections together has enough for the next time. A second
- * ticket, which is OpenSSL's default, would take a fourteenth of a handshake's time.
+ * A session of TLS 1.3 is used once, as the RFC asks. A server gives one with each connection, so a
+ * client that makes several connections together has enough for the next time. A second ticket,
+ * which is OpenSSL's default, would take a fourteenth of a handshake's time.
  *
- * Each session that is resumed gives a new ticket, so resuming could go on forever. It ends with
- * the certificate that the peer has shown: a whole handshake then verifies the peer again.
+ * Each resumed session gives a new ticket, so a client could resume forever. That ends when the
+ * certificate that the peer has shown expires: a full handshake then verifies the peer again.
  *
  * A server's ticket says that the client was verified, or need not be. OpenSSL compares only the
- * session's context, which is the same for the whole program. So a ticket also has a digest of how
- * clients are verified (trust.c): a ticket of a server with the same keys that verifies in another
- * way is not accepted.
+ * session's context, which is the same for the whole program. Therefore a ticket also has a digest
+ * of how clients are verified (trust.c). A server does not accept a ticket of another server that
+ * has the same keys but verifies clients in another way.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,13 +22,13 @@
 
 #include "tls/tls.h"
 
-/* How many sessions are kept, of all servers and of one. A server may give four tickets with each
- * read, and could otherwise displace those of all others. More than a few are of use only for
- * connections that begin at the same time. */
+/* How many sessions are kept, for all servers and for one. A server may give four tickets with each
+ * read, and could otherwise displace the sessions of all others. More than a few are useful only
+ * for connections that begin at the same time. */
 #define MOST_SESSIONS 256
 #define MOST_OF_A_SERVER 16
 
-/* 1: the callback has taken the reference. */
+/* OpenSSL's callback. Returns 1 if it has taken the reference, else 0. */
 static int fresh_session(SSL *ssl, SSL_SESSION *session)
 {
 	struct sn_tls *tls = sn_tls_of(ssl);
@@ -39,7 +39,7 @@ static int fresh_session(SSL *ssl, SSL_SESSION *session)
 	return 1;
 }
 
-/* Whether the peer's certificate, if it has shown one, has expired since. */
+/* Whether the certificate that the peer has shown, if any, has expired since. */
 static bool has_expired(const SSL_SESSION *session)
 {
 	const X509 *peer = SSL_SESSION_get0_peer((SSL_SESSION *)session);
@@ -47,7 +47,7 @@ static bool has_expired(const SSL_SESSION *session)
 	return peer && X509_cmp_current_time(X509_get0_notAfter(peer)) < 0;
 }
 
-/* Puts into a new ticket how this server verifies clients. 0: the handshake fails. */
+/* Stores in a new ticket how this server verifies clients. Returning 0 makes the handshake fail. */
 static int note_verification(SSL *ssl, void *arg)
 {
 	const struct sn_tls *tls = sn_tls_of(ssl);
@@ -57,8 +57,8 @@ static int note_verification(SSL *ssl, void *arg)
 					       TLS_DIGEST);
 }
 
-/* Whether the session was made by a server that verifies as this one does. A resumption asks for no
- * certificate, so this is the only check. */
+/* Whether the session was made by a server that verifies clients as this one does. A resumption
+ * asks for no certificate, so this is the only check. */
 static bool is_verified(const sn_tls_config *config, SSL_SESSION *session)
 {
 	size_t size = 0;
@@ -70,8 +70,8 @@ static bool is_verified(const sn_tls_config *config, SSL_SESSION *session)
 	return config->verify != SN_TLS_VERIFY_REQUIRE || SSL_SESSION_get0_peer(session);
 }
 
-/* A client has sent a ticket. Decides as OpenSSL does without a callback, except for sessions that
- * may not be resumed. */
+/* Called when a client has sent a ticket. Decides as OpenSSL does without a callback, but ignores
+ * sessions that may not be resumed. */
 static SSL_TICKET_RETURN judge_ticket(SSL *ssl, SSL_SESSION *session, const unsigned char *name,
 				      size_t size, SSL_TICKET_STATUS status, void *arg)
 {
@@ -94,7 +94,7 @@ void sn_tls_sessions_init(sn_tls_config *config)
 					       SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
 		SSL_CTX_sess_set_new_cb(config->ctx, fresh_session);
 	} else {
-		/* Tickets only: the server keeps nothing. */
+		/* Only tickets, so that the server keeps nothing. */
 		SSL_CTX_set_session_cache_mode(config->ctx, SSL_SESS_CACHE_OFF);
 		SSL_CTX_set_num_tickets(config->ctx, 1);
 		SSL_CTX_set_session_ticket_cb(config->ctx, note_verification, judge_ticket, NULL);
@@ -124,7 +124,7 @@ static void release(struct sn_tls_session *each)
 	free(each);
 }
 
-/* Takes one out of the list. The configuration's lock is held. */
+/* Takes the first session for the name out of the list. The configuration's lock is held. */
 static struct sn_tls_session *take(sn_tls_config *config, const char *name)
 {
 	for (struct sn_tls_session **at = &config->sessions; *at; at = &(*at)->next) {
@@ -139,8 +139,8 @@ static struct sn_tls_session *take(sn_tls_config *config, const char *name)
 	return NULL;
 }
 
-/* Puts one at the front of the list, and drops the last one, of its server or of all, if there are
- * too many. The configuration's lock is held. */
+/* Puts a session at the front of the list, and drops the last one (of its server, or of all) if
+ * there are too many. The configuration's lock is held. */
 static void put(sn_tls_config *config, struct sn_tls_session *session)
 {
 	struct sn_tls_session **last = NULL, **last_of_its = NULL, *excess;
@@ -189,7 +189,7 @@ void sn_tls_session_offer(struct sn_tls *tls)
 }
 
 /* In TLS 1.2 OpenSSL calls no callback when a server resumes a session and gives a new ticket for
- * it; but the connection then has another session. */
+ * it. However, the connection then has another session, which this detects. */
 void sn_tls_session_renewed(struct sn_tls *tls)
 {
 	SSL_SESSION *now = SSL_get_session(tls->ssl);
@@ -202,8 +202,8 @@ void sn_tls_session_renewed(struct sn_tls *tls)
 		SSL_SESSION_free(now);
 }
 
-/* Drops sessions of a connection that used replaced certificates: resumed, they would identify the
- * client by those. */
+/* Moves a session to the configuration. Drops it if the connection used certificates that were
+ * replaced: a resumed session would identify the client by those. */
 static void keep(struct sn_tls *tls, SSL_SESSION *session)
 {
 	const size_t size = strlen(tls->name) + 1;

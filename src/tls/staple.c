@@ -15,12 +15,12 @@
 
 #include "tls/tls.h"
 
-/* Responses have one to a few kilobytes. */
+/* The limit for a response; ordinary ones have one to a few kilobytes. */
 #define MOST_RESPONSE ((size_t)64 << 10)
 
 /* ---- replacing ---- */
 
-/* The same pair with another response; NULL without memory. */
+/* Makes a copy of the pair with another response. Returns NULL if there is no memory. */
 static struct sn_tls_pair *with_response(const struct sn_tls_pair *from, const void *der,
 					 size_t size, const ASN1_GENERALIZEDTIME *end)
 {
@@ -69,7 +69,7 @@ int sn_tls_staples_keep(struct sn_tls_set *set, const struct sn_tls_set *former)
 	return 0;
 }
 
-/* Whether the entry is about this certificate, by its issuer's name and its serial number. */
+/* Whether the entry is about this certificate. Compares the issuer's name and the serial number. */
 static bool is_for(OCSP_SINGLERESP *single, const X509 *certificate)
 {
 	const OCSP_CERTID *id = OCSP_SINGLERESP_get0_id(single);
@@ -96,7 +96,7 @@ static OCSP_SINGLERESP *about(OCSP_BASICRESP *basic, const X509 *certificate)
 	return NULL;
 }
 
-/* Makes a copy of a set in which the certificates that the response is about have it. */
+/* Makes a copy of a set, in which the certificates that the response is about have the response. */
 static int copy_with(struct sn_tls_set **out, const struct sn_tls_set *from, OCSP_BASICRESP *basic,
 		     const void *der, size_t size)
 {
@@ -133,7 +133,7 @@ static int copy_with(struct sn_tls_set **out, const struct sn_tls_set *from, OCS
 	return err;
 }
 
-/* 0, or an error, which sn_tls_say() has explained. */
+/* Returns 0, or an error, which sn_tls_say() has explained. */
 static int parse(OCSP_BASICRESP **basic, const void *der, size_t size)
 {
 	const unsigned char *at = der;
@@ -197,8 +197,8 @@ int sn_tls_config_set_ocsp_response(sn_tls_config *config, const void *der, size
 
 /* ---- sending ---- */
 
-/* OpenSSL frees the bytes. An expired response is not sent: with it, clients would refuse a
- * certificate that they accept without a response. */
+/* OpenSSL's callback; OpenSSL frees the bytes. An expired response is not sent, because clients
+ * would then refuse a certificate that they accept without a response. */
 int sn_tls_staple(SSL *ssl, void *arg)
 {
 	const struct sn_tls_pair *pair = sn_tls_of(ssl)->chosen;

@@ -3,8 +3,8 @@
  * The layer's functions: each makes one attempt to read, write, handshake or end.
  *
  * Each takes the connection's lock, sends what is left in `out`, clears OpenSSL's error queue,
- * calls OpenSSL, reads its result, sends, and passes new sessions on. Nothing parks between the
- * first call of OpenSSL and the last.
+ * calls OpenSSL, reads its result, sends what OpenSSL has written, and passes new sessions on.
+ * Nothing parks between the first call of OpenSSL and the last.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,15 +15,15 @@
 
 #include "tls/tls.h"
 
-/* How much one write takes: several records go in one system call. */
+/* How much one write takes: several records are sent by one system call. */
 #define MOST_WRITE ((size_t)64 << 10)
 /* The most bytes that a record takes in `out` beyond its content, by RFC 5246. */
 #define MOST_PER_RECORD ((size_t)SSL3_RT_HEADER_LENGTH + SSL3_RT_MAX_ENCRYPTED_OVERHEAD)
 
-/* What may wait for the next write: a ticket, with the certificate of a client. */
+/* How much may wait for the next write: a ticket, which may have a client's certificate. */
 #define MOST_DEFERRED ((size_t)8 << 10)
 
-/* How often one attempt reads input that is discarded. */
+/* How many times one attempt reads input that is discarded. */
 #define MOST_DRAINS 256
 
 static void lock(struct sn_tls *tls)
@@ -38,8 +38,8 @@ static void unlock(struct sn_tls *tls)
 	sn_mutex_unlock(&tls->lock);
 }
 
-/* A call of OpenSSL has failed: returns -EAGAIN, 0 at the end of the stream, or an error, which all
- * later calls return too. */
+/* Called after a failed call of OpenSSL. Returns -EAGAIN, 0 at the end of the stream, or an error,
+ * which all later calls return too. */
 static int outcome(struct sn_tls *tls, int result)
 {
 	switch (SSL_get_error(tls->ssl, result)) {
@@ -67,7 +67,7 @@ static int outcome(struct sn_tls *tls, int result)
 	return sn_tls_fail(tls, -EPROTO);
 }
 
-/* Before OpenSSL is called: returns 0, or why it cannot be called. A handshake needs a deep
+/* Called before OpenSSL is. Returns 0, or why OpenSSL cannot be called. A handshake needs a deep
  * stack. */
 static int begin(struct sn_tls *tls)
 {
@@ -83,7 +83,7 @@ static int begin(struct sn_tls *tls)
 
 /* ---- reading ---- */
 
-/* Reads more than one record only while OpenSSL's buffer has something. */
+/* Reads a record, and more of them only while OpenSSL's buffer has something. */
 static ssize_t read_some(struct sn_tls *tls, char *buf, size_t size)
 {
 	size_t total = 0, got;
@@ -100,15 +100,17 @@ static ssize_t read_some(struct sn_tls *tls, char *buf, size_t size)
 	if (result > 0)
 		return (ssize_t)total;
 	result = outcome(tls, result);
-	/* The end, or an error, is found again by the next read. */
+	/* The next read finds the end or the error again. */
 	return total ? (ssize_t)total : result;
 }
 
-/* Whether what is in `out` may wait until the task writes or closes. A server's ticket then goes in
- * one packet with its answer. And a client that only sends, and closes without reading, gets no
- * ticket: an unread one would make its kernel reset the connection, and lose what is still to be
- * sent (RFC 8446, 4.6.1, lets a server give tickets at any time). In TLS 1.3 nothing that a server
- * sends after the handshake is urgent; in other cases the peer may wait for it. */
+/*
+ * Whether what is in `out` may wait until the task writes or closes. A server's ticket is then sent
+ * in one packet with its answer. Moreover, a client that only sends, and closes without reading,
+ * then gets no ticket: an unread ticket would make its kernel reset the connection, and lose what
+ * is still to be sent (RFC 8446, 4.6.1, lets a server give tickets at any time). In TLS 1.3 nothing
+ * that a server sends after the handshake is urgent; in other cases the peer may wait for it.
+ */
 static bool may_defer(const struct sn_tls *tls)
 {
 	return tls->established && tls->config->role == SN_TLS_SERVER && !tls->notified &&
@@ -116,22 +118,23 @@ static bool may_defer(const struct sn_tls *tls)
 	       SSL_version(tls->ssl) >= TLS1_3_VERSION;
 }
 
-/* Sends `out` unless it may wait: 0, -EAGAIN or the socket's error. before: the result of sending
- * before the present call of OpenSSL. Bytes that a writer waits for are always sent. */
+/* Sends `out` unless it may wait. Returns 0, -EAGAIN or the socket's error. before: the result of
+ * flush_before() for the present call of OpenSSL. Bytes that a writer waits for are always sent. */
 static int flush_rest(struct sn_tls *tls, int before)
 {
 	tls->deferred = before == 0 && may_defer(tls);
 	return tls->deferred ? 0 : sn_tls_flush(tls);
 }
 
-/* Before a call of OpenSSL that does not write: 0 also if `out` may keep waiting. */
+/* Sends `out` before a call of OpenSSL that does not write. Returns 0 also if `out` may keep
+ * waiting. */
 static int flush_before(struct sn_tls *tls)
 {
 	return tls->deferred ? 0 : sn_tls_flush(tls);
 }
 
-/* A reader sends too, so that what is left in `out` needs no writer. If that fails, the writer
- * reports it. */
+/* A reader also sends what is left in `out`, so that this needs no writer. If sending fails, the
+ * writer reports it. */
 static ssize_t layer_read(void *state, void *buf, size_t size)
 {
 	struct sn_tls *tls = state;
@@ -140,7 +143,8 @@ static ssize_t layer_read(void *state, void *buf, size_t size)
 
 	lock(tls);
 	before = flush_before(tls);
-	/* OpenSSL would take the end of the socket for a truncated connection. */
+	/* After SN_SHUT_READ, OpenSSL would take the end of the socket for a truncated
+	 * connection. */
 	n = begin(tls);
 	if (n == 0 && !tls->read_ended) {
 		n = read_some(tls, buf, size);
@@ -163,14 +167,14 @@ static ssize_t encrypt(struct sn_tls *tls, const char *buf, size_t size)
 
 	if (size > MOST_WRITE)
 		size = MOST_WRITE;
-	/* All records but the last go to `out`: makes room for them in one step. If there is no
-	 * memory for that, `out` grows below record by record, or the write fails there. */
+	/* All records but the last go to `out`, so this makes room for them in one step. If there
+	 * is no memory for that, `out` grows below record by record, or the write fails there. */
 	if (size > SSL3_RT_MAX_PLAIN_LENGTH)
 		(void)sn_tls_make_room(tls, size + 4 * MOST_PER_RECORD);
 	while (total < size) {
 		int result;
 
-		/* Only after the handshake: before, this call writes more than the record. */
+		/* Only after the handshake: before that, this call writes more than the record. */
 		tls->direct = tls->established && size - total <= SSL3_RT_MAX_PLAIN_LENGTH;
 		result = SSL_write_ex(tls->ssl, buf + total, size - total, &put);
 		tls->direct = false;
@@ -186,7 +190,7 @@ static ssize_t encrypt(struct sn_tls *tls, const char *buf, size_t size)
 	return (ssize_t)total;
 }
 
-/* Called with nothing in `out`, and nothing owed. */
+/* Called when nothing is in `out`, and nothing is owed. */
 static ssize_t write_some(struct sn_tls *tls, const char *buf, size_t size)
 {
 	ssize_t n = begin(tls);
@@ -221,7 +225,7 @@ static ssize_t layer_write(void *state, const void *buf, size_t size)
 		n = write_some(tls, buf, size);
 	}
 	if (n < 0 && n != -EAGAIN)
-		tls->owed = 0; /* they are lost */
+		tls->owed = 0; /* those bytes are lost */
 	unlock(tls);
 	return n;
 }
@@ -240,7 +244,8 @@ static size_t layer_settle(void *state)
 
 /* ---- quiet ---- */
 
-/* bio_read() keeps nothing: bytes that OpenSSL does not have are in the socket. */
+/* Whether a read would return something. bio_read() keeps nothing, so bytes that OpenSSL does not
+ * have are still in the socket. */
 static int layer_quiet(void *state)
 {
 	struct sn_tls *tls = state;
@@ -256,7 +261,7 @@ static int layer_quiet(void *state)
 
 /* ---- the handshake ---- */
 
-/* An error of sending counts only if the peer has not said why it has closed. */
+/* One attempt. If the peer has said why it has closed, that counts, and not an error of sending. */
 static int handshake(struct sn_tls *tls)
 {
 	int n = begin(tls), before = flush_before(tls), result, err;
@@ -293,14 +298,14 @@ static int end_writing(struct sn_tls *tls)
 
 	if (tls->broken)
 		return tls->broken;
-	/* This does not check `established`: while keys change, OpenSSL would refuse. */
+	/* Not `established`: while keys change, OpenSSL would refuse to shut down. */
 	if (!SSL_is_init_finished(tls->ssl))
 		n = handshake(tls);
 	if (n < 0)
 		return n;
 	if (!tls->notified) {
 		sn_tls_clear_errors();
-		/* A second call would read. */
+		/* Called only once, because a second call would read. */
 		if (SSL_shutdown(tls->ssl) < 0)
 			return outcome(tls, -1);
 		tls->notified = true;
@@ -326,8 +331,8 @@ static int layer_shutdown(void *state, enum sn_stream_half half)
 	return n;
 }
 
-/* Whether the kernel could reset the connection when it is closed, which discards what is still to
- * be sent: where there is unread input, or where a server's tickets are still to come. */
+/* Whether the kernel could reset the connection when it is closed, and discard what is still to be
+ * sent. It does that if there is unread input, or if a server's tickets arrive later. */
 static bool may_be_reset(const struct sn_tls *tls)
 {
 	int unread = 0;
@@ -338,8 +343,8 @@ static bool may_be_reset(const struct sn_tls *tls)
 	return ioctl(tls->fd, FIONREAD, &unread) == 0 && unread > 0;
 }
 
-/* Returns 0 once the peer's kernel has everything, or the peer has ended too; -EAGAIN before that.
- * Reads and discards input. */
+/* Reads and discards input. Returns 0 if the peer's kernel has received everything, or the peer has
+ * ended too, and -EAGAIN before that. */
 static int drain(const struct sn_tls *tls)
 {
 	char buf[2048];

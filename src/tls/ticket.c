@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keys for a server's tickets that the program sets, so that several servers can share them, and
- * they can be replaced. Otherwise OpenSSL makes a key for each configuration.
+ * Keys for a server's tickets. If the program sets them, several servers can share them, and it can
+ * replace them. Otherwise OpenSSL makes a key for each configuration.
  *
- * A ring never changes. As with certificates, a connection takes a reference of the present one
- * when it is made, so the callback needs no lock. Keys are erased before their memory is freed.
+ * A ring of keys never changes. As with certificates, a connection takes a reference of the present
+ * ring when it is made, so the callback needs no lock. Keys are erased before their memory is
+ * freed.
  *
- * A ticket is that of RFC 5077, 4: AES-256-CBC, then HMAC-SHA256, which OpenSSL does in this order.
+ * Tickets have the form of RFC 5077, section 4: AES-256-CBC, then HMAC-SHA256, which OpenSSL
+ * applies in this order.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,14 +20,14 @@
 #include "tls/tls.h"
 
 #define NAME_SIZE 16
-#define HALF 32 /* for the cipher, and then for the code */
+#define HALF 32 /* for the cipher, and as much for the message authentication code */
 #define MOST_KEYS 64
 
 _Static_assert(NAME_SIZE + 2 * HALF == SN_TLS_TICKET_KEY, "a key has three parts");
 
 void sn_tls_ring_release(struct sn_tls_ring *ring)
 {
-	/* Acquire as well as release: the last one must see what the others did with it. */
+	/* Acquire as well as release: the last one must see what the others did with the ring. */
 	if (!ring || atomic_fetch_sub_explicit(&ring->references, 1, memory_order_acq_rel) != 1)
 		return;
 	OPENSSL_cleanse(ring->keys, ring->n * sizeof *ring->keys);
@@ -34,7 +36,7 @@ void sn_tls_ring_release(struct sn_tls_ring *ring)
 
 /* ---- the callback ---- */
 
-/* The key of a name, or NULL. Names are no secrets: they are in each ticket. */
+/* The key with a name, or NULL. Names are not secret: they are in each ticket. */
 static const unsigned char *find(const struct sn_tls_ring *ring, const unsigned char *name)
 {
 	for (size_t i = 0; i < ring->n; i++)
@@ -58,8 +60,8 @@ static bool begin(const unsigned char *key, const unsigned char *iv, EVP_CIPHER_
 	       EVP_MAC_CTX_set_params(mac, params) == 1;
 }
 
-/* 1: continue; 2: continue, and give the client a new ticket; 0: no session; -1: the handshake
- * fails. */
+/* OpenSSL's callback. Returns 1 to continue, 2 to continue and give the client a new ticket, 0 to
+ * make a full handshake, or -1 to make the handshake fail. */
 static int use_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
 		   EVP_MAC_CTX *mac, int makes)
 {
@@ -76,7 +78,7 @@ static int use_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_
 	}
 	if (!begin(key, iv, cipher, mac, makes))
 		return -1;
-	/* TLS 1.3 has a client use each ticket only once. */
+	/* In TLS 1.3 a client uses each ticket only once, so it needs a new one. */
 	return makes || (key == ring->keys[0] && SSL_version(ssl) < TLS1_3_VERSION) ? 1 : 2;
 }
 
@@ -97,7 +99,7 @@ int sn_tls_config_set_ticket_keys(sn_tls_config *config, const void *keys, size_
 	memcpy(ring->keys, keys, n * sizeof *ring->keys);
 	sn_mutex_lock_uncancelled(&config->lock);
 	former = config->ring;
-	/* OpenSSL reads the callback while there are connections, so it cannot be set then. */
+	/* OpenSSL reads the callback while there are connections, so it cannot be set any more. */
 	late = config->used && !former;
 	if (!late)
 		config->ring = ring;
@@ -105,5 +107,7 @@ int sn_tls_config_set_ticket_keys(sn_tls_config *config, const void *keys, size_
 		SSL_CTX_set_tlsext_ticket_key_evp_cb(config->ctx, use_key);
 	sn_mutex_unlock(&config->lock);
 	sn_tls_ring_release(late ? ring : former);
-	return late ? sn_tls_say(-EBUSY, "the configuration is in use, with keys of its own") : 0;
+	return late ? sn_tls_say(-EBUSY,
+				 "the configuration is in use, with OpenSSL's own ticket keys")
+		    : 0;
 }

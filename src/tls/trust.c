@@ -28,18 +28,20 @@ static int add_certificates(X509_STORE *store, const char *where)
 		if (X509_STORE_add_cert(store, each) == 1)
 			n++;
 		else
-			err = sn_tls_say_openssl(-EBADMSG, "an authority's certificate");
+			err = sn_tls_say_openssl(-EBADMSG,
+						 "an authority's certificate cannot be added");
 		X509_free(each);
 	}
 	BIO_free(bio);
 	if (err == 0 && !sn_tls_pem_at_end())
 		err = sn_tls_say_openssl(-EBADMSG, "an authority's certificate cannot be read");
 	if (err == 0 && n == 0)
-		err = sn_tls_say(-EBADMSG, "there is no certificate in it");
+		err = sn_tls_say(-EBADMSG, "no authority's certificate was found");
 	return err;
 }
 
-/* The content of a folder may change at any time, so the digest has its path. */
+/* Adds a folder to the digest. The digest has its path, because its content may change at any
+ * time. */
 static int note_folder(sn_tls_config *config, const char *path)
 {
 	const size_t size = strlen(path);
@@ -52,7 +54,9 @@ static int note_folder(sn_tls_config *config, const char *path)
 	memcpy(both + TLS_DIGEST, path, size);
 	done = EVP_Digest(both, TLS_DIGEST + size, config->folders, NULL, EVP_sha256(), NULL);
 	free(both);
-	return done == 1 ? 0 : sn_tls_say_openssl(-ENOMEM, "SHA-256");
+	return done == 1 ? 0
+			 : sn_tls_say_openssl(-ENOMEM,
+					      "the folder of authorities cannot be digested");
 }
 
 static bool is_folder(const char *path)
@@ -76,7 +80,8 @@ int sn_tls_config_add_ca(sn_tls_config *config, const char *where)
 	if (!sn_tls_pem_is_text(where) && is_folder(where))
 		err = X509_STORE_load_path(store, where) == 1
 			      ? note_folder(config, where)
-			      : sn_tls_say_openssl(-EBADMSG, "the folder of authorities");
+			      : sn_tls_say_openssl(-EBADMSG,
+						   "the folder of authorities cannot be added");
 	else
 		err = add_certificates(store, where);
 	if (err == 0)
@@ -111,12 +116,12 @@ static int read_lists(STACK_OF(X509_CRL) * lists, const char *where)
 	}
 	BIO_free(bio);
 	if (err == 0 && (!sn_tls_pem_at_end() || sk_X509_CRL_num(lists) == 0))
-		err = sn_tls_say_openssl(-EBADMSG, "there is no revocation list in it");
+		err = sn_tls_say_openssl(-EBADMSG, "no revocation list was found");
 	return err;
 }
 
 /* The first list changes the store's flags, which connections read, so it must be added before the
- * first connection. The lock is held, so that no first connection begins during this. */
+ * first connection. The lock is held, so that no first connection begins during this call. */
 static int add_lists(sn_tls_config *config, STACK_OF(X509_CRL) * lists)
 {
 	X509_STORE *store = SSL_CTX_get_cert_store(config->ctx);
@@ -125,7 +130,7 @@ static int add_lists(sn_tls_config *config, STACK_OF(X509_CRL) * lists)
 		return sn_tls_say(-EBUSY, "the configuration is in use, without revocation lists");
 	for (int i = 0; i < sk_X509_CRL_num(lists); i++)
 		if (X509_STORE_add_crl(store, sk_X509_CRL_value(lists, i)) != 1)
-			return sn_tls_say_openssl(-EBADMSG, "a revocation list");
+			return sn_tls_say_openssl(-EBADMSG, "a revocation list cannot be added");
 	if (!config->checks_lists)
 		X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK);
 	config->checks_lists = true;
@@ -158,7 +163,7 @@ static int compare_digests(const void *a, const void *b)
 	return memcmp(a, b, TLS_DIGEST);
 }
 
-/* Includes the purposes for which the file says that the certificate is trusted. */
+/* The digest includes the purposes for which the file says that the certificate is trusted. */
 static bool digest_one(X509 *certificate, unsigned char *to)
 {
 	unsigned char *der = NULL;
@@ -171,7 +176,7 @@ static bool digest_one(X509 *certificate, unsigned char *to)
 	return done == 1;
 }
 
-/* The order in which authorities were added makes no difference. */
+/* Sorted, so that the order in which authorities were added makes no difference. */
 static bool digest_all(const STACK_OF(X509) * certificates, unsigned char *to)
 {
 	const int n = sk_X509_num(certificates);
@@ -203,7 +208,8 @@ int sn_tls_trust_digest(const sn_tls_config *config, unsigned char digest[TLS_DI
 		*at++ = config->checks_lists;
 		memcpy(at, config->folders, TLS_DIGEST);
 		at += TLS_DIGEST;
-		/* If a server verifies nobody, it does not matter whom it trusts. */
+		/* If a server does not verify clients, it does not matter which authorities it
+		 * trusts. */
 		done = digest_all(certificates, at) &&
 		       EVP_Digest(all, verifies ? head + n * TLS_DIGEST : sizeof label + 1, digest,
 				  NULL, EVP_sha256(), NULL) == 1;

@@ -64,7 +64,7 @@ class Renewed(Case):
                     both.write(file.read())
         eventually(lambda: len(self.event("tls_not_reloaded")) == 2, "the second event")
         self.relay.process.send_signal(signal.SIGHUP)
-        self.event("config_error", "the key is not the certificate's")
+        self.event("config_error", "the key does not belong to the certificate")
         self.event("not_reloaded")
         self.assertEqual(self.serial(), second)
         replace(self.site + ".both", self.a + ".both")
@@ -195,7 +195,7 @@ class Checked(Case):
                 (empty, self.a + ".key", "has nothing in PEM"),
                 (self.a + ".key", self.a + ".key", "certificate cannot be read"),
                 (self.a + ".pem", self.a + ".pem", "key cannot be read"),
-                (self.a + ".pem", self.b + ".key", "the key is not the certificate's")):
+                (self.a + ".pem", self.b + ".key", "the key does not belong to the certificate")):
             said = self.check(f'tls = {{ certificate = "{certificate}", key = "{key}" }}')
             self.assertIn(f"check.toml: listeners.in.tls.certificate: ", said)
             self.assertIn(reason, said)

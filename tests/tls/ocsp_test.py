@@ -133,7 +133,7 @@ class Ocsp(unittest.TestCase):
     def test_our_client_refuses_others(self):
         for name, response, reason in (
                 ("revoked", ["-status_file", self.path("revoked.der")],
-                 "certificate revoked, by its OCSP response"),
+                 "certificate revoked, according to its OCSP response"),
                 ("unknown", ["-status_file", self.path("unknown.der")],
                  "certificate unknown to the OCSP responder"),
                 ("good", ["-status_file", self.path("unknown.der")],

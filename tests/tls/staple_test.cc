@@ -197,7 +197,7 @@ TEST(TlsStaple, BadResponsesAreRefused)
 				};
 				refused(answer(authority, mine,
 					       {.status = V_OCSP_CERTSTATUS_REVOKED}),
-					"certificate revoked, by its OCSP response",
+					"certificate revoked, according to its OCSP response",
 					X509_V_ERR_CERT_REVOKED);
 				refused(answer(authority, mine,
 					       {.status = V_OCSP_CERTSTATUS_UNKNOWN}),
@@ -307,7 +307,7 @@ TEST(TlsStaple, ResponsesAreReplacedAtAnyTime)
 		ASSERT_EQ(0, set_response(stapled.server, revoked));
 		begun.handshake();
 		before.ping();
-		stapled.expect_refused("certificate revoked, by its OCSP response",
+		stapled.expect_refused("certificate revoked, according to its OCSP response",
 				       X509_V_ERR_CERT_REVOKED);
 		ASSERT_EQ(0, set_response(stapled.server, good));
 		stapled.expect_taken();

@@ -378,7 +378,7 @@ TEST(TlsStream, HandshakeHasADeadline)
 		TlsPair pair(usual.client, usual.server);
 
 		EXPECT_EQ(-ETIMEDOUT, sn_tls_handshake(pair.client, sn_now() + 10 * test::ms));
-		EXPECT_STREQ("the handshake: Connection timed out", sn_tls_last_error());
+		EXPECT_STREQ("the handshake has failed: Connection timed out", sn_tls_last_error());
 		sn_stream_set_read_deadline(pair.client, sn_now() + 10 * test::ms);
 		EXPECT_EQ(-ETIMEDOUT, sn_tls_handshake(pair.client, SN_NO_DEADLINE));
 		sn_stream_set_read_deadline(pair.client, SN_NO_DEADLINE);
