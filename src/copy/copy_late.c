@@ -56,7 +56,8 @@ ssize_t sn_copy_peek(struct sn_copy_job *job)
 
 	if (n < 0)
 		return n;
-	/* Other kinds have no urgent data, and cannot be peeked at: the next read finds out. */
+	/* Other kinds have no urgent data, and cannot be peeked at, so this says yes and the
+	 * next read finds out. */
 	n = sn_conn_kind(job->src) == SN_KIND_SOCKET ? sn_sys_peek(job->src->fd) : 1;
 	sn_fd_end(job->src, SN_SIDE_READ);
 	return n;

@@ -41,7 +41,7 @@ int sn_copy_wait(struct sn_copy_job *job, enum sn_side_index side);
 /* Waits for room in dst, within a write operation, like sn_fd_await(). */
 int sn_copy_await_room(struct sn_copy_job *job);
 
-/* Whether a wait for the side that returned err should be repeated. */
+/* Whether a wait for this side, which has returned err, should be repeated. */
 bool sn_copy_goes_on(struct sn_copy_job *job, enum sn_side_index side, int err);
 
 #endif

@@ -3,9 +3,9 @@
  * A piece: bytes that a copy has read into a buffer, and has not yet written completely.
  *
  * When dst has no room, the pass ends with SN_PASS_FULL and the piece stays in the job with its
- * buffer; the next pass begins by writing the rest. No pass waits in the middle of a write
- * therefore, and a relay can decide between two passes which task waits. A copy that ends discards
- * the piece.
+ * buffer; the next pass begins by writing the rest. Therefore no pass waits in the middle of a
+ * write, and a relay can decide between two passes which task waits. A copy that ends discards the
+ * piece.
  */
 #ifndef SENNIT_COPY_COPY_PIECE_H
 #define SENNIT_COPY_COPY_PIECE_H

@@ -16,7 +16,7 @@
 #include "sched/schedule.h"
 #include "sched/thread.h"
 
-/* Reads without waiting: -EAGAIN when there is nothing. */
+/* Reads without waiting. Returns -EAGAIN if there is nothing. */
 static ssize_t read_now(struct sn_copy_job *job, void *buf, size_t size)
 {
 	struct sn_fd *src = job->src;

@@ -300,8 +300,8 @@ void sn_pipes_reset(void)
 
 /*
  * The child of fork() has the same pipes open, and bytes that one process puts into a pipe could be
- * taken out by the other. So the child closes them all. Borrowed pipes belong to tasks that do not
- * exist in the child; their memory is not freed.
+ * taken out by the other. Therefore the child closes them all. Borrowed pipes belong to tasks that
+ * do not exist in the child; their memory is not freed.
  */
 void sn_pipes_fork(enum sn_fork_phase phase)
 {

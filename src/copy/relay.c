@@ -65,7 +65,7 @@ struct relay {
 	_Atomic int end; /* enum sn_relay_end; FINISHED until something happens */
 	int error;
 	int failed_side;         /* 0 or 1, an index of fds; -1: neither */
-	_Atomic int ended_first; /* the same */
+	_Atomic int ended_first; /* the direction that ended first; -1: neither yet */
 	_Atomic bool half_closed;
 	_Atomic bool over; /* both streams have ended, and neither connection was reset */
 	struct direction *directions;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Buffers for copying in userspace, kept in one pool. A copy borrows one when there is something to
- * read, and returns it when there is nothing more. Only busy copies use memory therefore: ten
+ * read, and returns it when there is nothing more. Therefore only busy copies use memory: ten
  * thousand idle ones hold none.
  *
  * The pool keeps a few free buffers and frees the rest. Its lock guards the list and the count; a

@@ -16,10 +16,10 @@
  *   - The select itself, when a case becomes ready while the select begins to wait for it. It can
  *     then attempt cases alone, because it has the claim.
  *
- * The channels come first, all of them in one step, as sync/select.c argues. While the select
- * enters their queues, no other queue holds the waiter, so the waiter is neither ended nor used to
- * end the waits of others twice. All other waits may begin after the waiter was ended; they are
- * simply withdrawn again.
+ * The channels come first, all of them in one step, as sync/select.c argues. At that time no other
+ * party knows the waiter, so it cannot be ended, and a channel that the select serves instead needs
+ * no second claim. The other waits may begin after the waiter was ended; the select then ends them
+ * again.
  *
  * The event of a descriptor, or a time, only ends the wait, so there may be several of them beside
  * a case that was done. The case that was done is the result then. No event is lost by that,

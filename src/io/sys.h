@@ -20,7 +20,7 @@
 
 sn_noinline int sn_sys_socket(int family);
 sn_noinline int sn_sys_bind_listen(int fd, const struct sockaddr *address, socklen_t length);
-/* A non-blocking, close-on-exec descriptor. */
+/* Returns a non-blocking, close-on-exec descriptor, or an error. */
 sn_noinline int sn_sys_accept(int fd);
 /* Returns 0, -EINPROGRESS, or an error. */
 sn_noinline int sn_sys_connect(int fd, const struct sockaddr *address, socklen_t length);

@@ -50,7 +50,7 @@
 
 #include "io/fd.h"
 
-/* For one side of a descriptor. */
+/* The turns of one side of a descriptor. */
 struct sn_turns {
 	_Atomic uint32_t word;
 	struct sn_private_waits waits;
@@ -68,7 +68,7 @@ struct sn_turn {
 /* Initializes them. No task may be using them. */
 void sn_turns_reset(struct sn_turns *turns);
 
-/* Before the first try, within an operation of sn_fd_begin_shared(). */
+/* Initializes a turn before the first try, within an operation of sn_fd_begin_shared(). */
 static inline void sn_turn_begin(struct sn_turn *turn, struct sn_fd *d, enum sn_side_index side,
 				 struct sn_turns *turns)
 {

@@ -224,8 +224,8 @@ ssize_t sn_conn_read_some(const void *handle, void *buf, size_t size)
 	if (d->notes[SN_NOTE_DRAINED])
 		n = sn_attempt_wait(d, SN_SIDE_READ);
 	if (sn_unlikely(n == -ETIMEDOUT))
-		n = 0; /* The deadline has passed since the call began, but the call owes one
-		        * attempt. */
+		n = 0; /* the deadline has passed since the call began, which still owes one
+		        * attempt */
 	while (n == 0 && (n = attempt_some(d, buf, size)) == -EAGAIN)
 		n = sn_attempt_wait(d, SN_SIDE_READ);
 	sn_fd_end(d, SN_SIDE_READ);

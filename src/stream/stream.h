@@ -74,7 +74,7 @@ enum sn_conn_note {
 	SN_NOTE_OWES_LOOK,
 };
 
-/* For descriptors that are only streams, not connections of net/. They may have a layer
+/* For streams whose kind needs no other hooks, such as TCP connections. They may have a layer
  * (layer.h). */
 extern const struct sn_fd_ops sn_stream_ops sn_hidden;
 
