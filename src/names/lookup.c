@@ -21,8 +21,8 @@
  * No thread watches the queue. Each lookup in it has a time at which it is due: when the lookups
  * before it must have begun, if SN_LOOKUP_THREADS of them begin in each SN_LOOKUP_SLOW_NS. A task
  * that waits for the lookup wakes at that time, and if the lookup is still queued, the task starts
- * a helper, which takes the head of the queue. That may be another lookup, which was due at about
- * the same time and whose task has started a helper, too. Therefore the lookup becomes due again
+ * a helper, which takes the head of the queue. That may be another lookup that was due at about the
+ * same time, and for which no further helper is needed then. Therefore the lookup becomes due again
  * after SN_LOOKUP_SLOW_NS. In the ordinary case a helper takes a lookup long before it is due, and
  * no task wakes except for the answer.
  *
@@ -87,7 +87,8 @@ struct lookup {
 	int64_t due;    /* when a waiting task starts one more helper; 0: never, since all that may
 	              * exist do */
 	struct wait *waits;
-	/* Written by the helper, without the lock, until the state is DONE; constant after that. */
+	/* Until the state is DONE, written by the helper without the lock, or by start_here() if
+	 * there is no helper. Constant after that. */
 	int error;
 	void *answer;
 	size_t size;

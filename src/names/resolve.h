@@ -9,7 +9,7 @@
 
 #include "names/address.h"
 
-/* sn_resolve() for parts that sn_address_split() or sn_address_join() has checked. May park. */
+/* sn_resolve() for parts that sn_address_split() or sn_address_join() has made. May park. */
 int sn_resolve_parts(sn_resolved **resolved, const struct sn_host_port *parts, uint32_t flags,
 		     int64_t deadline);
 

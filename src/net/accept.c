@@ -12,8 +12,9 @@
 #include "stream/stream.h"
 
 /*
- * Pauses of accepting when descriptors or memory have run out: the first is short, because a
- * session may end at any moment; the last bounds the cost of asking to a few system calls a second.
+ * How long accepting pauses when descriptors or memory have run out. The first pause is short,
+ * because a session may end at any moment. They double up to the last, with which a pausing task
+ * makes only a few system calls a second.
  */
 #define FIRST_PAUSE_NS 5000000
 #define LAST_PAUSE_NS 320000000
@@ -23,7 +24,7 @@ static bool out_of_resources(int err)
 	return err == -EMFILE || err == -ENFILE || err == -ENOBUFS || err == -ENOMEM;
 }
 
-/* Waits as long as it takes. */
+/* Accepts a connection, and waits for one as long as it takes. */
 static int accept_one(struct sn_fd *d, struct sn_fd **out, sn_accept_take *take)
 {
 	int64_t pause = FIRST_PAUSE_NS;

@@ -2,8 +2,8 @@
 /*
  * One task makes all attempts, and waits for their descriptors with one sn_fd_wait_any(). For that
  * call they are like descriptors of the program (sennit/poll.h), so an attempt that fails is simply
- * closed, and only the winner is registered for edges. From the beginning they are in the table of
- * io/fd.h, which closes them if the run ends and abandons the task.
+ * closed, and only the winner is registered for edges. From the beginning the descriptors are in
+ * the table of io/fd.h, which closes them if the run ends and abandons the task.
  *
  * Rejected: a task for each attempt. Each would need a stack, and the first to win would have to
  * cancel the others and wait for them.

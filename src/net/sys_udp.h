@@ -14,7 +14,7 @@
 
 struct mmsghdr;
 
-/* A non-blocking, close-on-exec descriptor. */
+/* Returns a non-blocking, close-on-exec descriptor, or an error. */
 sn_noinline int sn_sys_udp_socket(int family);
 /* Returns 0, -EBADF, -ENOTSOCK, or -EPROTOTYPE if it is not a UDP socket. *family becomes the
  * socket's. */

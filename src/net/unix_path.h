@@ -31,7 +31,7 @@
  * socket can only be guessed: the kernel reveals it to an administrator (SIOCUNIXFILE), and only 32
  * bits of its inode's number to others, if it has unix_diag. Therefore the file that is found at
  * the address is noted, and if it belongs to another socket, it is removed all the same. The caller
- * of sn_unix_listener_set_unlink() has to know that it does not.
+ * of sn_unix_listener_set_unlink() has to know whose file it is.
  *
  * Who may write what: all fields of struct sn_unix_path except `made` are constant once it is
  * shared.
@@ -52,7 +52,8 @@
 /* Allocated; free() frees it. */
 struct sn_unix_path {
 	/* This process is to remove the file, and has not done so yet. Written by the binder and
-	 * sn_unix_listener_set_unlink(); whoever clears it removes the file. */
+	 * sn_unix_listener_set_unlink(); sn_unix_path_remove() clears it and then removes the
+	 * file. */
 	_Atomic bool made;
 	pid_t owner; /* a child of fork() does not remove it */
 	dev_t device;

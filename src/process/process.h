@@ -21,11 +21,11 @@
  * then put into a list, and each later start of a program looks at them again.
  *
  * Who may write what: everything under the lock, except
- *   started, ended              wait groups: from 1 to 0 by the starter, and by the keeper
- *   status, result              the keeper, before ended is 0
- *   leads_group, ends, grace    the starter, before the keeper exists
- *   streams                     the starter, before there is a handle
- *   polls                       the keeper
+ *   started, ended                  wait groups: from 1 to 0 by the starter, and by the keeper
+ *   status, result                  the keeper, before ended is 0
+ *   leads_group, in_scope, grace    the starter, before the keeper exists
+ *   streams                         the starter, before there is a handle
+ *   polls                           the keeper
  */
 #ifndef SENNIT_PROCESS_PROCESS_H
 #define SENNIT_PROCESS_PROCESS_H
@@ -44,7 +44,7 @@ struct sn_process {
 	_Alignas(SN_HANDLE_ALIGN) uint32_t generation;
 	uint32_t users;
 	bool runs;        /* the program was started, and its status has not been taken */
-	bool has_handle;  /* sn_process_close() has not been called yet */
+	bool has_handle;  /* the program has the handle, and has not closed it */
 	bool leads_group; /* the process leads a group, which has its number */
 	bool in_scope;    /* it ends with its scope */
 	bool sweeps;      /* when it has ended, the rest of its group is killed */

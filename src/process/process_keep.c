@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What happens to a program once it runs: how it gets signals, how its status is taken, and what
- * its keeper does until then.
+ * What happens to a program once it runs: how signals are sent to it, how its status is taken, and
+ * what its keeper does until then.
  */
 #include "process/process.h"
 

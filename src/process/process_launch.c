@@ -59,7 +59,7 @@ static int find_paths(struct sn_launch *launch, const char *name, uint32_t flags
 	for (size_t i = 0; i < n; i++) {
 		const size_t length = strcspn(path, ":");
 
-		/* An empty part is the current directory. */
+		/* An empty part of PATH is the current directory. */
 		sprintf(launch->paths[i], "%.*s%s%s", (int)length, path, length ? "/" : "", name);
 		path += length + 1;
 	}
