@@ -83,8 +83,8 @@ enum sn_hook_step sn_hook_begin(struct sn_hook_call *call) sn_hidden;
  * writer was faster. */
 bool sn_hook_another_round(int *rounds, struct pollfd *fds, nfds_t n) sn_hidden;
 
-/* For a file, or a device that is always ready: waits until the call can be made, and returns
- * PASS. */
+/* For a file, or a device that is always ready: waits until the call can be made. Returns PASS
+ * to make it, or FAIL. */
 enum sn_hook_step sn_hook_await(int fd, short events) sn_hidden;
 
 /* Counts a call that blocks its thread because a wait was not possible or did not help. */

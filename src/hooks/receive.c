@@ -20,8 +20,8 @@
  * that hooks do not support. */
 #define KNOWN_FLAGS (MSG_PEEK | MSG_WAITALL | MSG_TRUNC | MSG_NOSIGNAL | MSG_CMSG_CLOEXEC)
 
-/* The program has set SO_RCVLOWAT on some socket. A blocking call may then wait for more bytes than
- * have arrived, while MSG_DONTWAIT would return these. */
+/* Whether the program has set SO_RCVLOWAT on some socket. A blocking call may then wait for more
+ * bytes than have arrived, while a call with MSG_DONTWAIT would return these. */
 static _Atomic bool low_water;
 
 static bool has_low_water(int fd)

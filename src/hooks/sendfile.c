@@ -50,8 +50,8 @@ static bool can_wait(int to, int from)
 	       fstat(from, &about) == 0 && S_ISREG(about.st_mode);
 }
 
-/* Waits for room if there is none. Returns AGAIN if there is room, or PASS if the wait was not
- * possible. */
+/* Waits for room if there is none. Returns AGAIN if there is room, PASS if the wait was not
+ * possible, or FAIL. */
 static enum sn_hook_step await_room(struct sn_hook_call *call)
 {
 	struct pollfd one = {.fd = call->fd, .events = POLLOUT};

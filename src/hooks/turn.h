@@ -24,8 +24,8 @@
  * task waits for the short call of a task with the other number. The word is 0 or the address of
  * the owner's struct sn_hook_turn, which is on its stack. Only the owner stores that address and
  * replaces it by 0, by compare-and-swap; a thread that closes the descriptor stores 0. If the
- * descriptor was closed during the call, the owner's compare-and-swap fails, and it does not give
- * another task's turn back.
+ * descriptor was closed during the call, the owner's compare-and-swap fails, so that the owner does
+ * not give another task's turn back.
  *
  * models/hook_turn.pml models this.
  *

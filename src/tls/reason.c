@@ -23,8 +23,8 @@
 static const sn_local of_task = {.destroy = free};
 static _Thread_local char of_thread[TLS_TEXT];
 
-/* Where the text is; NULL if there is no memory. Never inlined, because a compiler may cache the
- * address of a thread-local within a function. */
+/* The buffer of the text; NULL if there is none, or no memory for one. Never inlined, because a
+ * compiler may cache the address of a thread-local within a function. */
 static __attribute__((noinline)) char *place(bool make)
 {
 	char *text;

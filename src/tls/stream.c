@@ -190,7 +190,7 @@ static ssize_t encrypt(struct sn_tls *tls, const char *buf, size_t size)
 	return (ssize_t)total;
 }
 
-/* Called when nothing is in `out`, and nothing is owed. */
+/* Called when `out` has nothing but deferred bytes, and nothing is owed. */
 static ssize_t write_some(struct sn_tls *tls, const char *buf, size_t size)
 {
 	ssize_t n = begin(tls);

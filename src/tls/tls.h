@@ -10,7 +10,7 @@
  * Bytes. OpenSSL reads from the socket through sennit's BIO (bio.c), which never waits, and writes
  * into memory: `out`, from which bytes go to the socket after the call. OpenSSL can therefore
  * always write, whichever call makes it write, and no write must be repeated with the same bytes.
- * The task's next write begins only when `out` has been sent.
+ * The task's next write begins only when `out` has been sent, except bytes that are `deferred`.
  *
  * One task may read while another one writes. If a step of one task lets the other make progress,
  * that step follows an edge of the socket, and each edge wakes both tasks. Therefore neither waits
