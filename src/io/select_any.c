@@ -17,9 +17,9 @@
  *     then attempt cases alone, because it has the claim.
  *
  * The channels come first, all of them in one step, as sync/select.c argues. At that time no other
- * party knows the waiter, so it cannot be ended, and a channel that the select serves instead needs
- * no second claim. The other waits may begin after the waiter was ended; the select then ends them
- * again.
+ * party knows the waiter, so none can end it, and the select can serve a waiter that it finds in a
+ * channel by one claim, that of the other waiter. The other waits may begin after the waiter was
+ * ended; the select then ends them again.
  *
  * The event of a descriptor, or a time, only ends the wait, so there may be several of them beside
  * a case that was done. The case that was done is the result then. No event is lost by that,

@@ -16,8 +16,8 @@ struct mmsghdr;
 
 /* Returns a non-blocking, close-on-exec descriptor, or an error. */
 sn_noinline int sn_sys_udp_socket(int family);
-/* Returns 0, -EBADF, -ENOTSOCK, or -EPROTOTYPE if it is not a UDP socket. *family becomes the
- * socket's. */
+/* Returns 0, -EBADF, -ENOTSOCK, or -EPROTOTYPE if it is not a UDP socket. Sets *family to the
+ * socket's family. */
 sn_noinline int sn_sys_is_udp(int fd, int *family);
 sn_noinline int sn_sys_bind(int fd, const struct sockaddr *address, socklen_t length);
 /* Does not wait, because there is no handshake. With length 0 the socket serves many peers
