@@ -5,8 +5,8 @@
  *
  * Up to SLOTS lookups begin immediately. A lookup that finds no free slot for SLOT_NS begins all
  * the same, up to MOST lookups, so names that hang delay others by no more than that. A task gives
- * its slot back before it calls sennit again, because a run may end during the lookup and leave the
- * task's thread behind. A semaphore would not outlive the run, so the slots are a counter that
+ * its slot back before it calls sennit again, because a run may end during the lookup and abandon
+ * the task with its thread. A semaphore would not outlive the run, so the slots are a counter that
  * waiting tasks check from time to time. The checks become rarer, so that tasks that wait because
  * of MOST names that hang cost little.
  *

@@ -12,8 +12,8 @@
  * ms apart.
  *
  * Descriptors. At most SN_RACE_MOST attempts are under way. A further attempt replaces the oldest,
- * which has had two seconds by then. If there is no descriptor for an attempt, it begins when
- * another attempt has ended, or after 250 ms.
+ * which has then had two seconds. If there is no descriptor for an attempt, it begins when another
+ * attempt has ended, or after 250 ms.
  */
 #ifndef SENNIT_NET_RACE_H
 #define SENNIT_NET_RACE_H

@@ -36,9 +36,9 @@ static bool is_numeric(char text[INET6_ADDRSTRLEN], const char *name)
 
 /*
  * Sets the name that the server's certificate must have, and the name that is sent to the server.
- * By RFC 6066 the latter is not an IP address, and has no dot at the end (which means that a name
- * is looked up as it is). A name may come from outside, for example from a redirection. A name that
- * begins with a dot is refused, because OpenSSL would accept any name with this ending.
+ * By RFC 6066 the name that is sent is not an IP address, and has no dot at the end (which means
+ * that a name is looked up as it is). A name may come from outside, for example from a redirection.
+ * A name that begins with a dot is refused, because OpenSSL would accept any name with this ending.
  */
 static int expect(struct sn_tls *tls, const char *name)
 {
