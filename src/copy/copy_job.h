@@ -38,7 +38,7 @@ struct sn_relayed {
 	const _Atomic uint32_t *answers; /* how often the other direction has moved bytes */
 	struct sn_coalesce coalesce;
 	uint32_t low_water; /* of src, once it was found to be 1 and may be changed
-	                     * (low_water.c); until then 0 */
+			     * (low_water.c); until then 0 */
 	struct sn_pace pace;
 };
 
@@ -60,7 +60,7 @@ struct sn_copy_job {
 	bool begun;        /* the policy is initialised */
 	bool may_splice;   /* until the kernel refuses */
 	bool hold_sigpipe; /* SIGPIPE is not ignored by the program; known before the first
-	                    * splice */
+			    * splice */
 	/* While a relay moves a piece through userspace: the time when it began to. The deadlines
 	 * of both sides, the idle limit and coalescing all use it instead of reading the clock.
 	 * Otherwise 0. */
@@ -75,7 +75,7 @@ struct sn_copy_job {
 enum sn_pass {
 	SN_PASS_END = 0, /* the stream has ended, or everything that was asked for is copied */
 	SN_PASS_DRAINED, /* src has no more for now, or not enough while the job coalesces; what
-	                  * arrives next will be an edge */
+			  * arrives next will be an edge */
 	SN_PASS_FULL,    /* dst has no room; room will be an edge */
 	SN_PASS_MORE,    /* there may be more; the pass has moved as much as it should, or may */
 	SN_PASS_SWITCH,  /* there may be more, which should take another path */

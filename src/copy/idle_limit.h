@@ -33,7 +33,7 @@ struct sn_idle_limit {
 	_Atomic int64_t counted_from; /* the time that the deadlines count from */
 	_Atomic int64_t limit;        /* ns; 0: none */
 	bool extended;                /* the limit was extended since a byte was delivered; under
-	                               * the lock */
+				       * the lock */
 };
 
 /* Starts without a limit. fds: the two connections. */

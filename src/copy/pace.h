@@ -32,7 +32,7 @@ struct sn_pace {
 	const struct sn_relay_pace *calls; /* NULL: no limit, and nothing below is used */
 	enum sn_relay_direction direction;
 	bool limited;   /* `granted` was taken from a limited rate, so the rest of it has to be
-	                 * given back */
+			 * given back */
 	size_t granted; /* bytes that may be read before the next request */
 	/* Called when the job is about to sleep until that time. */
 	void (*pausing)(struct sn_copy_job *job, int64_t until);

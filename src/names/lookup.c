@@ -85,7 +85,7 @@ struct lookup {
 	uint32_t users; /* tasks that have joined and not left */
 	int64_t begun;  /* when it was taken from the queue */
 	int64_t due;    /* when a waiting task starts one more helper; 0: never, since all that may
-	              * exist do */
+		      * exist do */
 	struct wait *waits;
 	/* Until the state is DONE, written by the helper without the lock, or by start_here() if
 	 * there is no helper. Constant after that. */
@@ -110,7 +110,7 @@ static struct lookup *chains[CHAINS];
 static struct list lists[STATES]; /* each in the order in which its lookups were put there */
 static int helpers;               /* helpers that run, or are being started */
 static int to_start;              /* how many of these another thread is to start
-                                   * (start_helper()) */
+				   * (start_helper()) */
 
 void sn_lookups_fork(enum sn_fork_phase phase)
 {

@@ -38,7 +38,7 @@ struct race {
 	struct sn_fd *winner;
 	size_t begun;    /* how many addresses have had their attempt */
 	size_t next[2];  /* where to look for the next address: of the first one's family, of the
-	                  * others */
+			  * others */
 	int turn;        /* which of the two comes next */
 	int64_t next_at; /* when the next attempt begins */
 	int error;       /* the most useful error so far */

@@ -50,7 +50,7 @@ static int take(struct sn_fd *d, struct sn_udp_error *error)
 	struct sn_udp_control control;
 	union sn_sockaddr peer = {.any = {.sa_family = AF_UNSPEC}};
 	char byte; /* of the datagram, because some emulators do not make the call without a
-	            * buffer */
+		    * buffer */
 	struct iovec part = {.iov_base = &byte, .iov_len = sizeof byte};
 	struct msghdr header = {.msg_name = &peer,
 				.msg_namelen = sizeof peer,
@@ -65,7 +65,7 @@ static int take(struct sn_fd *d, struct sn_udp_error *error)
 	if (n < 0)
 		return (int)n;
 	if (!(header.msg_flags & MSG_ERRQUEUE)) /* not from the queue, so trying again may take
-	                                         * datagrams */
+						 * datagrams */
 		return -EAGAIN;
 	sn_address_from(&error->peer, &peer);
 	for (struct cmsghdr *record = CMSG_FIRSTHDR(&header); record;

@@ -51,7 +51,7 @@ static int set_send_buffer(int fd, int size)
 
 struct option {
 	unsigned flag; /* the option is set to 1 with any of these flags; 0: it is always set to
-	                * 0 */
+			* 0 */
 	int family;    /* the family of the sockets that have it; 0: all */
 	int level, option;
 	bool optional; /* a system without the option does not need it */

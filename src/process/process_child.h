@@ -38,7 +38,7 @@
 struct sn_child_map {
 	int source, target;
 	bool optional; /* if fork() and exec() would not pass it on, the program does not get it
-	                * either */
+			* either */
 };
 
 /* Everything except the last part is written before the child exists, and is constant from then on,

@@ -16,7 +16,7 @@ struct sn_launch {
 	char **paths;
 	const char **environment;
 	int ours[3]; /* the parent's ends, by the standard descriptor; equal for a terminal; -1:
-	              * none */
+		      * none */
 	int opened[SN_LAUNCH_DESCRIPTORS]; /* descriptors for the child alone */
 	int opened_count;
 	int null, terminal; /* two of these; -1: not opened yet */

@@ -225,7 +225,7 @@ ssize_t sn_conn_read_some(const void *handle, void *buf, size_t size)
 		n = sn_attempt_wait(d, SN_SIDE_READ);
 	if (sn_unlikely(n == -ETIMEDOUT))
 		n = 0; /* the deadline has passed since the call began, which still owes one
-		        * attempt */
+			* attempt */
 	while (n == 0 && (n = attempt_some(d, buf, size)) == -EAGAIN)
 		n = sn_attempt_wait(d, SN_SIDE_READ);
 	sn_fd_end(d, SN_SIDE_READ);

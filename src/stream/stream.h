@@ -43,7 +43,7 @@ enum sn_kind {
 struct sn_conn_marks {
 	uint8_t kind; /* enum sn_kind */
 	uint8_t tcp;  /* made by net/tcp.c: TCP without delays; on a listener: its connections
-	               * are */
+		       * are */
 	uint8_t acks; /* enum sn_acks */
 };
 

@@ -84,7 +84,7 @@ struct sn_tls_config {
 	unsigned char folders[TLS_DIGEST]; /* a digest of the folders of authorities; zeros: none */
 	unsigned char
 		verification[TLS_DIGEST]; /* a digest of how clients are verified, once `used` is
-		                           * true */
+					   * true */
 	int key_log;                      /* a descriptor, or -1 */
 	SSL_CTX *ctx;
 	unsigned char *alpn; /* encoded as in the protocol */
@@ -140,13 +140,13 @@ struct sn_tls {
 	sn_mutex lock; /* guards all that follows `fd`; the others do not change */
 	sn_tls_config *config;
 	struct sn_tls_set *set;   /* the configuration's set when the connection was made; may be
-	                           * NULL */
+				   * NULL */
 	struct sn_tls_ring *ring; /* likewise */
 	char *name;               /* of the server, in a client's connection; NULL: none */
 	int fd;
 
 	const struct sn_tls_pair *chosen; /* a pair of `set`, chosen by the callback; NULL: not
-	                                   * yet */
+					   * yet */
 	const char *refusal; /* why a client refuses the OCSP response; NULL: it does not */
 
 	SSL *ssl;
@@ -154,7 +154,7 @@ struct sn_tls {
 	size_t out_start, out_end, out_size;
 	size_t owed;       /* bytes of the present write that are in `out` */
 	bool direct;       /* OpenSSL writes the last record of a write now, which may be sent
-	                * immediately */
+			* immediately */
 	bool deferred;     /* what is in `out` may wait until the task writes or closes */
 	int receive_error; /* the socket's error, negative; 0: none */
 	int send_error;
