@@ -27,26 +27,27 @@ SN_BEGIN
 struct sn_address {
 	uint16_t family;   /* AF_INET or AF_INET6; 0: none */
 	uint16_t port;     /* in the machine's byte order */
-	uint32_t scope;    /* of a link-local address of IPv6: the index of the interface; else 0 */
-	uint8_t bytes[16]; /* in network order: four of AF_INET, which 0 follow, or all */
+	uint32_t scope;    /* the interface's index for a link-local IPv6 address; else 0 */
+	uint8_t bytes[16]; /* in network order; AF_INET uses the first four, the rest are 0 */
 };
 
 /*
- * Parses a numeric address: "127.0.0.1:53", "[::1]:53", "[fe80::1%eth0]:53". An empty host, ":53",
- * is every IPv6 address, and with a socket that is not for IPv6 only every IPv4 address too.
- * Returns 0; -EINVAL for a name, a service's name, an unknown interface or anything malformed;
- * -EMFILE or -ENFILE when there is no descriptor left for asking what an interface's index is.
+ * Parses a numeric address: "127.0.0.1:53", "[::1]:53", "[fe80::1%eth0]:53". An empty host, as in
+ * ":53", stands for every IPv6 address, and on a socket that is not for IPv6 only also for every
+ * IPv4 address. Returns 0; -EINVAL for a name, a service's name, an unknown interface or anything
+ * malformed; -EMFILE or -ENFILE when no descriptor is left to look up an interface's index with.
  */
 SN_API int sn_address_parse(struct sn_address *address, const char *text);
 
 /*
  * Writes the address into buf as text that sn_address_parse() reads; a size of SN_ADDRESS_MAX is
- * always enough. Returns its length; -ENOSPC; -EINVAL for no address, or NULL.
+ * always enough. Returns its length; -ENOSPC when size is too small; -EINVAL for no address, or
+ * NULL.
  */
 SN_API int sn_address_text(const struct sn_address *address, char *buf, size_t size);
 
-/* Converts a sockaddr that has so many bytes. Returns 0; -EAFNOSUPPORT for another family than IPv4
- * and IPv6; -EINVAL for too few bytes. */
+/* Converts a sockaddr of `size` bytes. Returns 0; -EAFNOSUPPORT for another family than IPv4 and
+ * IPv6; -EINVAL for too few bytes. */
 SN_API int sn_address_from_sockaddr(struct sn_address *address, const struct sockaddr *from,
 				    socklen_t size);
 

@@ -31,7 +31,7 @@ typedef struct sn_barrier {
 		}                       \
 	}
 
-/* What one wait of each round returns, that of the last party to arrive. */
+/* What the wait of the last party to arrive in a round returns. */
 #define SN_BARRIER_SERIAL 1
 
 /*

@@ -6,26 +6,26 @@
  *
  *  - A fallible call returns a non-negative result, or a negative errno value such as -ENOMEM.
  *    Nothing reports through errno, but <errno.h> comes with every header: errno.h says how.
- *  - The first parameter is the object that a call works on, or what it makes. Attributes and
- *    options come last, and a deadline after them.
+ *  - The first parameter is the object that a call works on, or the one that it makes. Attributes
+ *    and options come last, and a deadline after them.
  *  - Times are int64_t nanoseconds. A *deadline* is a point on sn_now()'s clock (monotonic);
- *    SN_NO_DEADLINE, which is 0, means "never". It is the last parameter of a call that waits. If
- *    there is the same call without one, the name ends in _until. What has a descriptor (streams,
- *    connections, UDP sockets, listeners) stores its deadlines instead, so that another task can
- *    move one while a call waits; a scope does, too.
+ *    SN_NO_DEADLINE, which is 0, means "never". A deadline is the last parameter of a call that
+ *    waits; if the same call exists without one, the name of the form with a deadline ends in
+ *    _until. Objects with a descriptor (streams, connections, UDP sockets, listeners) and scopes
+ *    store their deadlines instead, so that another task can move one while a call waits.
  *  - sn_x_try_y() does not wait. sn_x_y_with_z() is sn_x_y() with z. A getter is a noun; the setter
  *    is sn_x_set_noun(). sn_x_stats() fills a struct sn_x_stats. sn_x_free() and sn_x_unref() give
  *    no result; what can still fail is another call, such as sn_writer_flush().
- *  - A call that moves all of its bytes or fails, such as sn_stream_write_all(), says in *done how
- *    many it has moved, and continues there.
- *  - Flags are bits in a uint32_t, and macros. Alternatives are an enum.
- *  - A result that must not be ignored has SN_CHECK_RESULT: of calls that hand out something that
- *    has to be given back, and of those that say how much they have moved.
+ *  - A call that moves all of its bytes or fails, such as sn_stream_write_all(), stores in *done
+ *    how many it has moved, and a repeated call continues there.
+ *  - Flags are macros for the bits of a uint32_t. Alternatives are an enum.
+ *  - SN_CHECK_RESULT marks the calls whose result must not be ignored: those that hand out
+ *    something that the caller has to give back, and those that return how much they have moved.
  *  - Structures of attributes, options and statistics begin with their size, which an initialiser
  *    sets: struct sn_task_attr attr = SN_TASK_ATTR_INIT(.name = "session"). Later versions append
- *    fields, and what is not given is the default, so a program that was compiled with an older
- *    header keeps working. A size of 0, which was not set, is -EINVAL. -E2BIG: the program sets a
- *    field that this library does not know.
+ *    fields, and a field that is not given has its default, so a program that was compiled with an
+ *    older header keeps working. A size of 0, which was not set, is -EINVAL. -E2BIG: the program
+ *    sets a field that this library does not know.
  *  - "May park" means that the call can put the calling task to sleep and let others run. After a
  *    park the task may continue on another thread of the runtime. A call that may park returns
  *    -ENOTSUP when the caller is not a task, and does nothing, unless its header says "any thread".
@@ -59,8 +59,9 @@
 
 #include <sennit/errno.h>
 
-/* The brackets around the declarations of a header, for C++. GCC's -Wshadow reports in C++ a
- * function and a structure of the same name, as of sn_run_stats(). */
+/* SN_BEGIN and SN_END enclose the declarations of a header, which have C linkage in C++. There,
+ * GCC's -Wshadow would warn about a function and a structure of the same name, such as
+ * sn_run_stats. */
 #if defined(__cplusplus) && defined(__GNUC__) && !defined(__clang__)
 #	define SN_BEGIN                                                          \
 		_Pragma("GCC diagnostic push")                                    \
@@ -79,8 +80,9 @@
 
 /* A declaration that the shared library exports. */
 #define SN_API __attribute__((visibility("default")))
-/* A function with a format of printf(3), which compilers check: the number of the parameter that is
- * the format, and of the first that it formats (0: a va_list). Members of classes count from 2. */
+/* Has compilers check a function that takes a format of printf(3). text: the number of the format
+ * parameter; first: that of the first argument that it formats, 0 for a va_list. Parameters count
+ * from 1, those of member functions from 2. */
 #define SN_PRINTF(text, first) __attribute__((format(printf, text, first)))
 /* A result that must not be ignored: compilers warn. */
 #define SN_CHECK_RESULT __attribute__((warn_unused_result))
@@ -92,8 +94,8 @@
 
 /* The version as one number that can be compared: 10203 is 1.2.3. */
 #define SN_VERSION_NUMBER (SN_VERSION_MAJOR * 10000 + SN_VERSION_MINOR * 100 + SN_VERSION_PATCH)
-/* Whether these headers are of this version or of a later one, for #if. The library that is linked
- * may be a later one of the same interface (docs/stability.md): sn_version(). */
+/* For #if: whether these headers have at least this version. The library that is linked may be a
+ * later version of the same interface (docs/stability.md); sn_version() returns which. */
 #define SN_VERSION_CHECK(major, minor) (SN_VERSION_NUMBER >= (major)*10000 + (minor)*100)
 
 /*
@@ -119,7 +121,7 @@
 
 /*
  * The waiters of a lock or a similar object: a list whose nodes lie on the waiters' stacks. Not for
- * programs; it is public because locks are values that programs embed. Zero is empty.
+ * programs; it is public because locks are values that programs embed. All zeros is the empty list.
  */
 struct sn_private_waits {
 	void *first; /* not for programs */

@@ -37,9 +37,9 @@ SN_API void sn_private_lease_lost(struct sn_private_lease *lease);
 SN_API void sn_private_bracket_check(struct sn_private_lease *lease, int entering);
 
 /*
- * The calling thread's lease; NULL on threads unknown to the runtime. Volatile assembly, because
- * compilers cache the address of a thread-local across calls, and a task may be on another thread
- * after a call.
+ * The calling thread's lease; NULL on threads unknown to the runtime. It is read by volatile
+ * assembly, because compilers cache the address of a thread-local across calls, and a task may be
+ * on another thread after a call.
  */
 static inline struct sn_private_lease *sn_private_self(void)
 {
@@ -96,7 +96,7 @@ static inline void sn_enter_blocking(void)
 }
 
 /*
- * Ends the bracket that sn_enter_blocking() began. If the processor was given away meanwhile, the
+ * Ends the bracket that sn_enter_blocking() began. If the processor was given away in between, the
  * call waits for one, on the same thread. Otherwise it costs about a nanosecond, without an atomic
  * instruction or a system call. It preserves errno. Any thread, as above.
  */
@@ -126,15 +126,16 @@ SN_API int sn_blocking(sn_fn *fn, void *arg);
 
 /*
  * Keeps the calling task on its present thread until sn_unpin() has been called as often as
- * sn_pin(), or until the task ends. Meanwhile that thread runs no other task, and each park costs
- * two context switches of the OS. For libraries that keep state in thread-locals across calls, and
- * for tasks that change what Linux keeps for each thread: namespaces, identity, capabilities, CPUs,
- * niceness, filters. None of that reaches another thread of the runtime. What the task itself makes
- * has it: children, programs (process.h), and threads by pthread_create().
+ * sn_pin(), or until the task ends. Until then the thread runs no other task, and each park costs
+ * two context switches of the OS. Meant for libraries that keep state in thread-locals across
+ * calls, and for tasks that change what Linux keeps for each thread: namespaces, identity,
+ * capabilities, CPUs, niceness, filters. None of that reaches another thread of the runtime, but
+ * what the task itself starts inherits it: children, programs (process.h), and threads of
+ * pthread_create().
  *
- * sn_unpin() gives the thread to other tasks as it is, so what they must not have is changed back
- * before. When a task ends that is still pinned, its thread runs no other task, and ends. Starting
- * another costs some 100 us.
+ * sn_unpin() hands the thread to other tasks as it is, so undo first what they must not inherit.
+ * When a task ends while it is pinned, its thread ends too, without running another task; starting
+ * a new thread costs some 100 us.
  *
  * Return 0, or -ENOTSUP outside a task. sn_pin() returns -EAGAIN when all but one of the threads
  * that SENNIT_MAX_THREADS allows are pinned; sn_unpin() returns -EINVAL when the task is not

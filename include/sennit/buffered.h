@@ -23,17 +23,18 @@
  * continues without the reader takes it over first: sn_reader_peek() of 0 bytes.
  *
  * Both are values that programs embed, initialised by one call and freed by another. They must not
- * be copied, and a writer stays in place while a reader is tied to it. One task at a time uses a
- * reader, and one a writer; those of the same stream may be used by two tasks.
+ * be copied, and a writer stays in place while a reader is tied to it. Only one task at a time may
+ * use a reader or a writer; the reader and the writer of one stream may be used by two different
+ * tasks.
  *
- * The buffer is the caller's memory, which must stay until the reader or writer is freed, or NULL:
- * then it is allocated. Its size is in bytes; 0 stands for SN_BUFFERED_SIZE if it is allocated.
+ * The buffer is the caller's memory, which must stay until the reader or writer is freed. If it is
+ * NULL, the call allocates one of the given size in bytes, or of SN_BUFFERED_SIZE if that is 0.
  *
  * A call that waits may park, and fails as sn_stream_read() or sn_stream_write() does: past the
- * stream's deadline, when it is cancelled or closed. After any error of a reader nothing that was
- * read is lost. What errors of a writer leave is said at the writer.
+ * stream's deadline, or when the stream is cancelled or closed. After any error of a reader nothing
+ * that was read is lost. "Errors of a writer", below, says what is left after one of a writer.
  *
- * NULL, or one that is not initialised but zero, or was freed, gives -EINVAL.
+ * A reader or writer that is NULL, still all zeros, or already freed gives -EINVAL.
  *
  * Threads outside the runtime: all calls, if the bytes come from, or go to, a function that may be
  * called there; calls that need a stream return -ENOTSUP. Signal handlers: none.
@@ -57,7 +58,7 @@ SN_BEGIN
 /*
  * Where a writer's bytes go, if not to a stream. The function takes some of the bytes of the n
  * pieces (one or two), in their order, and at least one; the first piece is not empty. It returns
- * their number, or a negative errno. One that can write only from one piece writes iov[0] and
+ * their number, or a negative errno. A function that can write only one piece writes iov[0] and
  * ignores the other. It is called in the task that uses the writer, and may park.
  */
 typedef ssize_t sn_write_fn(void *arg, const struct iovec *iov, int n);
@@ -86,7 +87,7 @@ SN_API SN_CHECK_RESULT int sn_writer_init_with_fn(sn_writer *writer, sn_write_fn
 
 /*
  * Frees the buffer if it was allocated. Bytes that were not flushed are discarded, so call
- * sn_writer_flush() first. Does not park. Does nothing with NULL, or with one that was freed.
+ * sn_writer_flush() first. Does not park. Does nothing with NULL, or with a writer that was freed.
  */
 SN_API void sn_writer_free(sn_writer *writer);
 
@@ -95,23 +96,23 @@ SN_API void sn_writer_free(sn_writer *writer);
  * stays with the writer: every later call returns it and does nothing. So a program may ignore the
  * results of its writes, and test that of the sn_writer_flush() after them.
  *
- * The bytes that were taken and not sent are still in the buffer, and no byte is sent twice. For an
- * error that passes, such as -ETIMEDOUT, sn_writer_clear_error() lets the writer continue from
- * there.
+ * The bytes that the writer has taken and not sent are still in its buffer, and no byte is sent
+ * twice. For an error that passes, such as -ETIMEDOUT, sn_writer_clear_error() lets the writer
+ * continue from there.
  */
 
 /* The error that stays with the writer, or 0. Does not park. */
 SN_API int sn_writer_error(const sn_writer *writer);
 
 /*
- * Forgets the error, so that the next call continues. If it was a write that failed, the writer has
- * taken the first *taken of its bytes, and the caller passes it the others again; otherwise *taken
- * is 0. taken may be NULL. Does not park. Returns the error that it forgets, or 0.
+ * Forgets the error, so that the next call continues. If a write failed, the writer has taken the
+ * first *taken of its bytes, and the caller passes the others again; otherwise *taken is 0. taken
+ * may be NULL. Does not park. Returns the error that it forgets, or 0.
  */
 SN_API int sn_writer_clear_error(sn_writer *writer, size_t *taken);
 
 /*
- * Writes size bytes: into the buffer if they fit. Otherwise what is in the buffer is sent together
+ * Writes size bytes: into the buffer if they fit. Otherwise the buffered bytes are sent together
  * with these, which are not copied, until the rest fits. Returns size, or an error. May park.
  */
 SN_API ssize_t sn_writer_write(sn_writer *writer, const void *buf, size_t size);
@@ -119,14 +120,16 @@ SN_API ssize_t sn_writer_write(sn_writer *writer, const void *buf, size_t size);
 /*
  * Writes text as printf(3) does. A text that is longer than the buffer is put into memory that is
  * allocated for the duration of the call. Returns its length, or an error: also -ENOMEM, and
- * -EILSEQ or -EOVERFLOW when it cannot be formatted. If nothing of it, or not all, was taken, that
- * error stays too, and sn_writer_clear_error() says how much of the text was taken. May park.
+ * -EILSEQ or -EOVERFLOW when it cannot be formatted. If the writer has not taken the whole text,
+ * that error stays with it too, and sn_writer_clear_error() says how much of the text was taken.
+ * May park.
  */
 SN_API ssize_t sn_writer_print(sn_writer *writer, const char *format, ...) SN_PRINTF(2, 3);
 SN_API ssize_t sn_writer_vprint(sn_writer *writer, const char *format, va_list args)
 	SN_PRINTF(2, 0);
 
-/* Sends everything that is in the buffer. Returns 0 or an error. May park, unless it is empty. */
+/* Sends everything that is in the buffer. Returns 0 or an error. May park, unless the buffer is
+ * empty. */
 SN_API SN_CHECK_RESULT int sn_writer_flush(sn_writer *writer);
 
 /* How many bytes are in the buffer. Does not park. 0 for NULL. */
@@ -163,14 +166,14 @@ SN_API SN_CHECK_RESULT int sn_reader_init(sn_reader *reader, sn_stream *stream, 
 SN_API SN_CHECK_RESULT int sn_reader_init_with_fn(sn_reader *reader, sn_read_fn *read, void *arg,
 						  void *buf, size_t size);
 
-/* Frees the buffer if it was allocated; what it holds is lost. Does not park. Does nothing with
- * NULL, or with one that was freed. */
+/* Frees the buffer if it was allocated; what the buffer holds is lost. Does not park. Does nothing
+ * with NULL, or with a reader that was freed. */
 SN_API void sn_reader_free(sn_reader *reader);
 
 /*
- * Sets the limit: the most bytes that a call can be asked for, or has to look at, in the buffer,
- * such as those of a line with its end. At first it is what the buffer holds. With a higher one, an
- * allocated buffer grows when a call needs it to, and stays so large. Does not park. Returns 0;
+ * Sets the limit: the most bytes that one call may need in the buffer at the same time, such as a
+ * line with its end. At first it is the size of the buffer. With a higher limit, an allocated
+ * buffer grows when a call needs it to, and does not shrink again. Does not park. Returns 0;
  * -EINVAL for a limit of 0, one above SSIZE_MAX, or one that is more than the caller's buffer
  * holds.
  */
@@ -179,18 +182,19 @@ SN_API int sn_reader_set_limit(sn_reader *reader, size_t limit);
 /*
  * Ties the reader to a writer (NULL: to none), which is flushed whenever the reader is about to ask
  * its source for bytes. So answers to several requests that have arrived together are sent
- * together, and none stays in the buffer while the reader waits. The same task uses both. When the
- * flush fails, the reader's call returns its error and reads nothing. Does not park. Returns 0.
+ * together, and none stays in the buffer while the reader waits. The same task must use both. When
+ * the flush fails, the reader's call returns that error and reads nothing. Does not park. Returns
+ * 0.
  */
 SN_API int sn_reader_tie(sn_reader *reader, sn_writer *writer);
 
 /*
- * The calls that follow give pointers into the buffer, without copying. What they point to is the
- * caller's, who may also change it, until the next call on the reader. At the end of the stream
+ * The calls that follow give pointers into the buffer, without copying. The bytes belong to the
+ * caller, who may also change them, until the next call on the reader. At the end of the stream
  * they give what is left. The end is not remembered: each later call asks the source again.
  *
- * -EMSGSIZE: it would be more than the limit. Everything stays in the buffer, so the same call
- * gives the same error; skip what is too long (sn_reader_skip_through()), read it in parts
+ * -EMSGSIZE: the result would be longer than the limit. Everything stays in the buffer, so the same
+ * call gives the same error; skip what is too long (sn_reader_skip_through()), read it in parts
  * (sn_reader_read()), or set another limit. -ENOMEM: the buffer could not grow; nothing has
  * changed.
  */
@@ -201,18 +205,18 @@ SN_API int sn_reader_tie(sn_reader *reader, sn_writer *writer);
  * byte like others. length may be NULL.
  *
  * Returns the number of bytes that the line and its end took from the stream, at least 1; 0 at the
- * end of the stream; or an error. A last line without LF is given as it is, also with a CR at its
- * end. It is recognised by a result that equals *length; a protocol should take it for cut off. A
- * line counts with its end for the limit; -EMSGSIZE comes as soon as that many bytes are there
+ * end of the stream; or an error. A last line without LF is given as it is, even with a CR at its
+ * end. The result then equals *length; a protocol should treat such a line as cut off. The limit
+ * includes the end of the line: the call returns -EMSGSIZE as soon as that many bytes are there
  * without an LF. May park.
  */
 SN_API SN_CHECK_RESULT ssize_t sn_reader_line(sn_reader *reader, char **line, size_t *length);
 
 /*
- * Reads up to a delimiter of one or more bytes, and gives it with what is before it at *data.
- * Returns the number of both; 0 at the end of the stream; or an error: as sn_reader_line(), and
- * -EINVAL for a delimiter of no bytes. What the stream ends with is given without a delimiter.
- * May park.
+ * Reads up to and including a delimiter of one or more bytes, and sets *data to the first byte
+ * read. Returns the number of bytes; 0 at the end of the stream; or an error: as sn_reader_line(),
+ * and -EINVAL for a delimiter of no bytes. Bytes that are left at the end of the stream are given
+ * without a delimiter. May park.
  */
 SN_API SN_CHECK_RESULT ssize_t sn_reader_through(sn_reader *reader, const void *delimiter,
 						 size_t size, char **data);
@@ -234,8 +238,8 @@ SN_API SN_CHECK_RESULT ssize_t sn_reader_take(sn_reader *reader, size_t size, ch
  */
 SN_API SN_CHECK_RESULT ssize_t sn_reader_read(sn_reader *reader, void *buf, size_t size);
 
-/* Reads exactly size bytes into buf, which has *done of them already: as sn_stream_read_full(),
- * with all that is said there. The limit does not count. May park. */
+/* Reads exactly size bytes into buf, which has *done of them already, with the results of
+ * sn_stream_read_full(). The limit does not apply. May park. */
 SN_API SN_CHECK_RESULT ssize_t sn_reader_read_full(sn_reader *reader, void *buf, size_t size,
 						   size_t *done);
 
@@ -247,10 +251,10 @@ SN_API SN_CHECK_RESULT ssize_t sn_reader_read_full(sn_reader *reader, void *buf,
 SN_API SN_CHECK_RESULT ssize_t sn_reader_skip(sn_reader *reader, size_t size, size_t *done);
 
 /*
- * Discards all up to a delimiter, and the delimiter, however far that is: the rest of a line that
- * is too long, for example. Returns 1; 0 when the stream ended without one; -EINVAL for a delimiter
- * of no bytes; -EMSGSIZE for one longer than the limit; or another error, after which the same call
- * continues. May park.
+ * Discards everything up to and including a delimiter, however far away that is: the rest of a line
+ * that is too long, for example. Returns 1; 0 when the stream ended without one; -EINVAL for a
+ * delimiter of no bytes; -EMSGSIZE for one longer than the limit; or another error, after which the
+ * same call continues. May park.
  */
 SN_API SN_CHECK_RESULT int sn_reader_skip_through(sn_reader *reader, const void *delimiter,
 						  size_t size);

@@ -21,10 +21,10 @@
  *
  * The errors of sending and receiving. After an error nothing was sent or received, and the memory
  * passed in is unchanged:
- *   -EPIPE       the channel is closed; for a receive: and its buffer is empty
+ *   -EPIPE       the channel is closed and, for a receive, its buffer is empty
  *   -EAGAIN, -ETIMEDOUT   the call would have to wait (longer)
  *   -ECANCELED   the scope of the calling task is cancelled; the scope may have another reason,
- *                such as -ETIMEDOUT (scope.h). Also when there would be nothing to wait for
+ *                such as -ETIMEDOUT (scope.h). The call fails even if it would not have to wait
  *   -EINVAL      the channel is NULL or was freed (see below), or the element is NULL although the
  *                channel's elements have a size
  *   -ENOMEM      a task waits with a deadline, and there is no memory for its timer
@@ -72,9 +72,9 @@ SN_API SN_CHECK_RESULT int sn_chan_new(sn_chan **chan, size_t elem_size, ssize_t
  */
 struct sn_elem_ops {
 	/*
-	 * Constructs in the raw memory `to` the value of *from. *from stays an element, which is
-	 * destroyed afterwards: in the buffer by destroy, elsewhere by the sender. NULL: the bytes
-	 * are copied, and their source is no longer an element.
+	 * Constructs in the raw memory `to` the value of *from. *from stays an element that is
+	 * destroyed afterwards: by destroy if it lies in the buffer, otherwise by the sender. NULL:
+	 * the bytes are copied, and their source is no longer an element.
 	 */
 	void (*move)(void *to, void *from);
 	/* Destroys an element, such as one that is left in a channel when it is freed. NULL: there
@@ -94,10 +94,10 @@ SN_API SN_CHECK_RESULT int sn_chan_new_with_ops(sn_chan **chan, size_t elem_size
 SN_API sn_chan *sn_chan_ref(sn_chan *chan);
 
 /*
- * Drops one reference. The last one frees the channel and destroys the elements in it. Does not
- * close, except by mistake: when others still wait in the channel debug builds abort; otherwise it
- * is closed, so that their calls return -EPIPE, and its memory is lost. NULL is allowed. Any
- * thread; does not park.
+ * Drops one reference. The last one frees the channel and destroys the elements in it, without
+ * closing it. To drop it while others wait in the channel is a mistake: debug builds abort; other
+ * builds close the channel, so that the waiting calls return -EPIPE, and never free its memory.
+ * NULL is allowed. Any thread; does not park.
  */
 SN_API void sn_chan_unref(sn_chan *chan);
 
@@ -108,14 +108,14 @@ SN_API void sn_chan_unref(sn_chan *chan);
  */
 SN_API int sn_chan_close(sn_chan *chan);
 
-/* 0 when *elem was sent, or one of the errors above. May park. Any thread. */
+/* Return 0 when *elem was sent, or one of the errors above. May park. Any thread. */
 SN_API SN_CHECK_RESULT int sn_chan_send(sn_chan *chan, const void *elem);
 SN_API SN_CHECK_RESULT int sn_chan_send_until(sn_chan *chan, const void *elem, int64_t deadline);
 SN_API SN_CHECK_RESULT int sn_chan_try_send(sn_chan *chan, const void *elem);
 
 /*
- * 0 when an element was received into *elem, or one of the errors above. If elem is NULL, the
- * element is discarded. May park. Any thread.
+ * Return 0 when an element was received into *elem, or one of the errors above. If elem is NULL,
+ * the element is discarded. May park. Any thread.
  */
 SN_API SN_CHECK_RESULT int sn_chan_recv(sn_chan *chan, void *elem);
 SN_API SN_CHECK_RESULT int sn_chan_recv_until(sn_chan *chan, void *elem, int64_t deadline);

@@ -53,9 +53,9 @@ SN_API int64_t sn_now(void);
 SN_API int64_t sn_walltime(void);
 
 /*
- * Seconds since 1970, the cheapest of all. The second begins with the kernel's next tick, so it may
- * lag sn_time_exact() by up to one tick (1 to 10 ms, depending on the kernel's configuration). It
- * is never ahead.
+ * Seconds since 1970, from the cheapest of all clocks. The second begins with the kernel's next
+ * tick, so it may lag sn_time_exact() by up to one tick (1 to 10 ms, depending on the kernel's
+ * configuration). It is never ahead.
  */
 SN_API int64_t sn_time(void);
 
@@ -99,7 +99,7 @@ SN_API int64_t sn_time_exact(void);
  */
 SN_API int sn_clock_gettime(int id, struct sn_timespec *time);
 
-/* The resolution of a clock; `resolution` may be NULL. 0, or -EINVAL as above. */
+/* Gets the resolution of a clock; `resolution` may be NULL. Returns 0, or -EINVAL as above. */
 SN_API int sn_clock_getres(int id, struct sn_timespec *resolution);
 
 /*
@@ -125,7 +125,7 @@ SN_API SN_CHECK_RESULT ssize_t sn_getrandom(void *bytes, size_t size, uint32_t f
 
 /*
  * The counter itself (TSC, CNTVCT), or sn_now() where there is no reliable one. For short spans on
- * one machine. It is read after everything that precedes it in program order has
+ * one machine. The counter is read after everything that precedes the call in program order has
  * completed.
  */
 SN_API uint64_t sn_ticks(void);

@@ -19,11 +19,12 @@ SN_BEGIN
 /* The functions of a collector. */
 struct sn_collector {
 	/*
-	 * Called on each thread that runs tasks, before its first one. `thread` is its name for
-	 * sn_collector_thread_stack(). Also called on the thread that calls sn_run(), with thread
-	 * NULL: it runs no task, but allocates and frees what the others refer to, so a collector
-	 * that stops all threads has to stop it too. NULL: is not called. Both calls may wait for
-	 * locks and for a collection; they must not call anything that needs a task.
+	 * Called on each thread that runs tasks, before its first one. `thread` stands for it in
+	 * calls of sn_collector_thread_stack(). Also called on the thread that calls sn_run(), with
+	 * thread NULL: it runs no task, but allocates and frees what the others refer to, so a
+	 * collector that stops all threads has to stop it too. Either function may be NULL, for no
+	 * call. Both may wait for locks and for a collection; they must not call anything that
+	 * needs a task.
 	 */
 	void (*thread_begins)(void *thread);
 	void (*thread_ends)(void *thread); /* after its last task, under the same rules */
@@ -36,7 +37,8 @@ struct sn_collector {
 	 * aligned_alloc().
 	 */
 	void *(*alloc)(size_t align, size_t size);
-	/* Frees it; also what aligned_alloc() supplied before the collector was installed. */
+	/* Frees memory of alloc, and what aligned_alloc() supplied before the collector was
+	 * installed. */
 	void (*free)(void *memory);
 };
 
@@ -48,22 +50,22 @@ struct sn_collector {
 SN_API int sn_collector_install(const struct sn_collector *collector);
 
 /*
- * Says that those threads are about to be stopped (1), or to continue (0). In between the runtime
- * takes no processor from a thread that does not return to the runtime: the thread that got it
- * would have to be stopped as well, so their number would grow. Any thread, in pairs; does not
- * park, takes no lock.
+ * Announces that the collector is about to stop the runtime's threads (1), or to let them continue
+ * (0). In between the runtime takes no processor from a thread that stays outside the runtime,
+ * because the thread that got the processor would have to be stopped as well, and so the number of
+ * threads would grow. Any thread, in pairs; does not park, takes no lock.
  */
 SN_API void sn_collector_stopping(int stopping);
 
 /* What one task refers to. */
 struct sn_task_roots {
-	const void *own_low;     /* its argument lies between */
-	const void *own_high;    /* these two, or on its stack */
+	const void *own_low;     /* its argument lies on its stack, or between this address */
+	const void *own_high;    /* and this one */
 	const void *stack_low;   /* the lowest usable byte of its stack; NULL: it has none */
-	const void *stack_high;  /* and the end */
+	const void *stack_high;  /* the end of its stack */
 	const void *stack_saved; /* its stack pointer when it last left a thread; NULL: never */
 	/* 1: a thread runs it, has just left it or is about to switch to it. If a thread's stack
-	 * pointer lies on the stack, that one counts; otherwise stack_saved does. */
+	 * pointer lies on the stack, use that one instead of stack_saved. */
 	int on_thread;
 };
 
@@ -79,17 +81,18 @@ typedef void sn_task_roots_visitor(const struct sn_task_roots *roots, void *arg)
 SN_API void sn_collector_roots(sn_task_roots_visitor *fn, void *arg);
 
 /*
- * The bounds of the task stack on which a thread has its stack pointer. The thread was named in
- * thread_begins and is stopped; with sp NULL it is the stack of the task that the thread runs.
- * Returns 1, or 0 when that is no stack of the runtime's, but the thread's own, for example. May be
- * called where sn_collector_roots() may.
+ * Finds the bounds of the task stack on which sp, the stack pointer of a stopped thread, lies.
+ * `thread` is what thread_begins was called with. With sp NULL, finds the stack of the task that
+ * the thread runs. Returns 1, or 0 when that is not a stack of the runtime's, but the thread's own,
+ * for example. May be called where sn_collector_roots() may.
  */
 SN_API int sn_collector_thread_stack(const void *thread, const void *sp, const void **low,
 				     const void **high);
 
 /*
- * Allocates memory for values from the collector's alloc or else aligned_alloc(), and frees it. For
- * sennit.hpp. Any thread; do not park. Returns NULL when there is no memory.
+ * Allocate memory for values from the collector's alloc, or from aligned_alloc() without a
+ * collector, and free it. For sennit.hpp. Any thread; do not park. sn_collector_alloc() returns
+ * NULL when there is no memory.
  */
 SN_API SN_CHECK_RESULT void *sn_collector_alloc(size_t align, size_t size);
 SN_API void sn_collector_free(void *memory);

@@ -8,11 +8,11 @@
  *		err = sn_cond_wait(&q->filled, &q->lock);	sn_cond_signal(&q->filled);
  *	...						sn_mutex_unlock(&q->lock);
  *
- * A value, as a mutex is: zeros are ready for use, and its memory may be reused when nobody waits
- * and nobody is about to call. A wait ends only for a signal or an error. But between the signal
- * and the return of the wait others may have held the mutex, so check the condition again, as
- * above. A signal that is sent after the wait has released the mutex is never lost; the sender may
- * hold the mutex or not. Waiters are woken in the order in which they arrived.
+ * A condition variable is a value, as a mutex is: zeros are ready for use, and its memory may be
+ * reused when nobody waits and nobody is about to call. A wait ends only for a signal or an error.
+ * But between the signal and the return of the wait others may have held the mutex, so check the
+ * condition again, as above. A signal that is sent after the wait has released the mutex is never
+ * lost; the sender may hold the mutex or not. Waiters are woken in the order in which they arrived.
  *
  * Threads outside the runtime: all calls. Signal handlers: none.
  */

@@ -4,9 +4,9 @@
  *
  * The path is chosen while the bytes flow. A small flow goes through a buffer in userspace. After
  * three reads in a row of 4 KiB or more, a flow goes through a pipe in the kernel (splice), until
- * it comes in small pieces again. From a file, sendfile and copy_file_range take the bytes. What
- * the kernel refuses, or what there is no pipe for, goes through userspace. docs/copy.md has the
- * figures.
+ * it comes in small pieces again. From a file, sendfile and copy_file_range take the bytes. Where
+ * the kernel refuses that, or there is no pipe, the bytes go through userspace. docs/copy.md has
+ * the figures.
  *
  * Pipes are held only while bytes are in them. They come from one pool of the process, which stays
  * within a part of the user's quota of pipe pages. Environment, read once:
@@ -33,7 +33,8 @@ enum sn_copy_side {
 	SN_COPY_WRITE = 2, /* writing to dst failed */
 };
 
-/* Zeroed by sn_copy(), filled also on failure. bytes_written is the sum of the last three. */
+/* sn_copy() zeroes it first, and fills it even when it fails. bytes_written is the sum of the last
+ * three. */
 struct sn_copy_result {
 	uint64_t bytes_read;      /* taken from src */
 	uint64_t bytes_written;   /* taken by dst; the difference is lost */
@@ -56,9 +57,9 @@ typedef void sn_copy_progress(void *arg, size_t bytes);
  * result->failed names (as sn_stream_read()'s or sn_stream_write()'s), or -ENOMEM. When src fails,
  * what was read before is delivered first. When dst fails, the bytes that were read but not
  * written, bytes_read - bytes_written, are lost; otherwise the two are equal. A deadline that
- * passes counts as a failure of its side, so it loses bytes only on dst. What has arrived before
- * that is still moved, as far as one read and the room in dst go: progress may then move both
- * deadlines, and the copy continues. May park.
+ * passes counts as a failure of its side, so it loses bytes only on dst. Before the call fails, it
+ * still moves what had arrived by that time, as far as one read and the room in dst allow. If
+ * progress then moves both deadlines, the copy continues. May park.
  */
 SN_API SN_CHECK_RESULT int sn_copy(sn_stream *dst, sn_stream *src, int64_t n,
 				   sn_copy_progress *progress, void *arg,

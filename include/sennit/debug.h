@@ -3,13 +3,14 @@
  * Finding the program's mistakes: foreign locks, dumps, faults and deadlocks.
  *
  * Foreign locks. A pthread mutex, or a std::mutex, belongs to the thread that has locked it. A task
- * that parks while it holds one may continue on another thread. Meanwhile it lets tasks run that
- * block its thread when they want the mutex: an error at best, a deadlock at worst. The library
- * cannot see such locks by itself, because only the lock knows its owner. When it is notified of
- * them, builds with SENNIT_DEBUG end the program, with the call's name, when a task parks with one.
+ * that parks while it holds one may continue on another thread. While it is parked, other tasks run
+ * on its thread, and block the thread if they want the mutex: an error at best, a deadlock at
+ * worst. The library cannot see such locks by itself, because only the lock knows its owner. Once
+ * it is notified of them, builds with SENNIT_DEBUG end the program, with the call's name, when a
+ * task parks with one.
  *
- * LD_PRELOAD=libsennit-lock-check.so, which is installed beside the library, tells it of all
- * pthread mutexes and rwlocks in a dynamically linked program; wrappers of other locks can do so
+ * LD_PRELOAD=libsennit-lock-check.so, which is installed beside the library, reports all pthread
+ * mutexes and rwlocks of a dynamically linked program to it; wrappers of other locks can do so,
  * too.
  *
  * Threads outside the runtime: all calls. Signal handlers: none.
@@ -40,11 +41,11 @@ SN_API void sn_debug_foreign_locks(int by);
  *
  * SIGQUIT, which a terminal sends for ctrl-\, does the same to stderr, also when foreign code keeps
  * every processor, and the program continues. SENNIT_DUMP_SIGNAL sets another number; 0: none. A
- * signal that the program itself handles or ignores when sn_run() is called is left alone. A signal
- * that was ignored already when the program began is caught, because a script that starts a program
- * with `&` has SIGQUIT ignored there. So is an ignored one that SENNIT_DUMP_SIGNAL names. Until
- * sn_run() returns, what the program executes starts with the default action instead of ignoring
- * it.
+ * signal that the program itself handles or ignores when sn_run() is called is left alone. But a
+ * signal that was ignored already when the program began is caught, because a script that starts a
+ * program with `&` has SIGQUIT ignored there. So is an ignored signal that SENNIT_DUMP_SIGNAL
+ * names. Until sn_run() returns, programs that this one executes then start with the default action
+ * for the signal, instead of ignoring it.
  *
  * Any thread; does not park, but takes some 10 us a task. Allocates nothing from the heap. Returns
  * 0; -EBUSY when another dump is under way; -ENOMEM; -ESRCH when no runtime runs; -EDEADLK in a
@@ -53,11 +54,12 @@ SN_API void sn_debug_foreign_locks(int by);
 SN_API int sn_dump(int fd);
 
 /*
- * Writes to a descriptor what the library asks of the kernel, a line for each feature: which way it
- * takes in this process and, where that is a fallback, what it would take on a newer kernel, or
- * without a filter of system calls. docs/kernels.md says what each costs. Tries some system calls
- * for that, with arguments that change nothing, so a filter that kills the process for an unknown
- * call does so here. It also makes the choices that a first sn_run() would make.
+ * Writes to a descriptor what the library asks of the kernel, a line for each feature: which way
+ * the library takes in this process and, where that is a fallback, which one it would take on a
+ * newer kernel, or without a filter of system calls. docs/kernels.md says what each costs. Tries
+ * some system calls for that, with arguments that change nothing, so a filter that kills the
+ * process for an unknown call does so here. It also makes the choices that a first sn_run() would
+ * make.
  *
  * Any thread, with and without a run; does not park. Returns 0 or the error of write().
  */
@@ -90,10 +92,10 @@ SN_API int sn_kernel_report(int fd);
 typedef void sn_deadlock_hook(void *arg);
 
 /*
- * Calls fn(arg) instead, on a thread that is made for it, with all signals blocked; NULL: the
- * default again. fn may wake tasks. If it does not, they stay as they are, and it is not called
- * again. It may block. The end of the run waits a second for it, and then leaves it behind. Any
- * thread, also before sn_run().
+ * Has a deadlock call fn(arg) instead, on a thread that is made for it, with all signals blocked;
+ * NULL restores the default. fn may wake tasks; if it does not, the tasks stay as they are, and fn
+ * is not called again. fn may block. The end of the run waits a second for it, and then leaves its
+ * thread behind. Any thread, also before sn_run().
  */
 SN_API void sn_on_deadlock(sn_deadlock_hook *fn, void *arg);
 

@@ -10,8 +10,9 @@
  *
  * This header defines errno by a function of which the compiler assumes nothing. Every header of
  * sennit includes it, so code that is compiled with any of them has it, whether <errno.h> is
- * included before or after. It costs what errno costs. Code that was compiled without keeps the C
- * library's. If that is a library in a task with hooks, the task continues on its thread (hooks.h).
+ * included before or after. It costs what errno costs. Code that was compiled without this header
+ * keeps the C library's definition. Where that is a library whose blocking calls are hooked, the
+ * task continues on the same thread, so the address stays right (hooks.h).
  *
  * Another definition of errno that a program makes afterwards is left alone. To keep the C
  * library's, define SN_PLAIN_ERRNO before the first header of sennit.
@@ -25,11 +26,11 @@
 
 #ifndef SN_PLAIN_ERRNO
 
-/* The address of the calling thread's errno, as of now. Not in a library, so that those that are
- * used alone have it too; in each file once. */
+/* The address of the calling thread's errno, as of now. It is static in each file and not in a
+ * library, so that those parts of sennit that are used alone have it, too. */
 __attribute__((noinline, unused)) static int *sn_private_errno(void)
 {
-	/* With it, the function is neither pure nor constant to a compiler that looks inside. */
+	/* Keeps a compiler that looks inside from treating the function as pure or constant. */
 	__asm__ volatile("" : : : "memory");
 	return &errno;
 }

@@ -17,8 +17,8 @@
 SN_BEGIN
 
 /*
- * What the replaced functions note of a task. The task alone reads and writes it. All zero in a new
- * task, except for hooks.
+ * What the replacing functions note about a task. Only the task itself reads and writes it. In a
+ * new task all fields are zero, except hooks.
  */
 struct sn_foreign {
 	uint16_t locks; /* how many locks the task holds that belong to threads */
@@ -37,9 +37,9 @@ enum sn_hooks_mode {
 #define SN_TASK_HOOKED 2u
 #define SN_TASK_UNHOOKED 4u
 
-/* In flags of struct sn_task_attr: the task blocks its thread for long, or often. Other tasks that
- * are tied to a thread (below) would have to wait, so it runs on a thread to which none is. A task
- * that has made some wait is treated like that, too. */
+/* In flags of struct sn_task_attr: the task blocks its thread for long, or often. Tasks that are
+ * tied to the same thread (below) would have to wait for it, so it runs on a thread to which no
+ * task is tied. A task that has already made tied tasks wait is treated in the same way. */
 #define SN_TASK_BLOCKS 8u
 
 /*
@@ -59,19 +59,19 @@ SN_API struct sn_foreign *sn_foreign_self(void);
 SN_API int sn_foreign_may_park(void);
 
 /*
- * Ties the calling task to its thread: until it unties itself it continues there whenever it has
- * parked. For a function that parks in place of one that blocks: its callers may keep what belongs
- * to the thread, such as the address of errno, over the call. The thread runs other tasks
- * meanwhile, in contrast to sn_pin(). Only around calls of sennit that park: a task that is tied
- * must not run code of its own for long, nor pin itself, nor end.
+ * Ties the calling task to its thread: until it unties itself, it continues there whenever it has
+ * parked. This is for a function that parks in place of one that blocks, because its callers may
+ * keep what belongs to the thread, such as the address of errno, over the call. While the task is
+ * parked, the thread runs other tasks, in contrast to sn_pin(). Use it only around calls of sennit
+ * that park: a task that is tied must not run code of its own for long, nor pin itself, nor end.
  *
  * If the thread is blocked, computes without a pause, or is pinned, and takes none of its tied
- * tasks for SENNIT_HOOKS_STAY milliseconds (1,000; docs/hooks.md), those that wait go on with
- * another one.
+ * tasks for SENNIT_HOOKS_STAY milliseconds (1,000; docs/hooks.md), those that wait continue on
+ * another thread.
  *
  * Do not park. Return -ENOTSUP where sn_foreign_self() is NULL. sn_foreign_tie() returns 1, or 0
  * when the task is tied or pinned already, or with SENNIT_HOOKS_STAY=0. sn_foreign_untie() returns
- * 0, or 1 when the task went on with another thread. Any thread.
+ * 0, or 1 when the task has been moved to another thread. Any thread.
  */
 SN_API int sn_foreign_tie(void);
 SN_API int sn_foreign_untie(void);

@@ -16,11 +16,12 @@
  * library in a task makes for itself.
  *
  * Restrictions (more in docs/gc.md):
- *   - libgc clears 2,048 words below the stack pointer in some of its allocations, and stops
- *     threads with a signal's frame on the same stack. So a task that allocates needs a stack of 64
- *     KiB (of 32 on 32-bit machines); the default is twice that.
- *   - It stops threads by signals (SIGPWR and SIGXCPU). They have SA_RESTART, but some system calls
- *     in user code (poll(), nanosleep(), those with a timeout) return EINTR all the same.
+ *   - libgc clears 2,048 words below the stack pointer in some of its allocations, and the signals
+ *     by which it stops threads put their frames on the same stack. A task that allocates therefore
+ *     needs a stack of 64 KiB (32 KiB on 32-bit machines); the default is twice that.
+ *   - It stops threads by signals (SIGPWR and SIGXCPU). Their handlers have SA_RESTART, but some
+ *     system calls in user code (poll(), nanosleep(), those with a timeout) return EINTR all the
+ *     same.
  *   - Within GC_do_blocking() and GC_call_with_alloc_lock(), in finalizers, and in other callbacks
  *     of libgc, call nothing that may park.
  *   - It does not work in incremental mode.
@@ -38,8 +39,8 @@ SN_BEGIN
  * Initialises libgc, if that has not been done, and connects it with the runtime, permanently. Call
  * it in main() before the first sn_run(). Further calls do nothing. Returns 0; -EBUSY while a
  * runtime runs; -EPERM when libgc is not initialised yet and this is not the program's first thread
- * (libgc would take the calling thread's stack for that one's); -ENOTSUP when it is in incremental
- * mode; -EEXIST when another collector is connected (collector.h).
+ * (libgc would mistake the calling thread's stack for the first thread's); -ENOTSUP when it is in
+ * incremental mode; -EEXIST when another collector is connected (collector.h).
  */
 SN_API int sn_gc_init(void);
 
@@ -52,9 +53,9 @@ struct sn_gc_stats {
 	size_t size SN_SIZE_OF(struct sn_gc_stats);
 	uint64_t stops;       /* times that all threads were stopped, about once a collection */
 	uint64_t stop_ns;     /* how long they were stopped, in total */
-	uint64_t max_stop_ns; /* and at most */
-	/* How many were shorter than 2^i us, but not than half of that; the last: all longer
-	 * ones. */
+	uint64_t max_stop_ns; /* the longest stop */
+	/* pauses[i]: how many stops were shorter than 2^i us, but not shorter than half of that;
+	 * the last also counts all longer ones. */
 	uint64_t pauses[SN_GC_PAUSES];
 
 	/* Of the last stop: */

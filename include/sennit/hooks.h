@@ -7,41 +7,43 @@
  *
  *	LD_PRELOAD=libsennit-hooks.so SENNIT_HOOKS=1 program
  *
- * The program has to use the shared libsennit, or to have the static ones of both. The C library
- * has to be the shared one.
+ * The program has to use either the shared libsennit, or the static forms of both libraries. The C
+ * library has to be the shared one.
  *
  * In a task that has hooks these calls park where they would block: connect, accept, accept4, read,
  * readv, write, writev, send, sendto, sendmsg, sendmmsg, sendfile, recv, recvfrom, recvmsg,
  * recvmmsg, poll, ppoll, select, pselect, epoll_wait, sleep, usleep, nanosleep, clock_nanosleep,
- * thrd_sleep and getaddrinfo.
- * Everything else blocks the thread as without hooks, and costs a thread for that time, never a
- * stall: the hooks need not be complete.
+ * thrd_sleep  and getaddrinfo.
+ *
+ * Every other call blocks its thread, as without hooks. That costs a thread for that time, but
+ * never a stall, so the hooks need not be complete.
  *
  * A call keeps its meaning. No descriptor is made non-blocking, except for the moment of one system
- * call in connect(), on a socket that this process has just made (docs/hooks.md). What it returns,
- * and errno, are what the C library's call gives, with four exceptions:
- *   - in a scope that is cancelled, a call that would have to wait fails: ETIMEDOUT if that was the
- *     scope's deadline, otherwise ECANCELED. A call that has moved some bytes returns their number;
+ * call in connect(), on a socket that this process has just made (docs/hooks.md). Its result and
+ * errno are those of the C library's call, with four exceptions:
+ *   - in a scope that is cancelled, a call that would have to wait fails: with ETIMEDOUT if the
+ *     scope's deadline has cancelled it, otherwise with ECANCELED. A call that has moved some bytes
+ *     returns their number;
  *   - a descriptor that another task closes while this one waits for it gives EBADF;
  *   - signals interrupt no call that is parked, so there is no EINTR;
  *   - other tasks may have run on the thread in between, and have changed its thread-locals.
- * After the call the task is on the same thread, so what a library keeps of it is right: the
- * address of errno or of a thread-local, pthread_self(). Only a thread that is blocked or busy for
- * SENNIT_HOOKS_STAY milliseconds (1,000) loses such tasks to others, which moved counts below; with
- * 0 in the environment tasks go on with any thread (docs/hooks.md).
+ * After the call the task is on the same thread, so what a library remembers of the thread stays
+ * valid: the address of errno or of a thread-local, pthread_self(). Only a thread that is blocked
+ * or busy for SENNIT_HOOKS_STAY milliseconds (1,000) loses such tasks to other threads, which the
+ * counter `moved` counts. With SENNIT_HOOKS_STAY=0 tasks continue on any thread (docs/hooks.md).
  *
  * The call is passed through, which blocks the thread, where parking would be wrong or of no use:
  * outside tasks; on files, and on descriptors that are non-blocking; while the task holds a pthread
  * mutex, rwlock or spin lock, an mtx_t, or a file by flockfile(), is in a function of
  * pthread_once() or call_once(), is pinned or in a blocking bracket (blocking.h); in signal
  * handlers, and while the thread's signal mask is changed; in the runtime's own calls; in a child
- * of fork(). docs/hooks.md has the whole table, and says how to find out whether a library can
- * stand it.
+ * of fork(). docs/hooks.md has the whole table, and says how to find out whether a library works
+ * with hooks.
  *
- * Which tasks have hooks: those that have said so, by sn_hooks_set() or by SN_TASK_HOOKED in the
- * flags of struct sn_task_attr (foreign.h); and, with SENNIT_HOOKS=1 in the environment or after
- * sn_hooks_set_default(SN_HOOKS_ON), all that have not said no. A task does not inherit what its
- * parent has said.
+ * Which tasks have hooks: those that have asked for them, by sn_hooks_set() or by SN_TASK_HOOKED in
+ * the flags of struct sn_task_attr (foreign.h); and, with SENNIT_HOOKS=1 in the environment or
+ * after sn_hooks_set_default(SN_HOOKS_ON), all that have not refused them. A task does not inherit
+ * its parent's choice.
  *
  * Threads outside the runtime: sn_hooks_set_default() and sn_hooks_stats(); sn_hooks_set()
  * returns -ENOTSUP. Signal handlers: none. The calls that are replaced may be made wherever the C
@@ -56,8 +58,8 @@
 SN_BEGIN
 
 /*
- * Says whether the calling task has hooks: SN_HOOKS_ON, SN_HOOKS_OFF, or SN_HOOKS_DEFAULT for what
- * holds for the process (enum sn_hooks_mode). Returns what it was, so a bracket can restore that:
+ * Sets whether the calling task has hooks: SN_HOOKS_ON, SN_HOOKS_OFF, or SN_HOOKS_DEFAULT to follow
+ * the process (enum sn_hooks_mode). Returns the previous setting, so that a bracket can restore it:
  *
  *	int former = sn_hooks_set(SN_HOOKS_OFF);
  *
@@ -68,19 +70,20 @@ SN_BEGIN
  */
 SN_API int sn_hooks_set(int hooks);
 
-/* The same for all tasks that have SN_HOOKS_DEFAULT: on or off. Any thread. */
+/* Turns hooks on or off for all tasks that have SN_HOOKS_DEFAULT. Any thread. */
 SN_API int sn_hooks_set_default(int hooks);
 
 /* How often hooked calls of tasks that have hooks would have blocked, and what was done. */
 struct sn_hooks_stats {
 	/* Set by SN_HOOKS_STATS_INIT(). */
 	size_t size SN_SIZE_OF(struct sn_hooks_stats);
-	uint64_t parked;       /* times that a task waited without its thread */
-	uint64_t passed_held;  /* calls passed through: the task held a lock, */
+	uint64_t parked; /* times that a task waited without its thread */
+	/* Calls that were passed through, because the task */
+	uint64_t passed_held;  /* held a lock, */
 	uint64_t passed_busy;  /* was pinned, or in a bracket, */
-	uint64_t passed_mask;  /* was in a signal handler, or had changed the signal mask; */
-	uint64_t passed_other; /* or the wait was not possible, or in vain (docs/hooks.md) */
-	uint64_t moved;        /* of parked: went on with another thread, as theirs was stuck */
+	uint64_t passed_mask;  /* was in a signal handler, or had changed the signal mask, */
+	uint64_t passed_other; /* or could not wait, or waited in vain (docs/hooks.md) */
+	uint64_t moved; /* of parked: continued on another thread, because their own was stuck */
 };
 
 /* struct sn_hooks_stats with its size, and the fields that are given, as .name = value. */

@@ -18,8 +18,8 @@
  *
  * They are called in a task, outside the runtime, so they may compute for long and may lock an
  * sn_mutex, by sn_mutex_lock_uncancelled(). One task reads and one writes at a time, and both may
- * be in the layer at the same time. What one of them leaves undone must not depend on the other:
- * after -EAGAIN each has to see the next edge.
+ * be in the layer at the same time. Neither may leave its work to the other: after -EAGAIN each of
+ * them has to act on the next edge.
  *
  * Threads outside the runtime: none, except where a function says so. Signal handlers: none.
  */
@@ -33,39 +33,41 @@ SN_BEGIN
 
 /* The functions of a layer. The structure has to outlive its streams. */
 struct sn_layer {
-	/* Reads at least one byte and at most size, which is more than 0: their number, 0 at the
-	 * end, -EAGAIN or another error. */
+	/* Reads at least one byte and at most size, which is more than 0. Returns their number, 0
+	 * at the end of the stream, -EAGAIN or another error. */
 	ssize_t (*read)(void *state, void *buf, size_t size);
 	/*
-	 * Writes some of size bytes, which is more than 0: their number, when the socket has taken
-	 * all that stands for them; otherwise -EAGAIN or another error. After -EAGAIN the layer may
-	 * have taken bytes over; the next attempt is made with the same ones.
+	 * Writes some of the bytes; size is more than 0. Returns their number when the socket has
+	 * taken everything that represents them; otherwise -EAGAIN or another error. After -EAGAIN
+	 * the layer may have taken bytes over; the next attempt is made with the same bytes.
 	 */
 	ssize_t (*write)(void *state, const void *buf, size_t size);
-	/* The writer gives up after -EAGAIN: the number of bytes that the layer has taken over, and
-	 * will send with what comes next. */
+	/* The writer gives up after -EAGAIN. Returns the number of bytes that the layer has taken
+	 * over and will send before the next ones. */
 	size_t (*settle)(void *state);
-	/* Ends one half (SN_SHUT_READ, SN_SHUT_WRITE), before the socket's is ended: 0, -EAGAIN or
-	 * another error. */
+	/* Ends one half (SN_SHUT_READ, SN_SHUT_WRITE), before the library ends that of the socket.
+	 * Returns 0, -EAGAIN or another error. */
 	int (*shutdown)(void *state, enum sn_stream_half half);
 	/*
-	 * The stream is closed, and nobody uses it any more: frees the state. orderly: 1 when the
-	 * peer should be notified, as far as that is possible without waiting; 0 after
-	 * sn_stream_abort(), and in a child of fork(), whose parent still has the stream, and at
-	 * the end of a run whose tasks have left it open. An abandoned task may hold locks of the
-	 * state then, and will never run again. Any thread; must not park.
+	 * Frees the state of a stream that is closed and that nobody uses any more. orderly: 1 when
+	 * the peer should be notified, as far as that is possible without waiting; 0 after
+	 * sn_stream_abort(), in a child of fork(), whose parent still has the stream, and at the
+	 * end of a run whose tasks have left it open. In that last case abandoned tasks, which
+	 * never run again, may hold locks of the state. Any thread; must not park.
 	 */
 	void (*close)(void *state, int orderly);
 	/*
-	 * No task is going to read until the socket has something (when_readable.h): sends what was
-	 * put off, as far as possible. Returns whether a read would have something to return before
-	 * that. NULL: the task that is to read begins immediately.
+	 * The stream becomes quiet: no task is going to read until the socket is readable
+	 * (when_readable.h). Sends what was put off, as far as possible. Returns 1 if a read would
+	 * return something before the socket is readable, otherwise 0. NULL: the task that is to
+	 * read begins immediately.
 	 */
 	int (*quiet)(void *state);
 	/*
-	 * A task closes the stream, which nobody else reads or writes: an attempt to see to it that
-	 * what was written is not lost by that. 0, -EAGAIN to be called again after a moment, or an
-	 * error; sn_stream_close() waits for it up to a second. NULL: there is nothing to do.
+	 * A task closes the stream, which nobody else reads or writes. Tries to make sure that the
+	 * close does not lose what was written. Returns 0, -EAGAIN to be called again after a
+	 * moment, or an error; sn_stream_close() waits for it for up to a second. NULL: there is
+	 * nothing to do.
 	 */
 	int (*linger)(void *state);
 };
@@ -89,10 +91,10 @@ SN_API void sn_layer_unuse(sn_stream *stream);
 typedef int sn_layer_attempt(void *state, void *arg);
 
 /*
- * Makes an attempt, again and again until it returns something else than -EAGAIN, as an operation
- * that both reads and writes: -EBUSY when a task does either. Returns what the attempt returned;
- * -ETIMEDOUT past the deadline, or one of the stream's; the errors of sn_layer_use(), and those of
- * a read. May park.
+ * Repeats an attempt until it returns something other than -EAGAIN. It counts as an operation that
+ * both reads and writes, so the call returns -EBUSY when another task does either. Returns what the
+ * attempt returned; -ETIMEDOUT past the deadline, or one of the stream's; the errors of
+ * sn_layer_use(), and those of a read. May park.
  */
 SN_API int sn_layer_run(sn_stream *stream, const struct sn_layer *layer, sn_layer_attempt *attempt,
 			void *arg, int64_t deadline);

@@ -34,14 +34,15 @@
  *
  * Destructors. They run in the task, after its function has returned, in the reverse of the order
  * in which the task first got values for their keys; inherited ones come last. They may do all that
- * a task may, and may park. The task has not ended before they have returned: who joins it, or
- * closes its scope, waits for them. If its scope is cancelled, so are their waits. During its
- * destructor a key has no value. A destructor may set values, whose destructors are then called,
- * too: but SN_LOCAL_ROUNDS deep at most. What is set beyond that is dropped without a call, and
- * debug builds abort.
+ * a task may, and may park. The task has not ended before they have returned: joining it, or
+ * closing its scope, waits for them. If its scope is cancelled, so are their waits. During its
+ * destructor a key has no value. A destructor may set values, whose destructors are then called in
+ * another round, for SN_LOCAL_ROUNDS rounds at most. What is set after that is dropped without a
+ * call, and debug builds abort.
  *
  * No destructor is called for the tasks that are abandoned when sn_run() returns, nor in the child
- * of fork(), where no value is found either. The first task's are called before its run ends.
+ * of fork(), where no value is found either. Those of the first task are called before its run
+ * ends.
  *
  * Threads outside the runtime: all calls; they have no values. Signal handlers: none.
  */
@@ -65,14 +66,14 @@ typedef struct sn_local {
 /* In flags: a task gets the value that its parent has when it starts the task. */
 #define SN_LOCAL_INHERITED 1u
 
-/* How deep the values go that destructors set. */
+/* The most rounds of destructors, which may set values for the next round. */
 #define SN_LOCAL_ROUNDS 4
 
 /*
  * Gives the calling task a value for the key. The previous value is the caller's again: its
- * destructor is not called. NULL: the task has no value any more. Does not park. Returns 0;
- * -ENOMEM, only when the task had no value for the key; -EINVAL for a NULL key or unknown flags;
- * -ENOTSUP outside a task.
+ * destructor is not called. NULL removes the value. Does not park. Returns 0; -ENOMEM, only when
+ * the task had no value for the key; -EINVAL for a NULL key or unknown flags; -ENOTSUP outside a
+ * task.
  */
 SN_API int sn_local_set(const sn_local *key, void *value);
 

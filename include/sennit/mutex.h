@@ -57,15 +57,14 @@ typedef struct sn_mutex {
 	}
 
 /*
- * Locks it, waiting until it is available. Any thread; tasks may park.
- * Returns 0, or the reason of the calling task's scope when that is cancelled: then it is not
- * locked.
+ * Locks the mutex, waiting until it is available. Any thread; tasks may park. Returns 0, or,
+ * without having locked it, the reason of the calling task's scope when that is cancelled.
  */
 SN_API SN_CHECK_RESULT int sn_mutex_lock(sn_mutex *mutex);
 
 /*
  * As sn_mutex_lock(), but cancellation does not end the wait: for clean-up, such as destructors, in
- * tasks whose scope may be cancelled. It lasts as long as others hold the mutex. Returns 0.
+ * tasks whose scope may be cancelled. The wait lasts as long as others hold the mutex. Returns 0.
  */
 SN_API int sn_mutex_lock_uncancelled(sn_mutex *mutex);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Something that is done once, by the first caller; for tasks and for the program's own threads.
- * Static flags begin as zeros or SN_ONCE_INIT.
+ * Once flags: something is done once, by the first caller. For tasks and for the program's own
+ * threads. A flag begins as zeros or SN_ONCE_INIT.
  *
  * Threads outside the runtime: all calls. Signal handlers: none.
  */
@@ -27,8 +27,8 @@ typedef struct sn_once_flag {
 	}
 
 /*
- * Calls fn(arg), unless a call with this flag has succeeded. While another such call is being made,
- * it waits for the end of that one. When it returns 0, the effects of fn are visible. A negative
+ * Calls fn(arg), unless a call with this flag has succeeded. While another call with it is being
+ * made, waits for the end of that one. When it returns 0, the effects of fn are visible. A negative
  * value from fn means that it has failed: its caller gets that value, and the next caller, whether
  * it waits already or comes later, calls its own fn. Other values count as 0. fn may park.
  *

@@ -6,8 +6,8 @@
  *
  * This is how a task uses a library that does not call back but offers its descriptors: libpq's
  * asynchronous calls, c-ares, libcurl's multi interface. Ask the library for its descriptors and
- * for what it waits, wait here, and let it continue. What sennit has opened itself has calls of its
- * own that wait (stream.h, tcp.h), but its descriptors may be waited for here, too.
+ * the events that it waits for, wait here, and let it continue. What sennit has opened itself has
+ * calls of its own that wait (stream.h, tcp.h), but its descriptors may be waited for here, too.
  *
  * Events are those of poll(2): POLLIN, POLLOUT, POLLPRI and POLLRDHUP are asked for; POLLERR and
  * POLLHUP are reported whether they are asked for or not. Readiness is a level: as long as a
@@ -19,20 +19,20 @@
  * non-blocking, and nothing is read from it. A call that follows may still block, if another thread
  * was faster, unless the descriptor is non-blocking.
  *
- * Closing. A wait is for the descriptor that has the number at the time of the call. Say
- * sn_fd_closing() before a descriptor is closed that tasks may wait for; their waits then end. It
- * does not end waits that begin later, so no task should begin one until the close is over. The
- * waits for a descriptor also end when sennit closes it (sn_tcp_close()) or takes it over
+ * Closing. A wait is for the descriptor that has the number at the time of the call. Before you
+ * close a descriptor that tasks may wait for, call sn_fd_closing(), which ends their waits. It does
+ * not end waits that begin later, so no task should begin one until the close is over. The waits
+ * for a descriptor also end when sennit closes it (sn_tcp_close()) or takes it over
  * (sn_stream_adopt()). In each case sn_fd_wait() returns -EBADF, and sn_fd_wait_any() reports
  * POLLNVAL for this descriptor, as both do for one that is not open when they are called.
  *
  * Without sn_fd_closing(), a wait ends in the same way when the number is used again and a task
  * waits for it, and otherwise when the wait looks: after a second, and then each time that it has
- * lasted twice as long, but at least each 64 s. Until then it does no harm: it does not report what
- * happens to another descriptor behind the same number. Only one that has had the number before,
- * was waited for, left it without sn_fd_closing() and stayed open elsewhere may be mistaken, when
- * it has the number again, for the one in between; and a number whose descriptor is sennit's own is
- * only known to be open or not.
+ * lasted twice as long, but at least every 64 s. Until then it does no harm: it does not report
+ * what happens to another descriptor with the same number. There are two exceptions. A descriptor
+ * that was waited for, left its number without sn_fd_closing(), stayed open elsewhere and then got
+ * the number again may be mistaken for the one that had it in between. And where the descriptor is
+ * sennit's own, a wait can see only whether the number is open.
  *
  * Threads outside the runtime: sn_fd_closing(); the others return -ENOTSUP. Signal handlers: none.
  */

@@ -30,13 +30,14 @@
  * the program gets SIGTERM and, after a grace period, SIGKILL. Without it a program depends on
  * nothing here.
  *
- * Its parent is this process. What the kernel ties to the thread that has made a child, such as the
- * signal that a program may ask for by PR_SET_PDEATHSIG, comes when the process ends, not with a
- * thread of the runtime: threads that have children stay, asleep, until these have ended, if need
- * be beyond the end of the run. That holds for any child that a task makes, also by fork().
+ * Its parent is this process. The kernel ties some things to the thread that has made a child, such
+ * as the signal that a program may ask for by PR_SET_PDEATHSIG. They happen when this process ends,
+ * not when a thread of the runtime does, because threads that have children stay, asleep, until
+ * these have ended, if need be beyond the end of the run. That holds for any child that a task
+ * makes, also by fork().
  *
  * The end of the run. When sn_run() returns, programs that are in a scope get SIGKILL; the others
- * go on. Their zombies are removed by the next sn_process_start(), or with this process.
+ * continue. Their zombies are removed by the next sn_process_start(), or with this process.
  *
  * Other code that waits for children. waitpid(-1) elsewhere in this process may take the status
  * away, and when SIGCHLD is ignored the kernel discards it. The end of the program is noticed all
@@ -67,14 +68,15 @@ enum sn_process_kind {
 	SN_PROCESS_PIPE,       /* a pipe, whose other end is sn_process_stream() */
 	SN_PROCESS_TERMINAL,   /* a pseudo-terminal; see below */
 	SN_PROCESS_DESCRIPTOR, /* a descriptor of this process */
-	SN_PROCESS_STDOUT,     /* for err alone: what out is */
+	SN_PROCESS_STDOUT,     /* for err only: the same as out */
 };
 
 /*
- * SN_PROCESS_TERMINAL: those descriptors that ask for it are one terminal, which is the controlling
- * terminal of a session of the program's own. The other side is one stream, by whichever number it
- * is asked for. Reading from it fails with -EIO once the program, and all that have inherited the
- * terminal, have closed it. It echoes what is written, until the program changes that.
+ * SN_PROCESS_TERMINAL: all descriptors of this kind share one terminal, which is the controlling
+ * terminal of a session of the program's own. Its other side is one stream, whichever of their
+ * numbers sn_process_stream() is given. Reading from it fails with -EIO once the program, and all
+ * that have inherited the terminal, have closed it. It echoes what is written, until the program
+ * changes that.
  */
 struct sn_process_stdio {
 	enum sn_process_kind kind; /* default: inherited */
@@ -139,8 +141,8 @@ struct sn_process_attr {
 /* struct sn_process_attr with its size, and the fields that are given, as .name = value. */
 #define SN_PROCESS_ATTR_INIT(...) SN_SIZED_INIT(struct sn_process_attr, __VA_ARGS__)
 
-/* How a program ended, and what it has used. Of its own children, those that it has waited for
- * count, too. */
+/* How a program ended, and what it has used, including those of its own children that it has waited
+ * for. */
 struct sn_process_status {
 	int exit_code;         /* 0 to 255; -1 when a signal has ended it */
 	int signum;            /* that signal; 0 when it has exited */
@@ -169,18 +171,20 @@ SN_API SN_CHECK_RESULT int sn_process_start(sn_process **process, const char *co
 					    const struct sn_process_attr *attr);
 
 /*
- * Our end of a standard descriptor (0, 1 or 2) that is a pipe or a terminal; NULL for any other.
- * It belongs to the process, and is closed with it. It may be closed before, by sn_stream_close(),
- * as is necessary to give the program the end of its input. Any thread; does not park.
+ * This process's end of a standard descriptor (0, 1 or 2) that is a pipe or a terminal; NULL for
+ * any other. It belongs to the handle, and is closed with it. It may be closed before that, by
+ * sn_stream_close(), which is necessary to give the program the end of its input. Any thread; does
+ * not park.
  */
 SN_API sn_stream *sn_process_stream(sn_process *process, int number);
 
 /*
- * Waits until the program has ended, and says how, in *status unless that is NULL. Any number of
- * tasks may wait, and again later. With a deadline that has passed it only looks. May park.
- * Errors, after which the program runs on: -ETIMEDOUT past the deadline; -ECANCELED or another
- * reason when the calling task's scope is cancelled; -ENOMEM. -ECHILD: it has ended, but other code
- * has taken its status (above). -ESRCH when the handle is stale; -ENOTSUP outside a task.
+ * Waits until the program has ended, and stores how in *status unless that is NULL. Any number of
+ * tasks may wait, and may wait again later. With a deadline that has passed it only looks. May
+ * park. Errors, after which the program runs on: -ETIMEDOUT past the deadline; -ECANCELED or
+ * another reason when the calling task's scope is cancelled; -ENOMEM. -ECHILD: it has ended, but
+ * other code has taken its status (above). -ESRCH when the handle is stale; -ENOTSUP outside a
+ * task.
  */
 SN_API SN_CHECK_RESULT int sn_process_wait(sn_process *process, struct sn_process_status *status,
 					   int64_t deadline);
@@ -194,9 +198,9 @@ SN_API SN_CHECK_RESULT int sn_process_wait(sn_process *process, struct sn_proces
 SN_API int sn_process_kill(sn_process *process, int signum);
 
 /*
- * Sends a signal to the program and to what it has started in its group. -EINVAL also for a program
- * that was not started with a group, a session or a terminal of its own; -ESRCH also when the
- * program itself has ended, whatever is left of its group.
+ * Sends a signal to the program's process group: the program and what it has started in that group.
+ * -EINVAL also for a program that was not started with a group, a session or a terminal of its own;
+ * -ESRCH also when the program itself has ended, whatever is left of its group.
  */
 SN_API int sn_process_kill_group(sn_process *process, int signum);
 
@@ -205,9 +209,8 @@ SN_API pid_t sn_process_pid(sn_process *process);
 
 /*
  * Gives the handle back, and closes the streams that are still open. A program that still runs
- * continues; kill it first if it should not. Waits that have begun go on, too. Any thread; does not
- * park.
- * Returns 0, also for NULL; -ESRCH when the handle is stale.
+ * continues; kill it first if it should not. Waits that have begun continue, too. Any thread; does
+ * not park. Returns 0, also for NULL; -ESRCH when the handle is stale.
  */
 SN_API int sn_process_close(sn_process *process);
 

@@ -11,8 +11,8 @@
  *   spawned_at  where it was spawned, as function+0x12; none: the first task
  *   state       what the task does (profiles of tasks)
  *   waits_for   what it waits for, such as "a mutex" or "a channel"; "a processor": it could run
- *   object      a number: the address of what it waits in, if that is known. A mutex's or another
- *               lock's lies within the object
+ *   object      a number: the address of what it waits in, if that is known. For a mutex or another
+ *               lock, it lies within the object
  *   and those that the program has set by sn_label()
  *
  * docs/profiling.md shows how to use them, what they cost and how exact they are.
@@ -21,7 +21,7 @@
  *   SENNIT_PROFILE  a kind and a file, as in cpu:/tmp/cpu-%p.pb or waits:/tmp/waits-%p.pb: all of
  *                   the run is profiled, and the profile written when the first task has returned,
  *                   with a line on stderr. %p stands for the process's id. The file is replaced
- *                   when it is whole. Ignored in setuid and setgid programs
+ *                   when the profile is complete. Ignored in setuid and setgid programs
  *
  * Threads outside the runtime: all calls, except sn_label(). Signal handlers: none.
  */
@@ -33,10 +33,10 @@
 SN_BEGIN
 
 /*
- * The tasks that there are, by their stacks. Values of a sample: how many tasks; the bytes of their
- * stacks in use, those that have memory, and those reserved. Nothing is stopped: as in sn_dump(),
- * each task is kept from running for the microseconds that its backtrace takes. One whose thread
- * does not answer within a tenth of a second has no stack.
+ * Profiles the tasks that there are, by their stacks. Values of a sample: how many tasks; the bytes
+ * of their stacks in use, those that have memory, and those reserved. Nothing is stopped: as in
+ * sn_dump(), each task is kept from running for the microseconds that its backtrace takes. One
+ * whose thread does not answer within a tenth of a second has no stack.
  *
  * Any thread; does not park, but takes some 10 us a task, and blocks in write(). Returns 0; -EBUSY
  * when another such profile is being made; -ENOMEM; -ESRCH when no runtime runs; -EDEADLK in a
@@ -54,9 +54,9 @@ SN_API int sn_profile_tasks(int fd);
  * the program had ignored it. Time that a task spends in foreign code, or in the kernel, counts as
  * the task's. Samples without a task (no label spawned_at, and not the name main) are the
  * scheduler's own. Threads that the program has started itself are not sampled, nor is anything
- * where sn_run()'s caller has blocked SIGPROF. The handler has SA_RESTART; as after any, some
- * system calls of foreign code (poll(), nanosleep()) return EINTR all the same. On ARM, compile C
- * with -funwind-tables, or the stack ends at the first function without them.
+ * where sn_run()'s caller has blocked SIGPROF. The handler has SA_RESTART; as after any handler,
+ * some system calls of foreign code (poll(), nanosleep()) return EINTR all the same. On ARM,
+ * compile C with -funwind-tables, or the stack ends at the first function without them.
  *
  * Any thread; in a task it parks as sn_sleep() does, and afterwards blocks in write(). Returns 0;
  * -EBUSY when another such profile is being made, or when the program catches SIGPROF itself;
@@ -70,14 +70,15 @@ SN_API int sn_profile_cpu(int fd, int64_t duration_ns, int hz);
 /*
  * Where tasks wait during the next duration_ns nanoseconds: contention, and all other time off the
  * CPU. Values of a sample: how many waits, and their nanoseconds together. The stack is the
- * waiter's. Each wait counts with its part within the time of the profile, also one that has not
- * ended then, or had begun before. Between its wake-up and its turn a task waits for a processor,
- * which is a sample of its own (waits_for), as is the wait of a yielding or new task. Blocking
- * calls of foreign code are not waits of this kind, but the wait for a processor after them is.
+ * waiter's. Of each wait the part within the time of the profile counts, even if the wait began
+ * before that or has not ended by then. Between its wake-up and its turn a task waits for a
+ * processor, which is a sample of its own (waits_for), as is the wait of a yielding or new task.
+ * Blocking calls of foreign code are not waits of this kind, but the wait for a processor after
+ * them is.
  *
  * period_ns: waits of at least that length are all counted; a shorter one of d ns is counted in one
- * of period_ns/d cases, and then with as many times its values, so sums stay right on average. 0:
- * 10 us. 1: every wait is counted, which costs some microseconds each.
+ * of period_ns/d cases, with its values multiplied by that number, so that sums stay right on
+ * average. 0: 10 us. 1: every wait is counted, which costs some microseconds each.
  *
  * Any thread; in a task it parks as sn_sleep() does, and afterwards blocks in write(). Returns 0;
  * -EBUSY when another such profile is being made; -EINVAL for a negative duration or period;
@@ -93,10 +94,10 @@ SN_API int sn_profile_waits(int fd, int64_t duration_ns, int64_t period_ns);
 #define SN_LABEL_VALUE_MAX 255
 
 /*
- * Gives the calling task a label, in place of the one with the same key, which profiles then show,
- * and dumps (sn_dump() in debug.h).
- * Tasks that it starts from then on inherit its labels, as they do values of local.h. Both strings
- * are copied; a longer value is cut. value NULL: the label is removed.
+ * Gives the calling task a label, which profiles and dumps (sn_dump() in debug.h) then show. It
+ * replaces a label with the same key. Tasks that it starts from then on inherit its labels, as they
+ * do values of local.h. Both strings are copied; a longer value is cut. value NULL: the label is
+ * removed.
  *
  * Does not park. Costs an allocation, and one more for each task started by one with labels; tasks
  * without labels cost nothing. Returns 0; -EINVAL for a key that is NULL, empty or too long;

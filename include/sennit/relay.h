@@ -37,7 +37,7 @@ enum sn_relay_end {
 	SN_RELAY_FINISHED = 0,   /* both streams ended, and every byte was delivered */
 	SN_RELAY_FAILED = 1,     /* either side was reset or failed */
 	SN_RELAY_IDLE = 2,       /* no byte was delivered for the idle timeout */
-	SN_RELAY_HALF_CLOSE = 3, /* nor, after one stream's end, for the half-close timeout */
+	SN_RELAY_HALF_CLOSE = 3, /* the same for the half-close timeout, after one stream's end */
 	SN_RELAY_CANCELED = 4,   /* a or b was closed or cancelled */
 };
 
@@ -55,8 +55,8 @@ struct sn_relay_pace {
 	 * bytes > 0: that many have arrived and are wanted. Returns the time, on sn_now()'s clock,
 	 * from which on they may be read; until then the task sleeps, and holds no buffer and no
 	 * pipe.
-	 * bytes == 0: asks again for the time of those that were wanted last: while the task waits
-	 * for them, four times a second and when that time seems to have come.
+	 * bytes == 0: asks again for the time of the bytes that were wanted last. While the task
+	 * waits for them it does so four times a second, and when that time seems to have come.
 	 * bytes < 0: that many were not read, and are given back.
 	 */
 	int64_t (*take)(void *arg, enum sn_relay_direction direction, int64_t bytes);
@@ -101,9 +101,9 @@ struct sn_relay_result {
  * ended or one side fails. The end of one stream is passed on as a half-close once everything
  * before it is delivered, and the other direction continues. A reset, also one that comes after a
  * half-close, ends both directions and is never taken for an end of stream. Timeouts are noticed up
- * to an eighth late; they use the deadlines of both streams, which the caller must leave alone. One
- * that passes while bytes wait that could be passed on, as after the process was stopped, counts
- * once more from then on.
+ * to an eighth late; they use the deadlines of both streams, which the caller must leave alone. A
+ * timeout that passes while there are bytes that could be passed on, as after the process was
+ * stopped, starts again from then on.
  *
  * Neither stream is closed; that is left to the caller. After SN_RELAY_FINISHED it closes both in
  * good order. When the relay has failed or result->lost is set, it calls sn_stream_abort() on both,

@@ -6,14 +6,15 @@
  * A task that asks parks, and its deadline and its scope hold throughout: the resolver itself,
  * which cannot be interrupted, runs on a thread of its own. Tasks that ask the same question at the
  * same time share one lookup, each with its own deadline. Nothing is cached: a question that comes
- * after the answer is looked up again. A task that joins a lookup which hangs waits for that one;
- * another one of the same name would hang as well.
+ * after the answer is looked up again. A task that joins a lookup which hangs waits for that
+ * lookup, because another one of the same name would hang as well.
  *
  * A name that hangs occupies one thread until the resolver gives up, and delays nobody who asks for
  * other names. Sixteen lookups begin immediately. One that has taken 50 ms does not count any more,
  * and lets another begin, up to 256 threads. While 256 different names hang, further lookups wait
  * for one of them to end, and their callers until their deadlines. Only where the system refuses a
- * thread, and there is none left from earlier lookups, the caller itself waits for the resolver.
+ * thread, and none is left from earlier lookups, does the caller's own thread wait for the
+ * resolver.
  *
  * Threads outside the runtime: sn_resolved_free() and sn_srv_list_free(); the others return
  * -ENOTSUP. Signal handlers: none.
@@ -30,7 +31,7 @@ SN_BEGIN
 /* An address, as connect(2), bind(2) and sendto(2) take it, with its port. */
 struct sn_resolved_address {
 	struct sockaddr_storage address; /* passed as a struct sockaddr * */
-	socklen_t length;                /* of what is used of it */
+	socklen_t length;                /* of the used part of address */
 };
 
 /* The addresses of a name, in the order in which they should be tried (RFC 6724). */

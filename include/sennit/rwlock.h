@@ -2,11 +2,11 @@
 /*
  * Locks that many readers, or one writer, can hold; for tasks and for the program's own threads.
  *
- * A value, as a mutex is (mutex.h), with the same rules: zeros are unlocked, its memory may be
- * reused when nobody uses it any more, cancellation ends waiting and nothing else, it is not
- * recursive, NULL gives -EINVAL, and debug builds report mistakes. Readers must not lock it twice
- * either: a reader that holds the lock and asks again may wait for a writer that waits for this
- * reader.
+ * A read-write lock is a value, as a mutex is (mutex.h), with the same rules: zeros are unlocked,
+ * its memory may be reused when nobody uses it any more, cancellation ends waiting and nothing
+ * else, it is not recursive, NULL gives -EINVAL, and debug builds report mistakes. Readers must not
+ * lock it twice either: a reader that holds the lock and asks again may wait for a writer that
+ * waits for this reader.
  *
  * Order. Readers and writers take turns, so neither starves. A writer waits at most for the readers
  * that hold the lock and for the writers that came before it; a reader waits at most for one
@@ -49,7 +49,7 @@ SN_API SN_CHECK_RESULT int sn_rwlock_read_until(sn_rwlock *lock, int64_t deadlin
 SN_API SN_CHECK_RESULT int sn_rwlock_try_read(sn_rwlock *lock);
 
 /*
- * Lock it for reading and for writing, even in a cancelled scope, as sn_mutex_lock_uncancelled()
+ * Lock it for reading or for writing, even in a cancelled scope, as sn_mutex_lock_uncancelled()
  * does. Return 0; -EAGAIN beyond SN_RWLOCK_MAX_READERS. Any thread; tasks may park.
  */
 SN_API int sn_rwlock_read_uncancelled(sn_rwlock *lock);

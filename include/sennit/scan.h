@@ -2,9 +2,9 @@
 /*
  * Looking at tasks from outside: listing all of them, and scanning the stack of one.
  *
- * Task dumps and garbage collectors are built on this. None of it stops the world: tasks go on
- * while others are examined. The task that is examined waits only if its turn comes meanwhile; its
- * processor then runs others.
+ * Task dumps and garbage collectors are built on this. None of it stops the world: tasks continue
+ * while others are examined. A task that is being examined waits only if its turn comes just then;
+ * its processor then runs others.
  *
  * Threads outside the runtime: all calls. Signal handlers: sn_tasks_each().
  */
@@ -36,11 +36,11 @@ struct sn_task_info {
 	const void *waits_in;   /* the object, such as a channel's address, NULL: none */
 	const void *spawned_at; /* the address in the code that spawned it returns to; NULL: main */
 	uint64_t spawned_by;    /* the id of the task that spawned it; 0: a plain thread */
-	const void *own_low;    /* its argument lies between */
-	const void *own_high;   /* these two, or on its stack */
+	const void *own_low;    /* its argument lies on its stack, or between this address */
+	const void *own_high;   /* and this one */
 	const void *stack_low;  /* lowest usable byte of its stack; NULL: none yet, or no longer */
-	const void *stack_high; /* the end of it, past everything that belongs to the task, */
-	const void *stack_saved;         /* and its stack pointer when it was last parked */
+	const void *stack_high; /* the end of its stack, past everything that belongs to it */
+	const void *stack_saved;         /* its stack pointer when it was last parked */
 	char name[SN_TASK_NAME_MAX + 1]; /* "": it has none */
 };
 
@@ -53,9 +53,9 @@ typedef int sn_task_visitor(const struct sn_task_info *info, void *arg);
  * spawned or ends during the walk may be missed; what is shown of a task is consistent. info is
  * valid until fn returns; the task may be gone before that.
  *
- * fn may make sennit calls, and park if the caller is a task, which then may not come back when the
- * run ends. The end of a run waits for fn as it does for a task in foreign code: for a second. The
- * stacks stay for an fn that takes longer.
+ * fn may make sennit calls. If the caller is a task, fn may also park; when the run ends in the
+ * meantime, that task may not come back. The end of a run waits for fn for a second, as it does for
+ * a task in foreign code. If fn takes longer, the stacks are kept.
  *
  * Takes no lock and allocates nothing, so that a signal handler may call it, or a collector that
  * has stopped every thread. In such a collector, at any moment, all that a task refers to (in
@@ -67,19 +67,20 @@ typedef int sn_task_visitor(const struct sn_task_info *info, void *arg);
 SN_API int sn_tasks_each(sn_task_visitor *fn, void *arg);
 
 /*
- * What sn_task_scan() shows of a task: its registers, and where on its stack everything lies that
- * it may refer to. Valid until the callback returns; meanwhile the task does not run.
+ * What sn_task_scan() shows of a task: its registers, and the part of its stack that may hold its
+ * references. Valid until the callback returns; until then the task does not run.
  */
 struct sn_scan {
 	sn_task *task;          /* the one that is scanned */
-	const void *own_low;    /* its argument lies between */
-	const void *own_high;   /* these two, or on its stack */
-	const void *stack_low;  /* the lowest byte in use, NULL: it has not run yet, */
-	const void *stack_high; /* and the end of the stack */
-	const uintptr_t
-		*registers;      /* by their numbers in the architecture's DWARF ABI; those that */
-	unsigned register_count; /* a parked task no longer needs are 0 */
-	unsigned interrupted;    /* 1: in user code, by a signal: all registers count */
+	const void *own_low;    /* its argument lies on its stack, or between this address */
+	const void *own_high;   /* and this one */
+	const void *stack_low;  /* the lowest byte of its stack in use; NULL: it has not run yet */
+	const void *stack_high; /* the end of its stack */
+	/* By their numbers in the architecture's DWARF ABI. Those that a parked task no longer
+	 * needs are 0. */
+	const uintptr_t *registers;
+	unsigned register_count; /* how many registers there are */
+	unsigned interrupted;    /* 1: a signal interrupted user code, so all registers count */
 };
 
 /*
@@ -93,13 +94,13 @@ typedef void sn_task_scan_fn(const struct sn_scan *scan, void *arg);
 /*
  * Calls fn once with the stack of another task, and returns when fn has.
  *
- * A parked or runnable task is kept from running meanwhile: a thread that was about to run it
- * leaves that to this call, and continues. If a thread is running the task, the call waits until
- * the task itself calls fn, at its next sennit call. When the task stays in user code for long, its
- * thread gets a signal and calls fn in the handler. If the caller is a task, it lets others run
- * while it waits, as sn_yield() does, and so may continue on another thread, unless it is pinned or
- * in a bracket. Any other caller spins, yields and then sleeps; a processor can be taken away
- * meanwhile.
+ * A parked or runnable task is kept from running until fn has returned: a thread that was about to
+ * run it leaves that to this call, and runs other tasks. If a thread is running the task, the call
+ * waits until the task itself calls fn, at its next sennit call. When the task stays in user code
+ * for long, its thread gets a signal and calls fn in the handler. If the caller is a task, it lets
+ * others run while it waits, as sn_yield() does, and so may continue on another thread, unless it
+ * is pinned or in a bracket. Any other caller spins, yields and then sleeps; if it has a processor,
+ * that can be taken away during this time.
  *
  * The signal's number is SENNIT_SCAN_SIGNAL's in the environment, by default SIGURG's; 0: none is
  * sent. Its handler is installed when first needed, passes signals that are not for it on to the
@@ -109,8 +110,8 @@ typedef void sn_task_scan_fn(const struct sn_scan *scan, void *arg);
  * The caller knows that the task is alive, by its handle or otherwise. Any thread; a task may park.
  * Returns 0; -ESRCH when the task has ended or was freed, or no runtime runs any more; -EDEADLK
  * when it is the calling task, or in a callback; -EBUSY when another scan of that task is under way
- * or pending; -EINVAL without task or fn; -ENOSYS when a filter of system calls was installed
- * meanwhile that refuses both membarrier() and sched_setaffinity().
+ * or pending; -EINVAL without task or fn; -ENOSYS when a filter of system calls that was installed
+ * during the run refuses both membarrier() and sched_setaffinity().
  */
 SN_API int sn_task_scan(sn_task *task, sn_task_scan_fn *fn, void *arg);
 

@@ -27,8 +27,8 @@
  * sent is not sent, and what it would have received is still there. But a call that moves many
  * bytes, such as sn_tcp_write_all() or sn_copy(), may have moved some of them. Code that computes
  * for long asks sn_cancelled(). Foreign code is not interrupted; ask after a bracket (blocking.h).
- * Nothing is ended by force. A loop that retries after -ETIMEDOUT asks sn_cancelled() too, or the
- * scope's deadline would keep it going.
+ * Nothing is ended by force. A loop that retries after -ETIMEDOUT has to ask sn_cancelled(), too;
+ * otherwise it would take the scope's deadline for one more timeout and never end.
  *
  * Clean-up in a cancelled scope that has to wait, such as a last message, goes between
  * sn_cancel_mask() and sn_cancel_unmask().
@@ -37,8 +37,8 @@
  * in scopes inside it, without being passed through every call.
  *
  * A scope that is open when sn_run() returns has ended with it. Calls with a scope that was closed,
- * or has ended in this way, return -ESRCH, and reach no other scope, until four million of these
- * have had the same place in memory (in a 32-bit process, 63).
+ * or has ended in this way, return -ESRCH. They reach no other scope until four million scopes have
+ * used the same place in memory (63 in a 32-bit process).
  *
  * Threads outside the runtime: starting tasks in a scope, cancelling it, moving its deadline, and
  * the queries, which find no scope; the others return -ENOTSUP. Signal handlers: none.
@@ -90,9 +90,9 @@ SN_API int sn_scope_cancel(sn_scope *scope);
  * Waits until every task of the scope has ended and frees the scope; the calling task works in the
  * one around it again. Cancellation does not end this wait, because it ends what is waited for. May
  * park. Returns 0, or the reason for which the scope was cancelled: the first negative value that
- * one of its tasks returned, -ECANCELED or -ETIMEDOUT. When it is not the last scope that the
- * calling task opened and has not closed yet: -EINVAL, nothing is closed, and debug builds abort.
- * -ESRCH when it is no longer open; 0 for NULL; -ENOTSUP outside a task.
+ * one of its tasks returned, -ECANCELED or -ETIMEDOUT. Returns -EINVAL, and closes nothing, when
+ * the calling task has a scope open that it opened later, or did not open this one (debug builds
+ * abort); -ESRCH when it is no longer open; 0 for NULL; -ENOTSUP outside a task.
  */
 SN_API int sn_scope_close(sn_scope *scope);
 
@@ -113,9 +113,9 @@ SN_API int sn_scope_close_until(sn_scope *scope, int64_t deadline);
 
 /*
  * Moves the deadline of the scope, to an earlier or a later time; SN_NO_DEADLINE removes it, and a
- * scope without one gets one. What already waits in the scope is cancelled at the new deadline. One
- * that has passed cancels the scope before the call returns. Any task or thread that knows the
- * scope to be open, usually its opener or its own tasks. Does not park.
+ * scope without one gets one. Calls that already wait in the scope are cancelled at the new
+ * deadline. A deadline that has passed cancels the scope before the call returns. Any task or
+ * thread that knows the scope to be open, usually its opener or its own tasks. Does not park.
  *
  * Either this call or the old deadline wins. If that has passed, and its alarm has gone off, the
  * call returns -ETIMEDOUT, and the scope is cancelled, or about to be: sn_cancelled() may still be
@@ -144,14 +144,14 @@ SN_API int64_t sn_scope_deadline(void);
 SN_API sn_scope *sn_scope_current(void);
 
 /*
- * 0, or the reason for which the scope that the calling task works in is cancelled: for long
- * computations. Does not park. Any thread: 0 outside a task.
+ * Returns 0, or the reason for which the scope that the calling task works in is cancelled. For
+ * long computations. Does not park. Any thread: 0 outside a task.
  */
 SN_API int sn_cancelled(void);
 
 /*
- * Between these calls the waits of the calling task are not cancelled, and sn_cancelled() is 0.
- * They nest. Return 0; -ENOTSUP outside a task; -EINVAL for an unmask without a mask. Do not park.
+ * Between these calls the waits of the calling task are not cancelled, and sn_cancelled() is 0. The
+ * calls nest. Return 0; -ENOTSUP outside a task; -EINVAL for an unmask without a mask. Do not park.
  */
 SN_API int sn_cancel_mask(void);
 SN_API int sn_cancel_unmask(void);

@@ -75,26 +75,26 @@ struct sn_case {
  *
  *   RECV, SEND   0; -EPIPE: the channel is closed
  *   TIME         0
- *   JOIN         as sn_join(): 0, and the handle is gone, so set it to NULL before the next
- *                select; or a mistake, with which the case is ready immediately: -ESRCH, -EINVAL,
- *                -EBUSY when another task joins it or has it in a select, -EDEADLK for the calling
- *                task
+ *   JOIN         as sn_join(). After 0 the handle is gone, so set it to NULL before the next
+ *                select. A mistake makes the case ready immediately: -ESRCH, -EINVAL, -EBUSY when
+ *                another task joins it or has it in a select, -EDEADLK for the calling task
  *   POLL         the events that the descriptor is ready for, at least one, with POLLERR and
  *                POLLHUP among them; -EBADF: it is not open, or was closed meanwhile (poll.h). If
- *                another case was chosen just then, the next select does not hear of
+ *                another case was chosen just then, the next select does not learn of that
  *                sn_fd_closing() any more
- *   SCOPE        0: no task of the scope is left, as before the first; or what sn_scope_close()
- *                would return of a scope that was cancelled; -ESRCH: it is no longer open;
- *                -EDEADLK: the calling task was started in it. Nothing is closed, and tasks may
- *                still be started in it. For tasks that supervise a scope: one that works in it
- *                gets the reason of its cancellation as an error
+ *   SCOPE        0: the scope has no tasks, because all have ended or none was started; or the
+ *                reason, as of sn_scope_close(), if it was cancelled; -ESRCH: it is no longer open;
+ *                -EDEADLK: the calling task was started in it. The select does not close the scope,
+ *                and tasks may still be started in it. This case is for tasks that supervise a
+ *                scope: a task that works in the scope gets the reason of its cancellation as an
+ *                error
  *
  * Waits until the deadline, then returns -ETIMEDOUT. With SN_TRY, or a deadline in the past, it
  * does not wait, like a select with a default in Go. Without cases, or with those that are never
  * ready, it waits just as long. Up to 16 cases of channels, or 8 if there are others among them,
- * need no memory but two kilobytes of the caller's stack, and what a timer or a wait for a
- * descriptor needs. Descriptors cost one poll(2) for all of them at each call, and when it waits
- * an epoll_ctl(2) for each.
+ * need no memory except two kilobytes of the caller's stack, and what a timer or a wait for a
+ * descriptor needs. Descriptors cost one poll(2) for all of them at each call, and when it waits an
+ * epoll_ctl(2) for each.
  *
  * Errors: -EAGAIN, -ETIMEDOUT, -ECANCELED and the like, -ENOMEM, as for channels (channel.h), also
  * when a task that would be joined has ended; of descriptors, -ENOMEM, -ENOSPC, -EMFILE, -ENFILE,

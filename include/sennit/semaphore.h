@@ -3,10 +3,10 @@
  * Counting semaphores: a number of permits, to be acquired one at a time; for tasks and for the
  * program's own threads.
  *
- * A value, as a mutex is: initialise it with SN_SEMAPHORE_INIT(permits), or with zeros for no
- * permits. Its memory may be reused when nobody waits and nobody will use it, also right after the
- * acquisition that a release has let through. A release gives its permits to the waiters in the
- * order in which they arrived; later callers do not overtake them.
+ * A semaphore is a value, as a mutex is: initialise it with SN_SEMAPHORE_INIT(permits), or with
+ * zeros for no permits. Its memory may be reused when nobody waits and nobody will use it, also
+ * right after the acquisition that a release has let through. A release gives its permits to the
+ * waiters in the order in which they arrived; later callers do not overtake them.
  *
  * Threads outside the runtime: all calls. Signal handlers: none.
  */

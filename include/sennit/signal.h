@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting for signals in a task, or receiving them from a channel, as a case of a select for
- * example.
+ * Waiting for signals in a task, or receiving them from a channel, which may be a case of a select.
  *
  *	static const int quit[] = {SIGINT, SIGTERM}, reload[] = {SIGHUP};
  *	sn_chan_of(int) signals;
@@ -50,10 +49,10 @@ SN_API int sn_signal_wait_for(const int *signums, size_t n, int64_t deadline);
  * Catches the signals, and from now on sends the number of each that arrives to the channel, in
  * addition to those that it gets already. The channel's elements are ints, without functions of
  * their own, and it has a buffer: a signal that finds the buffer full is dropped for this channel.
- * Signals that are pending come immediately. The runtime keeps a reference to the channel until
- * sn_signal_stop(), or until sn_run() returns. Returns 0; -EINVAL for another kind of channel,
- * NULL, an n of 0, or a signal as above; -ENOMEM and others as sn_signal_catch(), after which the
- * channel gets none of them. Does not park.
+ * Signals that are pending are sent to it immediately. The runtime keeps a reference to the channel
+ * until sn_signal_stop(), or until sn_run() returns. Returns 0; -EINVAL for another kind of
+ * channel, NULL, an n of 0, or a signal as above; -ENOMEM and others as sn_signal_catch(), after
+ * which the channel gets none of them. Does not park.
  */
 SN_API int sn_signal_send_to(sn_chan *chan, const int *signums, size_t n);
 

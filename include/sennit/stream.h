@@ -2,7 +2,7 @@
 /*
  * Streams: any descriptor that bytes can be read from or written to, in blocking style.
  *
- * A stream is made of a descriptor (sn_stream_adopt()), or is a connection under its other name
+ * A stream is made of a descriptor (sn_stream_adopt()), or is a connection under another name
  * (sn_tcp_stream()). Descriptors that can be polled, which are stream sockets, pipes and terminals,
  * are made non-blocking, and the runtime's poller waits for them. Calls on the others, which are
  * files and some devices, block the thread, whose processor then goes to other tasks.
@@ -11,9 +11,9 @@
  * reader and one writer. At most one task may read, and one write, at a time: a second one gets
  * -EBUSY. Closing or aborting wakes both with -EBADF. The descriptor is closed only after they have
  * left, so that a reused number can never confuse them. The closer should be the last to use the
- * pointer. A call that begins after the close returns -EBADF, and reaches no later stream, until
- * four million of these have had the same place in memory (in a 32-bit process, 63). A call that
- * begins during the close either still reaches the stream or returns -EBADF.
+ * pointer. A call that begins after the close returns -EBADF. It reaches no later stream until four
+ * million streams have used the same place in memory (63 in a 32-bit process). A call that begins
+ * during the close either still reaches the stream or returns -EBADF.
  *
  * NULL gives -EINVAL, but closing or aborting NULL does nothing and returns 0, as free() does.
  *
@@ -60,8 +60,8 @@ SN_API SN_CHECK_RESULT int sn_stream_adopt(sn_stream **stream, int fd);
 /*
  * Reads what there is, at least one byte and at most size, waiting for the first. Returns the
  * number of bytes, 0 at the end of the stream (or when size is 0); -ECONNRESET and other errors of
- * read(2); -ETIMEDOUT past the read deadline, -EBADF when closed meanwhile, -EBUSY, -ENOTSUP. May
- * park.
+ * read(2); -ETIMEDOUT past the read deadline, -EBADF when the stream is closed during the call,
+ * -EBUSY, -ENOTSUP. May park.
  */
 SN_API SN_CHECK_RESULT ssize_t sn_stream_read(sn_stream *stream, void *buf, size_t size);
 
@@ -88,10 +88,10 @@ SN_API SN_CHECK_RESULT ssize_t sn_stream_write_all(sn_stream *stream, const void
  * after an error nothing is lost, and the same call again continues where that one ended.
  *
  * Returns size. At the end of the stream, returns *done, which is then less: 0 when the stream
- * ended before the first byte, and otherwise what there was of a message that was cut off. Errors,
- * as sn_stream_read(), however many bytes came before: -ETIMEDOUT past the read deadline, for
- * example, can be followed by another try. -EINVAL when *done is more than size, or size more than
- * SSIZE_MAX. With NULL for done the call begins at 0, and an error leaves an unknown part in buf.
+ * ended before the first byte, and otherwise what there was of a message that was cut off. Errors
+ * are those of sn_stream_read(), however many bytes came before: after -ETIMEDOUT, for example,
+ * another try may follow. -EINVAL when *done is more than size, or size more than SSIZE_MAX. With
+ * NULL for done the call begins at 0, and an error leaves an unknown part in buf.
  *
  * Between two of its reads the stream is free: what another task reads then is missing here. May
  * park.
@@ -102,8 +102,8 @@ SN_API SN_CHECK_RESULT ssize_t sn_stream_read_full(sn_stream *stream, void *buf,
 /*
  * sn_stream_read() and sn_stream_write() with several pieces of memory, iov[0] to iov[n - 1], which
  * are filled or taken in that order by one system call. Return the number of bytes over all pieces,
- * at least one unless all are empty. Errors, beside those: -EINVAL when n is below 1 or above
- * IOV_MAX (1024), or when the sizes add up to more than SSIZE_MAX. iov is not changed. May park.
+ * at least one unless all are empty. Further errors: -EINVAL when n is below 1 or above IOV_MAX
+ * (1024), or when the sizes add up to more than SSIZE_MAX. iov is not changed. May park.
  */
 SN_API SN_CHECK_RESULT ssize_t sn_stream_readv(sn_stream *stream, const struct iovec *iov, int n);
 SN_API SN_CHECK_RESULT ssize_t sn_stream_writev(sn_stream *stream, const struct iovec *iov, int n);
@@ -133,8 +133,9 @@ enum sn_stream_half {
  */
 SN_API int sn_stream_shutdown(sn_stream *stream, enum sn_stream_half half);
 
-/* Closes it, a connection in good order (FIN). Waiting tasks wake with -EBADF. Returns 0, also for
- * NULL; -EBADF when it was closed before. Does not park, unless the stream has TLS (tls.h). */
+/* Closes the stream; a connection ends in good order (FIN). Waiting tasks wake with -EBADF. Returns
+ * 0, also for NULL; -EBADF when it was closed before. Does not park, unless the stream has TLS
+ * (tls.h). */
 SN_API int sn_stream_close(sn_stream *stream);
 
 /* Closes TCP with a reset (RST): unsent bytes are discarded. Otherwise as sn_stream_close(). */

@@ -44,7 +44,7 @@ struct sn_task_attr {
 	size_t stack_size; /* usable bytes, rounded up to what the runtime has; at most 1 GiB, 64
 			      MiB on 32-bit machines. Default: sn_run_attr.stack_size or
 			      SENNIT_STACK_SIZE (run.h), else 128 KiB, 64 KiB on 32-bit machines */
-	uint32_t flags;    /* 0, or what unstable.h and foreign.h have */
+	uint32_t flags;    /* 0, or flags of unstable.h and foreign.h */
 
 	/*
 	 * Not 0: the argument is an object of this many bytes, at most SN_TASK_ARG_MAX, which the
@@ -104,8 +104,8 @@ SN_API SN_CHECK_RESULT int sn_spawn(sn_task **task, sn_fn *fn, void *arg,
  * NULL, or when the task was detached and has not ended; -ENOTSUP outside a task. The handle stays
  * valid on error, except for -ESRCH. Handles end with their run.
  *
- * A stale handle reaches no other task, until four million of these have had the same place in
- * memory (in a 32-bit process, 63). That is meant for finding mistakes, not for keeping handles.
+ * A stale handle reaches no other task until four million tasks have used the same place in memory
+ * (63 in a 32-bit process). That is meant for finding mistakes, not for keeping handles.
  */
 SN_API int sn_join(sn_task *task, int *result);
 

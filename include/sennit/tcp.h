@@ -50,26 +50,25 @@ SN_API SN_CHECK_RESULT int sn_tcp_listen(sn_tcp_listener **listener, const char 
 
 /*
  * Takes over a descriptor that is listening already, of TCP or a Unix stream socket: one that a
- * service manager or a former process handed down, or that was set up with options that
+ * service manager or a previous process handed down, or that was set up with options that
  * sn_tcp_listen() does not know. *listener owns it and is closed with sn_tcp_listener_close(),
  * which leaves other descriptors of the same socket, if there are any, listening. The descriptor
  * becomes close-on-exec and non-blocking; O_NONBLOCK affects everyone that shares its open file
- * description. Does not park.
- * Closing removes no Unix socket's file, unless sn_unix_listener_set_unlink() says so.
- * Errors, after which fd is the caller's and as before: -EBADF; -ENOTSOCK; -EPROTOTYPE for a socket
- * that is neither TCP over IPv4 or IPv6 nor a Unix stream socket; -EINVAL when it does not listen;
- * -EEXIST when it is a listener, connection or stream of this runtime already; -ENOMEM; -ENOSPC
- * past fs.epoll.max_user_watches; -ENOTSUP outside a task.
+ * description. Does not park. Closing removes no Unix socket's file, unless
+ * sn_unix_listener_set_unlink() says so. Errors, after which fd is the caller's and as before:
+ * -EBADF; -ENOTSOCK; -EPROTOTYPE for a socket that is neither TCP over IPv4 or IPv6 nor a Unix
+ * stream socket; -EINVAL when it does not listen; -EEXIST when it is a listener, connection or
+ * stream of this runtime already; -ENOMEM; -ENOSPC past fs.epoll.max_user_watches; -ENOTSUP outside
+ * a task.
  */
 SN_API SN_CHECK_RESULT int sn_tcp_listener_adopt(sn_tcp_listener **listener, int fd);
 
 /*
- * Waits for a connection. The caller owns *conn and closes it. May park.
- * When descriptors or memory run out (EMFILE, ENFILE, ENOBUFS, ENOMEM) it does not fail. It pauses,
- * counts that in accept_pauses (sn_run_stats(), run.h), and continues when there are
- * some again; connections wait in the backlog meanwhile. Errors: -EBADF when the listener was
- * closed meanwhile; -ETIMEDOUT past the deadline; -EBUSY when another task is accepting; -ENOTSUP
- * outside a task.
+ * Waits for a connection. The caller owns *conn and closes it. May park. When descriptors or memory
+ * run out (EMFILE, ENFILE, ENOBUFS, ENOMEM) it does not fail. It pauses, counts that in
+ * accept_pauses (sn_run_stats(), run.h), and continues when some are available again; until then
+ * connections wait in the backlog. Errors: -EBADF when the listener was closed meanwhile;
+ * -ETIMEDOUT past the deadline; -EBUSY when another task is accepting; -ENOTSUP outside a task.
  */
 SN_API SN_CHECK_RESULT int sn_tcp_accept(sn_tcp_listener *listener, sn_tcp **conn);
 
@@ -90,9 +89,9 @@ SN_API int sn_tcp_listener_local(sn_tcp_listener *listener, struct sn_address *a
 SN_API int sn_tcp_listener_fd(sn_tcp_listener *listener);
 
 /*
- * Closes it; a waiting accept gets -EBADF. Only from a task, so never after sn_run() has returned;
- * in a child of fork() also outside one (run.h). Returns 0, also for NULL; -EBADF when it was
- * closed before.
+ * Closes the listener; a waiting accept gets -EBADF. Only a task may call it, so never after
+ * sn_run() has returned; in a child of fork() any thread may (run.h). Returns 0, also for NULL;
+ * -EBADF when it was closed before.
  */
 SN_API int sn_tcp_listener_close(sn_tcp_listener *listener);
 
@@ -102,8 +101,8 @@ SN_API int sn_tcp_listener_close(sn_tcp_listener *listener);
  * failed, or after 250 ms. With many addresses and a near deadline that interval is shorter, down
  * to 100 ms. The first attempt that succeeds wins, and the others are closed. So an address that
  * drops packets costs 250 ms. At most 8 attempts are under way, each with a descriptor: one more
- * takes the place of the oldest. If there are no descriptors for more, those that have begun go on.
- * Without a deadline the kernel's limit decides, some two minutes for each address.
+ * takes the place of the oldest. If there are no descriptors for more, those that have begun
+ * continue. Without a deadline the kernel's limit decides, some two minutes for each address.
  *
  * The name is looked up as by sn_resolve() (resolve.h): the deadline counts during the lookup too,
  * and the task's scope can be cancelled then. The caller owns *conn. TCP_NODELAY is set, as on

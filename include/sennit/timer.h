@@ -49,14 +49,14 @@ typedef struct sn_alarm {
 	}
 
 /*
- * Sets the alarm: at the time `first`, and then at each period ns if that is not 0, fn(arg) is run
+ * Sets the alarm: at the time `first`, and then every `period` ns if that is not 0, fn(arg) is run
  * as a new task, as by sn_go(). An active alarm is set again, as if it had been stopped before. A
  * firing of a periodic alarm is skipped while a processor has not yet started the previous one.
  * When there is no memory for the task, a single alarm tries again every 10 ms; a periodic one
  * tries again at the next period.
  *
  * Any thread while the runtime runs; concurrent calls that start or stop the same alarm wait for
- * each other. Does not park. Returns 1 when the alarm was active and its former firing was
+ * each other. Does not park. Returns 1 when the alarm was active and its previous firing was
  * prevented; 0 otherwise; -EINVAL when first is not positive, the period is negative or fn is NULL;
  * -ENOMEM; -ESRCH when no runtime runs. After an error the alarm is as it was, except that after
  * -ENOMEM it is stopped.
@@ -86,7 +86,7 @@ typedef struct sn_ticker {
 	}
 
 /*
- * Sets the ticker: it ticks at the time `first`, and then at each period ns, if that is not 0. An
+ * Sets the ticker: it ticks at the time `first`, and then every `period` ns if that is not 0. An
  * active ticker is set again; ticks that nobody has waited for are forgotten. Returns and errors as
  * sn_alarm_start().
  */

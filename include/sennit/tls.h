@@ -75,14 +75,14 @@ enum sn_tls_role {
 /* Makes a configuration, with one reference. Returns 0; -EINVAL; -ENOMEM. */
 SN_API SN_CHECK_RESULT int sn_tls_config_new(sn_tls_config **config, enum sn_tls_role role);
 
-/* Takes and drops a reference. The last one frees it; NULL is nothing. */
+/* Take and drop a reference; dropping the last one frees the configuration. NULL is allowed. */
 SN_API sn_tls_config *sn_tls_config_ref(sn_tls_config *config);
 SN_API void sn_tls_config_unref(sn_tls_config *config);
 
 /*
- * The calls below return 0; -EINVAL for a wrong argument; -EBUSY when the configuration has been
- * used, where they may not be made then; -ENOMEM; -ENOENT, -EACCES and the like for a file;
- * -EBADMSG for what is in it. sn_tls_last_error() says more.
+ * The calls below return 0; -EINVAL for a wrong argument; -EBUSY when the configuration has had a
+ * connection and the call has to come before the first; -ENOMEM; -ENOENT, -EACCES and the like for
+ * a file; -EBADMSG for what is in it. sn_tls_last_error() says more.
  */
 
 /* Whether the peer has to show a certificate, and a good one. */
@@ -124,12 +124,12 @@ enum sn_tls_stapling {
 };
 
 /*
- * For clients that verify. A response is good when it says so of this very certificate, is in time
- * (without an end: of the last day), and is signed by the certificate's issuer, or by a responder
- * to which that issuer has given a certificate for this purpose. With REQUEST, too, a certificate
- * that itself demands a response ("must staple", RFC 7633) is refused without one. What is not good
- * gives -EKEYREJECTED, and sn_tls_error() says why. No responder is asked. A session that is
- * resumed is not checked again.
+ * For clients that verify. A response is good when it says that this very certificate is, is in
+ * time (without an end: of the last day), and is signed by the certificate's issuer, or by a
+ * responder to which that issuer has given a certificate for this purpose. With REQUEST, too, a
+ * certificate that itself demands a response ("must staple", RFC 7633) is refused without one. What
+ * is not good gives -EKEYREJECTED, and sn_tls_error() says why. No responder is asked. A session
+ * that is resumed is not checked again.
  */
 SN_API int sn_tls_config_set_stapling(sn_tls_config *config, enum sn_tls_stapling stapling);
 
@@ -154,7 +154,7 @@ SN_API int sn_tls_config_set_certificates(sn_tls_config *config,
 /*
  * Gives a server the OCSP response of its certificate, in DER, as a responder has sent it (`openssl
  * ocsp -respout`): clients that ask for it get it in the handshake. The response says which of the
- * certificates it is for, and takes the place of a former one. The bytes are copied.
+ * certificates it is for, and replaces an earlier one. The bytes are copied.
  *
  * At any time: connections that are made later get the new response. Fetch one well before the end
  * that the present one names. After that end it is no longer sent, as clients refuse such
@@ -210,9 +210,9 @@ SN_API int sn_tls_config_set_resumption(sn_tls_config *config, int on);
  * sn_tls_config_set_verify(), the same authorities, with or without revocation lists. Otherwise a
  * client's ticket is not taken, and it has to show its certificate. `openssl rand 80` makes a key.
  *
- * Who learns a key can read the recorded connections of TLS 1.2 that were resumed by its tickets,
- * so replace them daily: put a new one first, and drop the oldest. At any time, if it was first
- * called before the first connection. Connections that exist keep the old keys. The bytes are
+ * Anyone who learns a key can read the recorded connections of TLS 1.2 that were resumed by its
+ * tickets, so replace them daily: put a new one first, and drop the oldest. At any time, if it was
+ * first called before the first connection. Connections that exist keep the old keys. The bytes are
  * copied, and erased when no connection has them any more.
  */
 #define SN_TLS_TICKET_KEY 80
@@ -243,23 +243,23 @@ SN_API SN_CHECK_RESULT int sn_tls_connect(sn_stream **stream, const char *addres
 					  sn_tls_config *config, int64_t deadline);
 
 /*
- * Begin TLS on a stream socket that is connected, as the client or as the server; nobody else uses
- * it meanwhile. name: of the server, or its numeric address; NULL only if nothing is verified. A
- * dot at its end is left out, and with one at its beginning it is none. No byte is sent yet:
- * sn_tls_handshake() does that, or the first read or write. Do not park. Errors, after which the
- * stream is as it was: -EINVAL, also for a configuration of the other role, or without a
- * certificate for a server; -EEXIST when it has TLS; -ENOTSOCK for what is not a stream socket;
- * -EBUSY, -EBADF, -ECANCELED, -ENOMEM; -ENOTSUP outside a task.
+ * Begin TLS on a stream socket that is connected, as the client or as the server; nobody else may
+ * use it during the call. name: of the server, or its numeric address; NULL only if nothing is
+ * verified. A dot at its end is left out; a name with a dot at its beginning, or two at its end, is
+ * -EINVAL. No byte is sent yet: sn_tls_handshake() does that, or the first read or write. Do not
+ * park. Errors, after which the stream is as it was: -EINVAL, also for a configuration of the other
+ * role, or without a certificate for a server; -EEXIST when it has TLS; -ENOTSOCK for what is not a
+ * stream socket; -EBUSY, -EBADF, -ECANCELED, -ENOMEM; -ENOTSUP outside a task.
  */
 SN_API int sn_tls_client(sn_stream *stream, sn_tls_config *config, const char *name);
 SN_API int sn_tls_server(sn_stream *stream, sn_tls_config *config);
 
 /*
- * Makes the handshake, if that has not been done. Nobody else may read or write meanwhile: -EBUSY.
- * The stream's deadlines count, too. After -ETIMEDOUT the call may be repeated.
+ * Makes the handshake, if that has not been done. Returns -EBUSY while another task reads or
+ * writes. The stream's deadlines count, too. After -ETIMEDOUT the call may be repeated.
  *
- * In TLS 1.3 a client's handshake ends before the server has seen the client's certificate; that it
- * was refused is learnt by the first read.
+ * In TLS 1.3 a client's handshake ends before the server has seen the client's certificate, so only
+ * the first read reports that the server has refused it.
  *
  * Returns 0; -ETIMEDOUT; -EKEYREJECTED when the peer's certificate is refused; -EPROTO for other
  * failures in TLS, also those that the peer reports; -ECONNABORTED when the peer closes meanwhile;
@@ -306,7 +306,7 @@ struct sn_tls_info {
 #define SN_TLS_INFO_INIT(...) SN_SIZED_INIT(struct sn_tls_info, __VA_ARGS__)
 
 /* Fills *info. Returns 0; -EPROTOTYPE for a stream without TLS; -EBADF, -EINVAL, -ENOTSUP. May park
- * for a moment, as calls of other tasks on the stream are let finish. */
+ * for a moment, until calls of other tasks on the stream have finished. */
 SN_API int sn_tls_info(sn_stream *stream, struct sn_tls_info *info);
 
 /*

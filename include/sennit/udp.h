@@ -14,10 +14,10 @@
  *	while (n >= 0 && (n = sn_udp_recv(udp, buf, sizeof buf, &peer)) >= 0)
  *		n = sn_udp_send(udp, buf, (size_t)n, &peer);
  *
- * Datagrams. A call moves whole datagrams. One of 0 bytes is as good as any other. One that is
- * larger than the buffer that receives it is reported, with its size, and never cut silently. The
- * network may lose, repeat and reorder datagrams, and the system drops what arrives while the
- * receive buffer is full.
+ * Datagrams. A call moves whole datagrams. A datagram of 0 bytes is valid. One that is larger than
+ * the buffer that receives it is reported, with its size, and never cut silently. The network may
+ * lose, repeat and reorder datagrams, and the system drops what arrives while the receive buffer is
+ * full.
  *
  * IPv4 in IPv6. A socket of IPv6 that is not for IPv6 only also takes part in IPv4. Peers of IPv4
  * have IPv4 addresses here, whatever the socket.
@@ -27,8 +27,8 @@
  * may also share a port (SN_UDP_REUSE_PORT), and the system distributes the peers among them.
  *
  * Closing wakes all tasks that wait with -EBADF. The descriptor is closed only after they have
- * left. A call that begins after the close returns -EBADF, and reaches no later socket, until four
- * million of these have had the same place in memory (in a 32-bit process, 63).
+ * left. A call that begins after the close returns -EBADF. It reaches no later socket until four
+ * million sockets have used the same place in memory (63 in a 32-bit process).
  *
  * Deadlines are points on sn_now()'s clock, one for receiving and one for sending, which apply to
  * every task. One that is set while tasks wait applies to their waits too; one in the past makes
@@ -61,8 +61,8 @@ typedef struct sn_udp sn_udp;
 #define SN_UDP_REUSE_ADDRESS 2u /* they may share the port, and all get what groups get */
 #define SN_UDP_V6_ONLY 4u       /* a socket of IPv6 takes no part in IPv4 */
 #define SN_UDP_BROADCAST 8u     /* may send to broadcast addresses, which is -EACCES without */
-#define SN_UDP_PACKET_INFO 16u  /* messages tell the local address and the interface */
-#define SN_UDP_TOS 32u          /* messages tell the type of service, which has the ECN bits */
+#define SN_UDP_PACKET_INFO 16u  /* messages have the local address and the interface */
+#define SN_UDP_TOS 32u          /* messages have the type of service, which has the ECN bits */
 #define SN_UDP_GRO 64u          /* the system may join datagrams of one peer: segment, below */
 #define SN_UDP_ERRORS 128u      /* what the network reports is kept: sn_udp_next_error() */
 
@@ -123,13 +123,12 @@ SN_API SN_CHECK_RESULT int sn_udp_adopt(sn_udp **udp, int fd, const struct sn_ud
 
 /*
  * Waits for a datagram. Writes its sender into *peer, unless that is NULL. Returns its size, which
- * may be 0. A larger one than size is gone: the result is -EMSGSIZE, and buf has its first bytes.
- * (sn_udp_recv_messages() also says how large it was.) On a socket with SN_UDP_GRO this may be
- * several datagrams in one, so use messages there. May park.
- * Errors: -ETIMEDOUT past the read deadline; -EBADF when it was closed, -ECANCELED after
- * sn_udp_cancel(); -ECONNREFUSED and other errors that the network has reported, once each, on a
- * socket for one peer or with SN_UDP_ERRORS; -ENOMEM and -ENOBUFS when the system has no memory;
- * -ENOTSUP outside a task.
+ * may be 0. A datagram that is larger than size is lost: the result is -EMSGSIZE, and buf has its
+ * first bytes. (sn_udp_recv_messages() also says how large it was.) On a socket with SN_UDP_GRO
+ * this may be several datagrams in one, so use messages there. May park. Errors: -ETIMEDOUT past
+ * the read deadline; -EBADF when it was closed, -ECANCELED after sn_udp_cancel(); -ECONNREFUSED and
+ * other errors that the network has reported, once each, on a socket for one peer or with
+ * SN_UDP_ERRORS; -ENOMEM and -ENOBUFS when the system has no memory; -ENOTSUP outside a task.
  */
 SN_API SN_CHECK_RESULT ssize_t sn_udp_recv(sn_udp *udp, void *buf, size_t size,
 					   struct sn_address *peer);
@@ -192,14 +191,13 @@ SN_API SN_CHECK_RESULT int sn_udp_recv_messages(sn_udp *udp, struct sn_udp_messa
 
 /*
  * Sends the messages in order, waiting while the send buffer is full. The caller sets all members
- * but length. Returns n; or fewer, when the message at that index met an error, which a call that
- * begins with it returns; or that error, when it was the first. On a socket for one peer without
- * SN_UDP_ERRORS, what the network reports of an earlier datagram during the call may be lost.
- * May park.
- * Errors: as sn_udp_send(); -ENETUNREACH or -EINVAL, by the system's version, for a local address
- * that is not this machine's; -EINVAL for more than 64 segments, or for segments larger than the
- * device's packets; -EIO where the device cannot cut them;
- * -ENODEV for an unknown interface.
+ * but length. Returns n; or a smaller number, when the message at that index has failed, and a call
+ * that begins with it returns its error; or that error, when the first message has failed. On a
+ * socket for one peer without SN_UDP_ERRORS, what the network reports of an earlier datagram during
+ * the call may be lost. May park. Errors: as sn_udp_send(); -ENETUNREACH or -EINVAL, by the
+ * system's version, for a local address that is not this machine's; -EINVAL for more than 64
+ * segments, or for segments larger than the device's packets; -EIO where the device cannot cut
+ * them; -ENODEV for an unknown interface.
  */
 SN_API SN_CHECK_RESULT int sn_udp_send_messages(sn_udp *udp, const struct sn_udp_message *messages,
 						size_t n);
@@ -213,13 +211,13 @@ enum sn_udp_reporter {
 	SN_UDP_FROM_ICMP6 = 3, /* the same of ICMPv6 */
 };
 
-/* What became of a datagram that was sent earlier. */
+/* What the network has reported of a datagram that was sent earlier. */
 struct sn_udp_error {
 	int error; /* an errno value, such as ECONNREFUSED or EMSGSIZE; positive */
-	/* To whom the datagram was sent. The port may be 0 for SN_UDP_FROM_LOCAL. */
+	/* Where the datagram was sent. The port may be 0 for SN_UDP_FROM_LOCAL. */
 	struct sn_address peer;
 	struct sn_address reporter; /* who reported it; none for SN_UDP_FROM_LOCAL */
-	enum sn_udp_reporter from;  /* whether a host or this one has reported it */
+	enum sn_udp_reporter from;  /* what kind of reporter that is */
 	uint8_t type;               /* ICMP's or ICMPv6's; 0 for SN_UDP_FROM_LOCAL */
 	uint8_t code;               /* the same */
 	uint32_t mtu; /* for EMSGSIZE: what the path takes, with IP and UDP headers; else 0 */
@@ -227,10 +225,10 @@ struct sn_udp_error {
 
 /*
  * Takes the oldest error that the network has reported, on a socket with SN_UDP_ERRORS. Each error
- * also makes one sn_udp_recv() fail, so that a task that receives learns of it. (Several that come
- * at once make one fail. One that is too large for the path may be reported twice.) Sending to one
- * peer never fails because of another. Does not park. Returns 1 with an error, 0 when there is
- * none; -EBADF, -EINVAL. Any task, or thread outside the runtime.
+ * also makes one sn_udp_recv() fail, so that a task that receives learns of it. (Several errors
+ * that come at the same time make only one call fail. A datagram that is too large for the path may
+ * be reported twice.) Sending to one peer never fails because of another. Does not park. Returns 1
+ * with an error, 0 when there is none; -EBADF, -EINVAL. Any task, or thread outside the runtime.
  */
 SN_API SN_CHECK_RESULT int sn_udp_next_error(sn_udp *udp, struct sn_udp_error *error);
 
@@ -251,13 +249,13 @@ enum sn_udp_setting {
 	SN_UDP_MULTICAST_TTL,   /* hops of what is sent to groups: 0 to 255, at first 1 */
 	SN_UDP_MULTICAST_LOOP,  /* whether this machine receives what it sends to groups: 1, 0 */
 	SN_UDP_MULTICAST_INTERFACE, /* the index of the interface for groups; 0: by the routes */
-	SN_UDP_MTU,                 /* what the path to the one peer takes; not to be set */
+	SN_UDP_MTU,                 /* what the path to the one peer takes; read-only */
 };
 
 /*
- * Sets it, for both families on a socket that has both. Returns 0; -EINVAL for an unknown setting
- * or a value out of range; -ENODEV or -EADDRNOTAVAIL for an unknown interface; -EBADF. Does not
- * park. Any thread.
+ * Changes the setting, for both families on a socket that has both. Returns 0; -EINVAL for an
+ * unknown setting or a value out of range; -ENODEV or -EADDRNOTAVAIL for an unknown interface;
+ * -EBADF. Does not park. Any thread.
  */
 SN_API int sn_udp_set(sn_udp *udp, enum sn_udp_setting setting, int value);
 
@@ -276,9 +274,9 @@ SN_API int sn_udp_join(sn_udp *udp, const struct sn_address *group, unsigned int
 SN_API int sn_udp_leave(sn_udp *udp, const struct sn_address *group, unsigned interface);
 
 /*
- * Makes it a socket for one peer, or for another one; NULL: for many again. Datagrams that have
- * arrived before are still received. Does not park. Any thread. Returns 0; -ENETUNREACH and
- * -EHOSTUNREACH without a route; -EAFNOSUPPORT; -EINVAL; -EBADF.
+ * Makes the socket one for this peer, in place of an earlier one; NULL: one for many peers again.
+ * Datagrams that have arrived before are still received. Does not park. Any thread. Returns 0;
+ * -ENETUNREACH and -EHOSTUNREACH without a route; -EAFNOSUPPORT; -EINVAL; -EBADF.
  */
 SN_API int sn_udp_set_peer(sn_udp *udp, const struct sn_address *peer);
 
@@ -305,9 +303,9 @@ SN_API int sn_udp_set_write_deadline(sn_udp *udp, int64_t deadline);
 SN_API int sn_udp_cancel(sn_udp *udp);
 
 /*
- * Closes it; tasks that wait get -EBADF. Only from a task, so never after sn_run() has returned; in
- * a child of fork() also outside one (run.h). Returns 0, also for NULL; -EBADF when it was closed
- * before. Does not park.
+ * Closes the socket; tasks that wait get -EBADF. Only a task may call it, so never after sn_run()
+ * has returned; in a child of fork() any thread may (run.h). Returns 0, also for NULL; -EBADF when
+ * it was closed before. Does not park.
  */
 SN_API int sn_udp_close(sn_udp *udp);
 

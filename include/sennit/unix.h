@@ -4,10 +4,10 @@
  * abstract name, with descriptors passed and the peer's identity known. The calls of tcp.h take the
  * addresses of streams too.
  *
- * Addresses are strings. "/run/app.sock" is a path, relative ones included; a file stands there
- * while a socket has the address. "@app" is an abstract name: Linux has it, it belongs to a network
- * namespace, no file stands for it, and everyone may connect to it; each type has names of its own.
- * "@" alone, for listening and binding, is any free abstract name, which
+ * Addresses are strings. "/run/app.sock" is a path, which may also be relative; a file stands there
+ * while a socket has the address. "@app" is an abstract name, which only Linux has: it belongs to a
+ * network namespace, has no file, and everyone may connect to it. Each type of socket has names of
+ * its own. "@" alone, for listening and binding, is any free abstract name, which
  * sn_unix_listener_address() returns. A prefix "unix:" is skipped: "unix:/run/app.sock",
  * "unix:@app". A path that begins with '@' or "unix:" is written with "./" before it. The longest
  * path or name has 107 bytes; a longer one is -ENAMETOOLONG, an empty one -EINVAL.
@@ -133,59 +133,58 @@ SN_API int sn_unix_listener_address(sn_unix_listener *listener, char *buf, size_
 SN_API int sn_unix_listener_fd(sn_unix_listener *listener);
 
 /*
- * Whether closing, or the end of sn_run(), removes the file: 1 or 0. For a listening socket that
- * goes from one process to the next: the one that leaves sets 0, and the one that has adopted it
- * sets 1.
+ * Sets whether closing the listener, or the end of sn_run(), removes the file: 1 or 0. For a
+ * listening socket that goes from one process to the next: the process that leaves sets 0, and the
+ * process that has adopted the socket sets 1.
  *
- * A listener can own one file: the one that sn_unix_listen() has made; of an adopted listener the
- * socket's file that the first call with 1 finds at the address. If at a call with 1 that file is
- * not there, because it is gone or another has replaced it, the call returns -ENOENT and changes
+ * A listener can own one file: the one that sn_unix_listen() has made or, for an adopted listener,
+ * the socket's file that the first call with 1 finds at the address. If a call with 1 does not find
+ * that file, because it is gone or another has replaced it, the call returns -ENOENT and changes
  * nothing.
  *
- * What an adopted listener finds at that first call can be another program's, which has replaced
- * the file before: no call tells every user which file is a socket's. Where that could happen,
- * the one that leaves passes on st_dev and st_ino of its file (lstat(2)). The next one compares
- * them after it has set 1, and sets 0 if they differ. While the socket is open, no other file has
- * them.
+ * The file that an adopted listener finds at that first call may belong to another program, which
+ * has replaced the first one: no call that is open to every user says which file is a socket's.
+ * Where that could happen, the process that leaves passes on st_dev and st_ino of its file
+ * (lstat(2)). The next process compares them after it has set 1, and sets 0 if they differ. While
+ * the socket is open, no other file has them.
  *
- * Nothing happens for an abstract name. Any thread; does not park, but the file system may block
- * the thread. Returns what it was before, 1 or 0; -ENOENT also when no socket's file is there to be
- * owned; other errors of lstat(2); -ENOMEM, -EBADF, -EINVAL.
+ * For an abstract name the call does nothing. Any thread; does not park, but the file system may
+ * block the thread. Returns the previous setting, 1 or 0; -ENOENT also when no socket's file is
+ * there to be owned; other errors of lstat(2); -ENOMEM, -EBADF, -EINVAL.
  */
 SN_API int sn_unix_listener_set_unlink(sn_unix_listener *listener, int on);
 
 /*
  * Removes the file, if it is the listener's, and closes the listener; a waiting accept gets -EBADF.
- * Connections in the backlog are reset. Only from a task, so never after sn_run() has returned; in
- * a child of fork() also outside one (run.h). Does not park, but the file system may block the
- * thread. Returns 0, also for NULL; -EBADF when it was closed before.
+ * Connections in the backlog are reset. Only a task may call it, so never after sn_run() has
+ * returned; in a child of fork() any thread may (run.h). Does not park, but the file system may
+ * block the thread. Returns 0, also for NULL; -EBADF when it was closed before.
  */
 SN_API int sn_unix_listener_close(sn_unix_listener *listener);
 
 /* ---- connecting ---- */
 
 /*
- * Connects to an address with a socket of the type. SN_UNIX_DATAGRAM needs no one who accepts; such
- * a socket then sends to that address, and receives from there only. The caller owns *conn and
- * closes it with sn_unix_close().
+ * Connects to an address with a socket of the type. With SN_UNIX_DATAGRAM nobody has to accept; the
+ * socket then sends to that address, and receives only from there. The caller owns *conn and closes
+ * it with sn_unix_close().
  *
- * While the listener's backlog is full, the call waits. The kernel announces nothing then that one
- * could wait for beside other things. So the call asks again, first after 50 us, then less and less
- * often. It is late by 10 ms and a tenth of the time that it has waited at most, and never by more
- * than 100 ms. May park, and blocks the thread while the file system answers.
- * Errors: -EINVAL, -ENAMETOOLONG for the address; -ENOENT when there is no such path; -ECONNREFUSED
- * when nobody listens there; -EACCES without the right to write to the path; -EPROTOTYPE when the
- * other end has another type; -ETIMEDOUT past the deadline; the reason for which the task's scope
- * was cancelled; -EMFILE, -ENFILE, -ENOMEM; -ENOSPC past fs.epoll.max_user_watches; -ENOTSUP
- * outside a task.
+ * While the listener's backlog is full, the call waits. The kernel reports no event when there is
+ * room again, so the call tries again, first after 50 us, then less and less often. It is late by
+ * at most 10 ms plus a tenth of the time that it has waited, and never by more than 100 ms. May
+ * park, and blocks the thread while the file system answers. Errors: -EINVAL, -ENAMETOOLONG for the
+ * address; -ENOENT when there is no such path; -ECONNREFUSED when nobody listens there; -EACCES
+ * without the right to write to the path; -EPROTOTYPE when the other end has another type;
+ * -ETIMEDOUT past the deadline; the reason for which the task's scope was cancelled; -EMFILE,
+ * -ENFILE, -ENOMEM; -ENOSPC past fs.epoll.max_user_watches; -ENOTSUP outside a task.
  */
 SN_API SN_CHECK_RESULT int sn_unix_connect(sn_unix **conn, const char *address,
 					   enum sn_unix_type type, int64_t deadline);
 
 /*
- * Opens a datagram socket at an address, where others can send to; NULL: at none, so that nobody
- * can answer. options->type is ignored. The path is treated as by sn_unix_listen(), and closing
- * removes it. May park, and blocks the thread while the file system answers. Errors: as
+ * Opens a datagram socket at an address to which others can send; NULL: without an address, so that
+ * nobody can answer. options->type is ignored. The path is treated as by sn_unix_listen(), and
+ * closing removes it. May park, and blocks the thread while the file system answers. Errors: as
  * sn_unix_listen().
  */
 SN_API SN_CHECK_RESULT int sn_unix_bind(sn_unix **socket, const char *address,
@@ -238,8 +237,9 @@ struct sn_unix_message {
  * its descriptors. In no case does a descriptor remain open that the caller does not know.
  *
  * Errors beside these: -EINVAL for a size of 0 or a negative count; -ECONNRESET when the peer was
- * closed with unread bytes; -ETIMEDOUT past the read deadline, -EBADF when closed meanwhile,
- * -ECANCELED after sn_unix_cancel(), -EBUSY, -ENOMEM, -ENOTSUP. Then nothing was taken.
+ * closed with unread bytes; -ETIMEDOUT past the read deadline, -EBADF when the socket is closed
+ * during the call, -ECANCELED after sn_unix_cancel(), -EBUSY, -ENOMEM, -ENOTSUP. After these
+ * nothing was taken.
  */
 SN_API SN_CHECK_RESULT ssize_t sn_unix_recv(sn_unix *socket, struct sn_unix_message *message);
 
@@ -268,10 +268,11 @@ struct sn_unix_credentials {
 };
 
 /*
- * Who the peer of a connection is, by the kernel's word (SO_PEERCRED): on the side that accepted,
- * who called connect; on the side that connected, who called listen. The process may have ended,
- * and its number may be another's by now; the user and the group stay true. Any thread; does not
- * park. Returns 0; -ENOTCONN for a datagram socket without a peer of a pair, -EBADF, -EINVAL.
+ * Who the peer of a connection is, according to the kernel (SO_PEERCRED): on the side that
+ * accepted, the process that called connect; on the side that connected, the process that called
+ * listen. That process may have ended, and another may have its number by now; the user and the
+ * group stay true. Any thread; does not park. Returns 0; -ENOTCONN for a datagram socket without a
+ * peer of a pair, -EBADF, -EINVAL.
  */
 SN_API int sn_unix_peer_credentials(sn_unix *conn, struct sn_unix_credentials *peer);
 

@@ -20,9 +20,9 @@ SN_BEGIN
 /*
  * In flags of struct sn_task_attr, a promise: from one wait to the next the task computes for some
  * tens of microseconds at most, as a task that serves a connection does, and it does not block its
- * thread, not even inside a blocking bracket. Then a few such tasks are left to one thread. No
- * other thread is woken for them, nor to serve the network and the timers in that time; these
- * wait if the promise is not kept.
+ * thread, not even inside a blocking bracket. The runtime then leaves a few such tasks to one
+ * thread: it wakes no other thread for them, nor to serve the network and the timers while they
+ * run. If the promise is not kept, network and timers wait.
  */
 #define SN_TASK_BRIEF 1u
 
@@ -39,8 +39,8 @@ SN_API SN_CHECK_RESULT int sn_tcp_connect_to_write(sn_tcp **conn, const char *ad
 
 /* Whether a relay coalesces the small pieces of a stream (relay.h). */
 enum sn_relay_gather {
-	/* When many came soon after one another and nothing went in the other direction meanwhile,
-	 * so that the receiver does not seem to wait for them. */
+	/* When many pieces came soon after one another and nothing went in the other direction in
+	 * between, so that the receiver does not seem to wait for them. */
 	SN_RELAY_GATHER_AUTO = 0,
 	SN_RELAY_GATHER_NEVER = 1,
 	SN_RELAY_GATHER_ALWAYS = 2, /* whenever one piece follows another */

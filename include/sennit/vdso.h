@@ -31,7 +31,7 @@ struct sn_vdso {
 	uint64_t versions;    /* DT_VERSYM */
 	uint64_t definitions; /* DT_VERDEF */
 
-	uint64_t shift; /* added to an address in the image, it gives the offset; wraps */
+	uint64_t shift; /* an address in the image plus this is its offset; wraps */
 	int wide;       /* 64-bit ELF */
 };
 
@@ -39,24 +39,24 @@ struct sn_vdso {
  * Reads the headers of the ELF image at `image`, of which `size` bytes may be read. Whatever those
  * bytes are, nothing outside them is touched, by this call or by sn_vdso_find() later.
  *
- * 0, or -ENOEXEC if it is not a little-endian ELF image with a loadable and a dynamic segment and
- * with symbols that can be looked up.
+ * Returns 0, or -ENOEXEC if it is not a little-endian ELF image with a loadable and a dynamic
+ * segment and with symbols that can be looked up.
  */
 SN_API SN_CHECK_RESULT int sn_vdso_open(struct sn_vdso *vdso, const void *image, size_t size);
 
 /*
  * Opens the running process's vDSO, found by AT_SYSINFO_EHDR in the auxiliary vector.
  *
- * 0; -ENOENT if the process has none: a kernel without one, one that was booted with vdso=0, or a
- * tool between the kernel and the program that hides it on purpose, such as valgrind; -ENOEXEC as
- * above.
+ * Returns 0; -ENOENT if the process has none: a kernel without one, one that was booted with
+ * vdso=0, or a tool between the kernel and the program that hides it on purpose, such as valgrind;
+ * -ENOEXEC as above.
  */
 SN_API SN_CHECK_RESULT int sn_vdso_self(struct sn_vdso *vdso);
 
 /*
- * The address of a defined symbol, or NULL if there is none of that name and version, or if it does
- * not lie inside the image. `version` is the symbol's version, such as "LINUX_2.6"; NULL takes any.
- * An image that defines no versions has every symbol in every version.
+ * Returns the address of a defined symbol, or NULL if there is none of that name and version, or if
+ * it does not lie inside the image. `version` is the symbol's version, such as "LINUX_2.6"; NULL
+ * takes any. An image that defines no versions has every symbol in every version.
  */
 SN_API void *sn_vdso_find(const struct sn_vdso *vdso, const char *version, const char *name);
 

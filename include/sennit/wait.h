@@ -42,8 +42,9 @@ struct sn_wait_stats {
 /*
  * Fills the caller's array of `count` sites, in an order that stays the same while the process
  * runs, and returns how many sites there are. That may be more (then the rest are left out) or
- * fewer. Without an array, and with 0, it only returns the number. The size of the first element is
- * that of all: sites[0] = (struct sn_wait_stats)SN_WAIT_STATS_INIT(), in C++ every one has it.
+ * fewer. With NULL and a count of 0 it only returns the number. The size in the first element holds
+ * for all: in C, set sites[0] = (struct sn_wait_stats)SN_WAIT_STATS_INIT(); in C++ every element
+ * has it.
  *
  * The counts never go back; the difference of two readings is what happened in between (except for
  * longest_ns). Nothing is stopped for reading, so a wait that ends at that moment may show in one

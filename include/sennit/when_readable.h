@@ -4,10 +4,10 @@
  *
  * A task that waits for its peer's next request keeps a stack during the wait, most of a page of
  * which it has touched. A server with many quiet connections does without: the task that has
- * answered ends, and leaves the connection to one that has not begun. That takes no stack, and less
- * than 650 bytes for the task and the stream together, beside what the program keeps itself.
- * (32-bit processes, and kernels before Linux 6.13, have few stacks, and there a spawn has to find
- * one: such a task has its stack, and a page of it, from the beginning.)
+ * answered ends, and leaves the connection to a task that has not begun. Such a task takes no
+ * stack; together with its stream it takes less than 650 bytes, beside what the program keeps
+ * itself. (32-bit processes, and kernels before Linux 6.13, have few stacks, and there a spawn has
+ * to find one: there the new task has its stack, and one page of it in memory, from the beginning.)
  *
  *	static int serve(void *arg)
  *	{
@@ -21,9 +21,9 @@
  *
  * The task begins when there are bytes, the end of the stream or an error to read; when the
  * stream's read deadline has passed; when the stream is closed, aborted or cancelled; or when its
- * scope is cancelled. It is not notified which: its first read finds out. That may now and then
- * find nothing, and waits then as any read does. Bytes in a buffer of the program's own, also in
- * one of buffered.h, do not begin a task, so these have to be used first.
+ * scope is cancelled. It does not learn which of these has happened: its first read finds out. That
+ * read may now and then find nothing, and then waits as any read does. Bytes in a buffer of the
+ * program's own, also in one of buffered.h, do not begin a task, so these have to be used first.
  *
  * Until the task begins the stream counts as being read from: another read returns -EBUSY. Closing
  * it begins the task, which gets -EBADF from its first call.
