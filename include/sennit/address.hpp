@@ -36,7 +36,7 @@ public:
 	address() noexcept : sn_address() {}
 	address(const sn_address &other) noexcept : sn_address(other) {}
 
-	/* A numeric one, such as "127.0.0.1:53". */
+	/* Parses a numeric address, such as "127.0.0.1:53". */
 	static result<address> parse(const std::string &text)
 	{
 		address parsed;
@@ -46,8 +46,8 @@ public:
 		return parsed;
 	}
 
-	/* Of the system's calls. std::errc::address_family_not_supported for another than IPv4 and
-	 * IPv6. */
+	/* Converts an address of the system's calls. Fails with
+	 * std::errc::address_family_not_supported for families other than IPv4 and IPv6. */
 	static result<address> from(const sockaddr *other, socklen_t size)
 	{
 		address converted;
@@ -57,7 +57,7 @@ public:
 		return converted;
 	}
 
-	/* As parse() reads it; empty for none. */
+	/* The text that parse() reads; empty for no address. */
 	std::string text() const
 	{
 		char buf[SN_ADDRESS_MAX];
@@ -68,7 +68,7 @@ public:
 	/* Whether it is an address at all. */
 	explicit operator bool() const noexcept { return family != 0; }
 
-	/* No byte of it means nothing. */
+	/* Every byte is significant (address.h). */
 	friend bool operator==(const address &a, const address &b) noexcept
 	{
 		return std::memcmp(&a, &b, sizeof a) == 0;
@@ -90,11 +90,11 @@ public:
 
 } // namespace sennit
 
-/* For unordered containers. It has no secret, so peers that choose their addresses can make them
- * collide. */
+/* For unordered containers. The hash has no secret, so peers that choose their addresses can make
+ * them collide. */
 template <>
 struct std::hash<sennit::address> {
-	/* Of all its bytes, each of which means something. */
+	/* Hashes all bytes, each of which is significant. */
 	std::size_t operator()(const sennit::address &at) const noexcept
 	{
 		return std::hash<std::string_view>()(
@@ -103,7 +103,7 @@ struct std::hash<sennit::address> {
 };
 
 #ifdef __cpp_lib_format
-/* With the width, the alignment and the precision of strings. */
+/* Takes the width, the alignment and the precision as for strings. */
 template <>
 struct std::formatter<sennit::address> : std::formatter<std::string_view> {
 	/* The text. */

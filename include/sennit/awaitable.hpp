@@ -11,12 +11,12 @@
  *		on.draw(page);
  *	}
  *
- * In a task no awaitable is needed, also not in a coroutine that runs in one: it calls what may
- * park, and waits there. An awaitable for each channel or timer would only be a second way to say
- * what a task says by a call, so there is this one for everything.
+ * Code in a task needs no awaitable, not even in a coroutine that runs in a task: it makes a call
+ * that may park, and waits there. An awaitable for each channel or timer would only be a second way
+ * to write such a call, so there is one for everything.
  *
- * GCC 12 destroys the captures of a lambda that is written within the operand of co_await twice. So
- * where they have destructors, make the lambda a variable, and pass std::move() of it.
+ * GCC 12 destroys the captures of a lambda that is written within the operand of co_await twice. If
+ * they have destructors, make the lambda a variable, and pass std::move() of it.
  *
  * sennit.hpp does not include this header.
  *
@@ -87,7 +87,8 @@ private:
 		static int call(started &task) noexcept
 		{
 			task.self->outcome_.take_from(task.self->f_);
-			/* What resumes the coroutine must outlive it. */
+			/* Resuming the coroutine may destroy *self, so `resume` is moved out
+			 * first. */
 			Resume resume = std::move(task.self->resume_);
 			std::invoke(resume, task.waiting);
 			return 0;
@@ -106,10 +107,10 @@ private:
 
 /*
  * For co_await, once: starts f as a detached task, and continues with what f returns or throws when
- * it has ended. The task then calls resume(std::coroutine_handle<>), which must see to it that the
- * coroutine is resumed, in its own executor; it must not throw. (One that resumes the coroutine
- * itself makes the rest of it a part of the task.) f and resume may be move-only, and are destroyed
- * by the coroutine.
+ * it has ended. The task then calls resume(std::coroutine_handle<>), which must arrange that the
+ * coroutine is resumed, in its own executor, and must not throw. (If resume() resumes the coroutine
+ * itself, the rest of the coroutine becomes a part of the task.) f and resume may be move-only, and
+ * are destroyed by the coroutine.
  *
  * The co_await throws std::system_error when the task cannot be started, as sn::go();
  * no_such_process when no runtime runs. If run() returns before the task has ended, the coroutine
@@ -125,8 +126,8 @@ requires std::invocable<F &>
 
 /*
  * The same as a task of a scope, with which it is cancelled; the scope must be open until the
- * coroutine has begun to wait. What f returns or throws is the coroutine's affair, and does not
- * cancel the scope. The co_await throws the reason when the scope is cancelled already.
+ * coroutine has begun to wait. What f returns or throws goes to the coroutine, and does not cancel
+ * the scope. The co_await throws the reason when the scope is cancelled already.
  */
 template <class F, std::invocable<std::coroutine_handle<>> Resume>
 requires std::invocable<F &>

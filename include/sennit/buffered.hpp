@@ -32,7 +32,7 @@ inline ssize_t to_c(const result<std::size_t> &moved) noexcept
 	return moved ? static_cast<ssize_t>(*moved) : static_cast<ssize_t>(to_errno(moved.error()));
 }
 
-/* What a call gave in a buffer: nothing at the end of the stream. */
+/* The bytes that a call has returned in a buffer; no value at the end of the stream. */
 inline result<std::optional<std::string_view>> found(ssize_t returned, const char *data,
 						     std::size_t size)
 {
@@ -45,7 +45,7 @@ inline result<std::optional<std::string_view>> found(ssize_t returned, const cha
 
 } // namespace detail
 
-/* What a reader reads from: a stream, a connection, or another object with such a read(). That
+/* What a reader reads from: a stream, a connection, or another object with such a read(), which
  * returns a result<std::size_t>: at least one byte, or 0 at the end. */
 template <class T>
 concept byte_source = byte_stream<T> || requires(T &from, void *buf, std::size_t size)
@@ -53,7 +53,7 @@ concept byte_source = byte_stream<T> || requires(T &from, void *buf, std::size_t
 	detail::to_c(from.read(buf, size));
 };
 
-/* What a writer writes to: a stream, a connection, or another object with such a write(). That
+/* What a writer writes to: a stream, a connection, or another object with such a write(), which
  * returns a result<std::size_t>: some of the bytes, at least one. */
 template <class T>
 concept byte_target = byte_stream<T> || requires(T &to, const void *buf, std::size_t size)
@@ -62,17 +62,17 @@ concept byte_target = byte_stream<T> || requires(T &to, const void *buf, std::si
 };
 
 /*
- * Gathers writes in a buffer. It stays where it was made, and so does its target, unless that is a
- * stream or a connection, which may be moved, but must not be destroyed before. The destructor
- * discards what was not flushed, because nobody would learn of the errors.
+ * Gathers writes in a buffer. A writer cannot be moved. Its target must outlive it, and must not be
+ * moved either, unless it is a stream or a connection. The destructor discards what was not
+ * flushed, because nobody would learn of the errors.
  *
- * The first error stays, and all later calls return it: buffered.h says more.
+ * The first error stays with the writer, and all later calls return it: buffered.h says more.
  */
 class writer
 {
 public:
-	/* With a buffer of that size, 0: SN_BUFFERED_SIZE. Throws std::system_error:
-	 * not_enough_memory. A write() of the target must not throw. */
+	/* Allocates a buffer of that size; 0 stands for SN_BUFFERED_SIZE. Throws std::system_error
+	 * (not_enough_memory). A write() of the target must not throw. */
 	template <byte_target T>
 	explicit writer(T &to, std::size_t size = 0)
 	{
@@ -88,7 +88,7 @@ public:
 	writer &operator=(const writer &) = delete;
 	~writer() { sn_writer_free(&writer_); }
 
-	/* All of the bytes; may park if they do not fit into the buffer. */
+	/* Writes all of the bytes; may park if they do not fit into the buffer. */
 	result<void> write(const void *buf, std::size_t size)
 	{
 		return detail::nothing_or_error(sn_writer_write(&writer_, buf, size));
@@ -115,14 +115,14 @@ public:
 	/* How many bytes are in the buffer. */
 	std::size_t buffered() const noexcept { return sn_writer_buffered(&writer_); }
 
-	/* The error that stays. */
+	/* The error that stays with the writer. */
 	std::error_code error() const noexcept
 	{
 		return {-sn_writer_error(&writer_), std::generic_category()};
 	}
 
-	/* Forgets it. How many bytes of the write that failed were taken; the caller writes the
-	 * others again. */
+	/* Forgets the error. Returns how many bytes of the write that failed were taken; the caller
+	 * writes the others again. */
 	std::size_t clear_error() noexcept
 	{
 		std::size_t taken = 0;
@@ -152,8 +152,8 @@ private:
 };
 
 /*
- * Reads through a buffer. It stays where it was made, and so does its source, unless that is a
- * stream or a connection, which may be moved, but must not be destroyed before.
+ * Reads through a buffer. A reader cannot be moved. Its source must outlive it, and must not be
+ * moved either, unless it is a stream or a connection.
  *
  * Calls that return a std::string_view give memory of the buffer, valid until the next call on the
  * reader, and an empty optional at the end of the stream:
@@ -162,14 +162,14 @@ private:
  *	while (auto line = in.line().value())
  *		answer(*line);
  *
- * After an error nothing is lost, and the call can be repeated. std::errc::message_size: it would
- * be more than the limit; all of it stays in the buffer.
+ * After an error nothing is lost, and the call can be repeated. std::errc::message_size: the result
+ * would be longer than the limit; everything stays in the buffer.
  */
 class reader
 {
 public:
-	/* With a buffer of that size, 0: SN_BUFFERED_SIZE. Throws std::system_error:
-	 * not_enough_memory. A read() of the source must not throw. */
+	/* Allocates a buffer of that size; 0 stands for SN_BUFFERED_SIZE. Throws std::system_error
+	 * (not_enough_memory). A read() of the source must not throw. */
 	template <byte_source T>
 	explicit reader(T &from, std::size_t size = 0)
 	{
@@ -197,7 +197,7 @@ public:
 	void tie(writer &to) noexcept { sn_reader_tie(&reader_, to.get()); }
 	void untie() noexcept { sn_reader_tie(&reader_, nullptr); }
 
-	/* A line, without the LF or CR LF that ends it. May park. */
+	/* Reads a line, and returns it without the LF or CR LF that ends it. May park. */
 	result<std::optional<std::string_view>> line()
 	{
 		char *text = nullptr;
@@ -211,8 +211,8 @@ public:
 	/* Whether the last line ended with the stream, and not with LF. */
 	bool cut_off() const noexcept { return cut_off_; }
 
-	/* All up to a delimiter, and the delimiter. What the stream ends with comes without one.
-	 * May park. */
+	/* Reads everything up to and including a delimiter. What is left at the end of the stream
+	 * comes without one. May park. */
 	result<std::optional<std::string_view>> until(std::string_view delimiter)
 	{
 		char *data = nullptr;
@@ -225,7 +225,8 @@ public:
 		return until(std::string_view(&delimiter, 1));
 	}
 
-	/* At least so many bytes, fewer only at the end of the stream; takes none. May park. */
+	/* Waits for at least that many bytes, fewer only at the end of the stream; takes none. May
+	 * park. */
 	result<std::string_view> peek(std::size_t size)
 	{
 		char *data = nullptr;
@@ -235,7 +236,7 @@ public:
 		return std::string_view(data, static_cast<std::size_t>(n));
 	}
 
-	/* Exactly so many bytes, fewer only at the end of the stream. May park. */
+	/* Takes exactly that many bytes, fewer only at the end of the stream. May park. */
 	result<std::string_view> take(std::size_t size)
 	{
 		char *data = nullptr;
@@ -245,15 +246,15 @@ public:
 		return std::string_view(data, static_cast<std::size_t>(n));
 	}
 
-	/* At least one byte; 0 is the end of the stream. May park. */
+	/* Reads at least one byte; 0 is the end of the stream. May park. */
 	result<std::size_t> read(void *buf, std::size_t size)
 	{
 		return detail::size_or_error(sn_reader_read(&reader_, buf, size));
 	}
 	result<std::size_t> read(std::span<std::byte> buf) { return read(buf.data(), buf.size()); }
 
-	/* Exactly so many bytes; fewer only at the end of the stream. *done, if it is given, is how
-	 * many there are, also with an error, after which the same call continues. May park. */
+	/* Reads exactly that many bytes, fewer only at the end of the stream. *done, if given, says
+	 * how many are in buf, also after an error, and the same call then continues. May park. */
 	result<std::size_t> read_full(void *buf, std::size_t size, std::size_t *done = nullptr)
 	{
 		return detail::size_or_error(sn_reader_read_full(&reader_, buf, size, done));
@@ -263,13 +264,15 @@ public:
 		return read_full(buf.data(), buf.size(), done);
 	}
 
-	/* Discards bytes: how many, fewer only at the end of the stream. May park. */
+	/* Discards that many bytes. Returns how many: fewer only at the end of the stream. May
+	 * park. */
 	result<std::size_t> skip(std::size_t size, std::size_t *done = nullptr)
 	{
 		return detail::size_or_error(sn_reader_skip(&reader_, size, done));
 	}
 
-	/* Discards all up to a delimiter, and the delimiter: whether there was one. May park. */
+	/* Discards everything up to and including a delimiter. Returns whether there was one. May
+	 * park. */
 	result<bool> skip_until(std::string_view delimiter)
 	{
 		const int n = sn_reader_skip_through(&reader_, delimiter.data(), delimiter.size());

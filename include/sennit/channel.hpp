@@ -130,9 +130,9 @@ class send_case;
 
 /*
  * A channel of T, as in channel.h: a handle, whose copies all refer to the same channel; the last
- * one frees it, and destroys the elements in it. The handle itself must not be changed while others
- * use it, as with std::shared_ptr. Any tasks or plain threads may make calls through it at the same
- * time, also through a const one.
+ * one frees the channel, and destroys the elements in it. The handle itself must not be changed
+ * while others use it, as with std::shared_ptr. Any tasks or plain threads may make calls through
+ * it at the same time, also through a const one.
  *
  * T must be movable; it need not be copyable or default constructible. A trivially copyable T is
  * copied bytewise. A T whose move constructor is noexcept is moved from the sender's memory into
@@ -202,7 +202,7 @@ public:
 		return send_by(copy, detail::to_ns(until));
 	}
 
-	/* std::errc::resource_unavailable_try_again when it would have to wait. */
+	/* Fails with std::errc::resource_unavailable_try_again when it would have to wait. */
 	result<void> try_send(T &&value) const { return send_by(value, SN_TRY); }
 	result<void> try_send(const T &value) const
 	{
@@ -210,14 +210,15 @@ public:
 		return send_by(copy, SN_TRY);
 	}
 
-	/* std::errc::broken_pipe when it is closed and empty. May park. */
+	/* Fails with std::errc::broken_pipe when the channel is closed and empty. May park. */
 	result<T> recv(time_limit until = no_deadline) const
 	{
 		return recv_by(detail::to_ns(until));
 	}
 	result<T> try_recv() const { return recv_by(SN_TRY); }
 
-	/* True when this call has closed it; false when it was closed, or there is no channel. */
+	/* Returns true when this call has closed the channel; false when it was closed before, or
+	 * there is none. */
 	bool close() const noexcept { return sn_chan_close(chan_) == 0; }
 
 	/* How many elements are in the buffer at this moment, and how many fit. */

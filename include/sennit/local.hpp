@@ -26,7 +26,7 @@ struct inherited_t {
 inline constexpr inherited_t inherited{};
 
 /*
- * A T of each task that has set one. Use a static variable for each purpose. The value is destroyed
+ * A T for each task that sets one. Use a static variable for each purpose. The value is destroyed
  * in its task, when the task's function has returned, as local.h says; the destructor may park, and
  * must not throw.
  *
@@ -59,7 +59,7 @@ public:
 	/*
 	 * Makes a value of the arguments for the calling task, and then destroys the previous one.
 	 * Throws std::system_error (operation_not_supported) outside a task, std::bad_alloc, and
-	 * what the constructor throws; the previous value stays then.
+	 * what the constructor throws. After an exception the previous value is still there.
 	 */
 	template <class... A>
 	requires std::constructible_from<T, A...> T &emplace(A &&...from)

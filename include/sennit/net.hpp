@@ -28,8 +28,8 @@ namespace sennit
 {
 
 /*
- * Waits for a descriptor that the program owns, such as a client library's, for POLLIN, POLLOUT and
- * the like (poll.h). The events that it is ready for, at least one. May park.
+ * Waits until a descriptor that the program owns, such as a client library's, is ready for POLLIN,
+ * POLLOUT and the like (poll.h). Returns the events that it is ready for, at least one. May park.
  */
 inline result<int> wait_fd(int fd, int events, time_limit until = no_deadline)
 {
@@ -39,13 +39,14 @@ inline result<int> wait_fd(int fd, int events, time_limit until = no_deadline)
 	return ready;
 }
 
-/* The same for several, as poll(2): how many of them have revents. May park. */
+/* The same for several descriptors, as poll(2). Returns how many of them have revents. May park. */
 inline result<std::size_t> wait_any_fd(std::span<pollfd> fds, time_limit until = no_deadline)
 {
 	return detail::size_or_error(sn_fd_wait_any(fds.data(), fds.size(), detail::to_ns(until)));
 }
 
-/* The descriptor is about to be closed: tasks that wait for it wake (poll.h). Any thread. */
+/* Announces that the descriptor is about to be closed, and wakes tasks that wait for it (poll.h).
+ * Any thread. */
 inline void closing_fd(int fd) noexcept
 {
 	sn_fd_closing(fd);
@@ -84,7 +85,7 @@ public:
 		});
 	}
 
-	/* Waits until both halves have ended in good order, or the connection was reset. May
+	/* Waits until both halves have ended in good order, or the connection is reset. May
 	 * park. */
 	result<void> wait_closed() { return detail::nothing_or_error(sn_tcp_wait_closed(get())); }
 

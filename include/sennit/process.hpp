@@ -40,7 +40,7 @@ inline constexpr sn_process_stdio discarded{SN_PROCESS_NULL, 0};
 inline constexpr sn_process_stdio piped{SN_PROCESS_PIPE, 0};
 /* A terminal, whose other side is process::stream(). */
 inline constexpr sn_process_stdio terminal{SN_PROCESS_TERMINAL, 0};
-/* For the standard error output: what the standard output is. */
+/* For the standard error output: the same as the standard output. */
 inline constexpr sn_process_stdio as_stdout{SN_PROCESS_STDOUT, 0};
 /* A descriptor of this process, which stays the caller's. */
 inline constexpr sn_process_stdio descriptor(int fd) noexcept
@@ -78,7 +78,7 @@ inline std::vector<const char *> pointers(const std::vector<std::string> &string
 	return list;
 }
 
-/* What C gets, for as long as this object and what it was made of exist. */
+/* The attributes for the C call. Valid as long as this object and the process_attr exist. */
 struct c_process_attr {
 	explicit c_process_attr(const process_attr &from)
 	    : environment(from.environment ? pointers(*from.environment)
@@ -135,7 +135,7 @@ public:
 		});
 	}
 
-	/* How it has ended, once it has; as sn_process_wait(). May park. */
+	/* Waits until the program has ended, and returns how; as sn_process_wait(). May park. */
 	result<sn_process_status> wait(time_limit until = no_deadline)
 	{
 		sn_process_status status{};
@@ -156,11 +156,11 @@ public:
 
 	pid_t pid() const noexcept { return sn_process_pid(get()); }
 
-	/* Our end of a pipe or terminal (0, 1, 2), for the calls of stream.h; it belongs to this
-	 * object. NULL when there is none. */
+	/* This process's end of a pipe or terminal (0, 1, 2), for the calls of stream.h; it belongs
+	 * to this object. NULL when there is none. */
 	sn_stream *stream(int number) const noexcept { return sn_process_stream(get(), number); }
 
-	/* The end of the program's input. */
+	/* Gives the program the end of its input. */
 	void close_input() noexcept { sn_stream_close(stream(0)); }
 };
 

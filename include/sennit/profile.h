@@ -71,10 +71,9 @@ SN_API int sn_profile_cpu(int fd, int64_t duration_ns, int hz);
  * Where tasks wait during the next duration_ns nanoseconds: contention, and all other time off the
  * CPU. Values of a sample: how many waits, and their nanoseconds together. The stack is the
  * waiter's. Of each wait the part within the time of the profile counts, even if the wait began
- * before that or has not ended by then. Between its wake-up and its turn a task waits for a
- * processor, which is a sample of its own (waits_for), as is the wait of a yielding or new task.
- * Blocking calls of foreign code are not waits of this kind, but the wait for a processor after
- * them is.
+ * before it or ends after it. Between its wake-up and its turn a task waits for a processor, which
+ * is a sample of its own (waits_for), as is the wait of a yielding or new task. Blocking calls of
+ * foreign code are not waits of this kind, but the wait for a processor after them is.
  *
  * period_ns: waits of at least that length are all counted; a shorter one of d ns is counted in one
  * of period_ns/d cases, with its values multiplied by that number, so that sums stay right on

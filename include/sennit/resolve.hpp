@@ -35,7 +35,7 @@ public:
 	owned_list() = default;
 	explicit owned_list(List *owned) noexcept : list_(owned) {}
 
-	/* Constant, and valid as long as this object owns the list. */
+	/* The items are constant, and valid as long as this object owns the list. */
 	const Item *data() const noexcept { return list_ ? list_.get()->*items : nullptr; }
 	std::size_t size() const noexcept { return list_ ? list_->count : 0; }
 	bool empty() const noexcept { return size() == 0; }
@@ -69,7 +69,8 @@ public:
 	using owned_list::owned_list;
 };
 
-/* The hosts of a service, in the order in which they should be tried: the same of sn_srv. */
+/* The hosts of a service, in the order in which they should be tried: likewise a range, of
+ * sn_srv. */
 class srv_list
     : public detail::owned_list<sn_srv_list, sn_srv, &sn_srv_list::records, sn_srv_list_free>
 {
@@ -89,13 +90,13 @@ inline result<resolved> resolve(const std::string &host, const std::string &serv
 	return resolved(found);
 }
 
-/* One that resolve() gave, as a value. It is of IPv4 or IPv6, as all of these are. */
+/* An address of resolve() as a value. resolve() gives only addresses of IPv4 and IPv6. */
 inline address to_address(const sn_resolved_address &at)
 {
 	return address::from(reinterpret_cast<const sockaddr *>(&at.address), at.length).value();
 }
 
-/* The name of an address. May park. */
+/* Looks up the name of an address. May park. */
 inline result<std::string> resolve_name(const sockaddr *address, socklen_t length,
 					time_limit until = no_deadline)
 {
@@ -106,7 +107,7 @@ inline result<std::string> resolve_name(const sockaddr *address, socklen_t lengt
 	return std::string(name, static_cast<std::size_t>(size));
 }
 
-/* The same for one that sn::resolve() gave. May park. */
+/* The same for an address of sn::resolve(). May park. */
 inline result<std::string> resolve_name(const sn_resolved_address &at,
 					time_limit until = no_deadline)
 {

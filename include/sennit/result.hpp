@@ -43,8 +43,8 @@ inline std::error_code from_errno(long returned) noexcept
 	return {returned < 0 ? static_cast<int>(-returned) : 0, std::generic_category()};
 }
 
-/* For functions that C calls. -EIO for a code whose category does not say which errno value it is
- * equivalent to. */
+/* A negative errno value, for functions that C calls. -EIO for a code whose category does not say
+ * which errno value it is equivalent to. */
 inline int to_errno(const std::error_code &error) noexcept
 {
 	const std::error_condition plain = error.default_error_condition();
@@ -82,7 +82,7 @@ inline constexpr bool is_result = false;
 template <class T>
 inline constexpr bool is_result<result<T>> = true;
 
-/* Calls f with the value, if there is one but nothing. */
+/* Calls f with the value; without an argument if the result holds none. */
 template <class Result, class F>
 decltype(auto) call_with_value(Result &&from, F &&f)
 {
@@ -327,7 +327,7 @@ private:
 namespace detail
 {
 
-/* From what C calls return: a negative errno value, or a result. */
+/* Conversions of what C calls return: a negative errno value, or a result. */
 inline unexpected failed(long returned) noexcept
 {
 	return unexpected(from_errno(returned));

@@ -29,8 +29,8 @@ namespace sennit
 /*
  * Structured concurrency, as in scope.h: the tasks started in a scope have ended when join() or the
  * destructor returns. The task that makes a scope works in it until then. Scopes are left in the
- * reverse order of their creation, as their destructors ensure. It cannot be moved: tasks know it
- * by its address.
+ * reverse order of their creation, as their destructors ensure. A scope cannot be moved, because
+ * tasks know it by its address.
  *
  *	sn::scope all(5s);
  *	for (auto &job : jobs)
@@ -51,9 +51,9 @@ public:
 	scope &operator=(const scope &) = delete;
 
 	/*
-	 * Cancels and waits when it was not joined, as when an exception passes. A scope that is
-	 * destroyed in another order, or in another task, ends the program: its tasks would lose
-	 * what they use.
+	 * If the scope was not joined, as when an exception passes, cancels it and waits. A scope
+	 * that is destroyed in another order, or in another task, ends the program: its tasks would
+	 * lose what they use.
 	 */
 	~scope()
 	{
@@ -85,8 +85,8 @@ public:
 	/*
 	 * For calls that start a task of the scope in another way than go(), as go_when_readable()
 	 * does (when_readable.hpp): spawn(sn_fn *, void *arg, const sn_task_attr *) starts it and
-	 * returns 0 or an error, as sn_scope_spawn(). Returns that; -EINVAL after join(). f is as
-	 * for go().
+	 * returns 0 or an error, as sn_scope_spawn(). Returns what spawn has returned, or -EINVAL
+	 * after join(). f is as for go().
 	 */
 	template <class F, class Spawn>
 	int start(F &&f, const task_attr &attr, Spawn spawn)
@@ -117,14 +117,15 @@ public:
 	}
 
 	/*
-	 * Waits for the tasks, and ends the scope; as sn_scope_close(). invalid_argument when it
-	 * was joined before, or is not the one that the calling task made last. May park.
+	 * Waits for the tasks, and ends the scope; as sn_scope_close(). Fails with invalid_argument
+	 * when the scope was joined before, or is not the one that the calling task made last. May
+	 * park.
 	 */
 	result<void> join() { return join_until(no_deadline); }
 
 	/*
-	 * As join(), but cancels the tasks that are left at the deadline, and waits for these too;
-	 * as sn_scope_close_until(): timed_out when it had to. May park.
+	 * As join(), but cancels the tasks that are left at the deadline, and waits for these too.
+	 * Fails with timed_out when it had to cancel; as sn_scope_close_until(). May park.
 	 *
 	 *	if (connections.join_until(2s).error() == std::errc::timed_out)
 	 *		std::puts("some connections were cut");
@@ -135,7 +136,7 @@ public:
 			return unexpected(std::errc::not_supported);
 		if (!scope_ || sn_scope_current() != scope_)
 			return unexpected(std::errc::invalid_argument);
-		/* Its tasks may cancel it until it has ended. */
+		/* scope_ stays set until the scope has ended, because its tasks may cancel it. */
 		const int err = sn_scope_close_until(scope_, detail::to_ns(until));
 		scope_ = nullptr;
 		if (err == thrown && exception_)
@@ -190,7 +191,7 @@ private:
 		}
 	};
 
-	/* The first one wins; it is read when all tasks have ended. */
+	/* Keeps the first exception only. It is read when all tasks have ended. */
 	void keep(std::exception_ptr exception) noexcept
 	{
 		if (!kept_.test_and_set(std::memory_order_relaxed))
@@ -214,7 +215,7 @@ inline deadline scope_deadline() noexcept
 	return deadline(clock::duration(sn_scope_deadline()));
 }
 
-/* While one exists, the waits of the task that made it are not cancelled. */
+/* While an object of this type exists, the waits of the task that made it are not cancelled. */
 class cancel_shield
 {
 public:

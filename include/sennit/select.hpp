@@ -164,8 +164,8 @@ auto on_deadline(time_limit until, F f)
 	return detail::deadline_case<F>(until.when(), std::move(f));
 }
 
-/* For select(): f is called when the time has come. Beside others, and any number of them, unlike
- * on_deadline(). */
+/* For select(): f is called when the time has come. Unlike on_deadline(), a select may have any
+ * number of these. */
 template <class F>
 auto on_time(time_limit when, F f)
 {
@@ -174,8 +174,9 @@ auto on_time(time_limit when, F f)
 
 /*
  * For select(): f gets a result<int>, or no argument, when the descriptor is ready for one of the
- * events of poll(2): those that it is ready for, or bad_file_descriptor when it is not open or was
- * closed meanwhile. It remains the caller's; a negative one is never ready.
+ * events of poll(2). The result is the events that it is ready for, or bad_file_descriptor when it
+ * is not open, or is closed during the wait. The descriptor remains the caller's; a negative one is
+ * never ready.
  */
 template <class F>
 auto on_ready(int fd, int events, F f)
@@ -196,10 +197,10 @@ auto on_ready(int fd, int events, F f)
  * The cases: channel::on_recv() and on_send() (channel.hpp), task::on_end() (task.hpp),
  * scope::on_end() (scope.hpp), on_time(), on_ready(), otherwise(), on_deadline(). The function of a
  * channel's case gets a result, which fails with std::errc::broken_pipe when the channel is closed,
- * unless it takes no argument. At most one otherwise() and one on_deadline(). Returns the index of
- * the case that was done. If none was, returns an error: the scope's reason, not_enough_memory, or
- * that of a descriptor that cannot be waited for. Exceptions from the functions pass through. May
- * park.
+ * unless it takes no argument. A select may have one otherwise() and one on_deadline(). Returns the
+ * index of the case that was done. If none was, returns an error: the scope's reason,
+ * not_enough_memory, or that of a descriptor that cannot be waited for. Exceptions from the
+ * functions pass through. May park.
  */
 template <class... Cases>
 result<std::size_t> select(Cases &&...cases)
@@ -212,7 +213,8 @@ result<std::size_t> select(Cases &&...cases)
 	static_assert((0 + ... + std::remove_reference_t<Cases>::is_default) <= 1);
 	static_assert((0 + ... + std::remove_reference_t<Cases>::is_deadline) <= 1);
 
-	/* One more, for a select without cases. It is never ready. */
+	/* One element more, which is never ready, so that a select without cases has an array,
+	 * too. */
 	sn_case each[n + 1] = {cases.prepare()..., {}};
 	std::int64_t until = SN_NO_DEADLINE;
 	const auto look = [&](auto &one) {

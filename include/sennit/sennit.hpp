@@ -15,13 +15,13 @@
  *
  * It differs from the C headers, whose comments apply otherwise, in these points:
  *
- *  - Errors. Similar calls fail alike. What another party can end in the ordinary course of things
- *    (a connection, a channel, a signal, the tasks of a scope) returns a sn::result, to be tested,
- *    or turned into an exception by value(). What has the shape of a class or function of the
+ *  - Errors. Similar calls fail alike. Calls that another party can end in the ordinary course of
+ *    things (on a connection, a channel, a signal, the tasks of a scope) return a sn::result, to be
+ *    tested, or turned into an exception by value(). Calls modelled on a class or function of the
  *    standard library (locks, condition variables, semaphores, wait groups, sleeping, starting and
- *    joining a task) fails as that does: it throws std::system_error, and reports the end of its
- *    own time as its model does, most by returning false. A call that only a task may make reports
- *    ENOTSUP outside a task, in whichever of these ways is its own.
+ *    joining a task) fail as their model does: they throw std::system_error, and report that their
+ *    own time is over as the model does, most by returning false. A call that only a task may make
+ *    reports ENOTSUP outside a task, in whichever of these ways is its own.
  *  - Exceptions may be thrown and caught in tasks freely, also around calls that park; the
  *    exception that is being handled belongs to the task. An exception that leaves a task's
  *    function is rethrown by run(), task::join() and scope::join(). Nobody could catch one from a

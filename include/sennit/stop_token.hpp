@@ -16,16 +16,17 @@
  * Why neither races with the end of the scope. A cancel_on_stop holds the handle of a scope, not
  * the scope: after the scope has ended, the handle reaches nothing (scope.h). So a stop may be
  * requested at any time, and the two objects may end in any order. A stop_on_cancel is a scope with
- * one task, which waits in it for its cancellation, and is waited for when the object ends; nothing
- * remains that could call anything. No lock of sennit is held while the callbacks of a token
- * run, and none is needed while a scope is being cancelled from such a callback.
+ * one task, which waits for the scope's cancellation. The object's destructor waits for that task,
+ * so afterwards nothing remains that could call anything. No lock of sennit is held while the
+ * callbacks of a token run, and none is needed while a scope is being cancelled from such a
+ * callback.
  *
- * A callback of a std::stop_token must not park. The standard library knows a callback that is
- * running by its thread, which other tasks use while it is parked; and destroying a callback while
- * it runs blocks the thread.
+ * A callback of a std::stop_token must not park. The standard library identifies a running callback
+ * by its thread, which other tasks use while the callback is parked; and destroying a callback
+ * while it runs blocks the thread.
  *
- * Rejected: a function that a scope calls when it is cancelled. Whoever cancels would run it, also
- * the monitor at a deadline, and whoever ends the scope would have to wait for it.
+ * Rejected: a function that a scope calls when it is cancelled. The thread that cancels would run
+ * it, at a deadline even the monitor, and the task that ends the scope would have to wait for it.
  *
  * Threads outside the runtime: cancel_on_stop. Signal handlers: none.
  */
@@ -46,8 +47,8 @@ namespace sennit
 {
 
 /*
- * While one exists, a stop request cancels the scope (std::errc::operation_canceled); one that was
- * made before does so in the constructor. The scope may end before it.
+ * While this object exists, a stop request cancels the scope (std::errc::operation_canceled); the
+ * constructor does so for a request that was made before. The scope may end before the object.
  */
 class cancel_on_stop
 {
@@ -73,10 +74,10 @@ private:
 };
 
 /*
- * While one exists, the cancellation of the scope that the calling task works in requests a stop,
- * for whatever reason the scope is cancelled. The request comes soon after the cancellation, from a
- * task that is cancelled itself, and the destructor returns after it. It is a scope of the task, as
- * a sn::scope is: both are left in the reverse order of their creation. The destructor may park: it
+ * While this object exists, the cancellation of the scope that the calling task works in requests a
+ * stop, whatever the reason. The request comes soon after the cancellation, from a task that is
+ * cancelled itself, and the destructor returns after it. The object is a scope of the task, as a
+ * sn::scope is: both are left in the reverse order of their creation. The destructor may park: it
  * waits for callbacks of the token that are running.
  */
 class stop_on_cancel
@@ -100,7 +101,7 @@ public:
 	stop_on_cancel(const stop_on_cancel &) = delete;
 	stop_on_cancel &operator=(const stop_on_cancel &) = delete;
 
-	/* One that is destroyed in another order, or in another task, ends the program. */
+	/* Destroying the object in another order, or in another task, ends the program. */
 	~stop_on_cancel()
 	{
 		if (!scope_ || !sn_self()) /* in a child of fork() */
@@ -119,7 +120,8 @@ private:
 	{
 		auto *self = static_cast<stop_on_cancel *>(arg);
 
-		/* Both may have come: what was cancelled before the end is stopped. */
+		/* If the scope was cancelled before the end, the stop is requested even when both
+		 * have come. */
 		if (sn_semaphore_acquire(&self->over_) < 0 || sn_cancelled() < 0)
 			self->source_.request_stop();
 		return 0;

@@ -37,7 +37,7 @@ public:
 
 	unique_handle() = default;
 
-	/* Takes it over. */
+	/* Takes over the object. */
 	explicit unique_handle(Handle *owned) noexcept : owned_(owned) {}
 
 	void close() noexcept { owned_.reset(); }
@@ -47,7 +47,7 @@ public:
 	Handle *get() const noexcept { return owned_.get(); }
 
 protected:
-	/* It no longer belongs to this object. */
+	/* Gives up the ownership to the caller. */
 	Handle *release() noexcept { return owned_.release(); }
 
 private:
@@ -67,7 +67,7 @@ inline int piece_count(std::span<const iovec> pieces) noexcept
 	return pieces.size() > INT_MAX ? -1 : static_cast<int>(pieces.size());
 }
 
-/* What a C call makes, by make(handle *), as the object that owns it. */
+/* Calls make(handle *), by which a C call makes something, and returns the object that owns it. */
 template <class T, class Make>
 result<T> made(Make make)
 {
@@ -78,7 +78,7 @@ result<T> made(Make make)
 	return T(handle);
 }
 
-/* The text that a C call writes, by get(object, text, size). */
+/* Returns the text that a C call writes, in get(object, text, size). */
 template <std::size_t size, class Get, class Handle>
 result<std::string> text_of(Get get, Handle *object)
 {
@@ -103,8 +103,8 @@ void close_stream(Handle *handle) noexcept
 } // namespace detail
 
 /*
- * What a stream, a connection and a Unix socket can do: the calls of stream.h. Of a Unix socket it
- * is for the type `stream`, except for the deadlines, cancel() and native_handle().
+ * What a stream, a connection and a Unix socket can do: the calls of stream.h. On a Unix socket
+ * that is not of the type `stream`, use only the deadlines, cancel() and native_handle().
  */
 template <class Handle, sn_stream *(*stream_of)(Handle *)>
 class stream_ops : public unique_handle<Handle, detail::close_stream<Handle, stream_of>>
@@ -112,7 +112,7 @@ class stream_ops : public unique_handle<Handle, detail::close_stream<Handle, str
 public:
 	using unique_handle<Handle, detail::close_stream<Handle, stream_of>>::unique_handle;
 
-	/* At least one byte; 0 is the end of the stream. May park. */
+	/* Reads at least one byte; 0 is the end of the stream. May park. */
 	result<std::size_t> read(void *buf, std::size_t size)
 	{
 		return detail::size_or_error(sn_stream_read(as_stream(), buf, size));
@@ -120,9 +120,9 @@ public:
 	result<std::size_t> read(std::span<std::byte> buf) { return read(buf.data(), buf.size()); }
 
 	/*
-	 * Exactly so many bytes; fewer only at the end of the stream. With an error all that were
-	 * read before are in buf: *done, if it is given, says how many, and the same call continues
-	 * (sn_stream_read_full()). May park.
+	 * Reads exactly that many bytes, fewer only at the end of the stream. After an error the
+	 * bytes that were read before it are in buf: *done, if given, says how many, and the same
+	 * call continues (sn_stream_read_full()). May park.
 	 */
 	result<std::size_t> read_full(void *buf, std::size_t size, std::size_t *done = nullptr)
 	{
@@ -140,7 +140,7 @@ public:
 			sn_stream_readv(as_stream(), pieces.data(), detail::piece_count(pieces)));
 	}
 
-	/* Some of the bytes, at least one. May park. */
+	/* Writes some of the bytes, at least one. May park. */
 	result<std::size_t> write(const void *buf, std::size_t size)
 	{
 		return detail::size_or_error(sn_stream_write(as_stream(), buf, size));
@@ -157,7 +157,7 @@ public:
 			sn_stream_writev(as_stream(), pieces.data(), detail::piece_count(pieces)));
 	}
 
-	/* All of the bytes. May park. */
+	/* Writes all of the bytes. May park. */
 	result<void> write_all(const void *buf, std::size_t size)
 	{
 		return detail::nothing_or_error(
@@ -173,9 +173,9 @@ public:
 	}
 
 	/*
-	 * All bytes of several pieces of memory, of which there may be any number. *done, if it is
-	 * given, is how many were written, also with an error, after which the same call continues
-	 * (sn_stream_writev_all()). May park.
+	 * Writes all bytes of any number of pieces of memory. *done, if given, says how many were
+	 * written, also after an error, and the same call then continues (sn_stream_writev_all()).
+	 * May park.
 	 */
 	result<void> writev_all(std::span<const iovec> pieces, std::size_t *done = nullptr)
 	{

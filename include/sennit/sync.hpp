@@ -38,8 +38,9 @@ namespace detail
 {
 
 /*
- * True for success, false when the call's own deadline has passed. A deadline of the scope, which
- * gives the same error, is thrown: a program that tries again after false would never end.
+ * True for success, false when the call's own deadline has passed. When it is the scope's deadline
+ * that has passed, which gives the same error, throws: a program that tries again after false would
+ * never end.
  */
 inline bool done_by(std::int64_t deadline, int returned, const char *call)
 {
@@ -243,7 +244,7 @@ private:
 	sn_cond cond_ = SN_COND_INIT;
 };
 
-/* As sn_semaphore; the calls of std::counting_semaphore. */
+/* As sn_semaphore, with the calls of std::counting_semaphore. */
 class semaphore
 {
 public:

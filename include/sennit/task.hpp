@@ -122,12 +122,12 @@ int start_with(C callable, const task_attr &attr, Spawn spawn)
 			},
 			box.get(), &c_attr);
 		if (err >= 0)
-			static_cast<void>(box.release()); /* the task's */
+			static_cast<void>(box.release()); /* the task owns it now */
 		return err;
 	}
 }
 
-/* For a detached task. */
+/* What a detached task runs. */
 struct detached_body {
 	template <class C>
 	static int call(C &callable) noexcept
@@ -271,8 +271,8 @@ public:
 	/*
 	 * For select(): f gets a result<void>, or no argument, when the task has ended; join() then
 	 * does not wait. Errors: resource_deadlock_would_occur for the calling task itself,
-	 * device_or_resource_busy while another task joins it. The task must not be moved until
-	 * select() is over, for which alone the case is. Without a task the case is never ready.
+	 * device_or_resource_busy while another task joins it. The case is for one select(), and
+	 * the task must not be moved until that is over. Without a task the case is never ready.
 	 */
 	template <class F>
 	auto on_end(F f)

@@ -51,7 +51,8 @@ public:
 			sn_cancel_unmask();
 	}
 
-	/* Sets it, also when it was set already. True when that prevented a former firing. */
+	/* Sets the alarm, also when it is set already. Returns true when that has prevented the
+	 * previous firing. */
 	template <class Rep, class Period>
 	bool set_after(const std::chrono::duration<Rep, Period> &d)
 	{
@@ -63,7 +64,8 @@ public:
 		return set(detail::until_ns(when));
 	}
 
-	/* True when that prevents the call of the callable; as sn_alarm_stop(). */
+	/* Stops the alarm. Returns true when that prevents the call of the callable; as
+	 * sn_alarm_stop(). */
 	bool stop() noexcept
 	{
 		const bool prevented = sn_alarm_stop(&alarm_) == 1;
@@ -105,13 +107,13 @@ private:
 /* A synonym, for readers who look for this name. */
 using timer = alarm;
 
-/* As sn_ticker; stops when destroyed, and nobody may wait for it any more then. */
+/* As sn_ticker. The destructor stops it, when nobody may wait for it any more. */
 class ticker
 {
 public:
 	ticker() noexcept = default;
 
-	/* Ticks each period from now on. */
+	/* Ticks every `period` from now on. */
 	template <class Rep, class Period>
 	explicit ticker(const std::chrono::duration<Rep, Period> &period)
 	{
@@ -121,8 +123,7 @@ public:
 	ticker &operator=(const ticker &) = delete;
 	~ticker() { sn_ticker_stop(&ticker_); }
 
-	/* The first tick after one duration, then one after each of the other, if that is not
-	 * zero. */
+	/* Ticks after the duration `first`, and then every `period`, if that is not zero. */
 	template <class Rep, class Period, class Rep2 = std::int64_t, class Period2 = std::nano>
 	bool start(const std::chrono::duration<Rep, Period> &first,
 		   const std::chrono::duration<Rep2, Period2> &period = {})

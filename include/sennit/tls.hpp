@@ -53,8 +53,8 @@ enum class tls_errc : int {
 namespace detail
 {
 
-/* Errors of TLS have the numbers of errno and other texts than these. So they are equivalent to
- * std::errc where that has the number, and to tls_errc. */
+/* Errors of TLS have the numbers of errno, but texts of their own. They are equivalent to std::errc
+ * where that has the number, and to tls_errc. */
 class tls_error_category final : public std::error_category
 {
 public:
@@ -131,7 +131,7 @@ inline result<void> tls_done(int returned)
 }
 
 /* A string can contain a zero, at which the C call would cut it: half of a name would be verified.
- * No call is made with one. */
+ * No call is made with such a string. */
 template <class... Strings>
 bool lacks_zeros(const Strings &...each) noexcept
 {
@@ -165,7 +165,7 @@ public:
 	}
 	~tls_config() { sn_tls_config_unref(config_); }
 
-	/* What each does is said in tls.h. */
+	/* tls.h says what each call does. */
 	result<void> verify(sn_tls_verify how)
 	{
 		return detail::tls_done(sn_tls_config_set_verify(config_, how));
@@ -250,8 +250,8 @@ inline result<stream> tls_connect(const std::string &address, const tls_config &
 	return stream(made);
 }
 
-/* Begins TLS on a connected stream, as the client: sn_tls_client(). It is the same object
- * afterwards. */
+/* Begins TLS on a connected stream, as the client: sn_tls_client(). The stream stays the same
+ * object. */
 template <byte_stream Stream>
 result<void> tls_client(Stream &on, const tls_config &config, const std::string &name)
 {

@@ -27,7 +27,7 @@ struct received {
 using udp_message = sn_udp_message;
 /* How a socket is opened: struct sn_udp_options. */
 using udp_options = sn_udp_options;
-/* What became of a datagram that was sent earlier: struct sn_udp_error. */
+/* What the network has reported of a datagram that was sent earlier: struct sn_udp_error. */
 using udp_error = sn_udp_error;
 
 namespace detail
@@ -47,7 +47,7 @@ public:
 	using unique_handle::get;
 	using unique_handle::unique_handle;
 
-	/* For many peers, at an address such as ":53". May park. */
+	/* Opens a socket for many peers, at an address such as ":53". May park. */
 	static result<udp> open(const std::string &at, const udp_options &options = {})
 	{
 		return detail::made<udp>(
@@ -59,7 +59,7 @@ public:
 			[&](sn_udp **made) { return sn_udp_open_at(made, &at, &options); });
 	}
 
-	/* For one peer. The deadline limits the lookup of its name. May park. */
+	/* Opens a socket for one peer. The deadline limits the lookup of its name. May park. */
 	static result<udp> connect(const std::string &peer, time_limit until = no_deadline,
 				   const udp_options &options = {})
 	{
@@ -75,7 +75,8 @@ public:
 			[&](sn_udp **made) { return sn_udp_adopt(made, fd, &options); });
 	}
 
-	/* One datagram. std::errc::message_size when it is larger than the buffer. May park. */
+	/* Receives one datagram. Fails with std::errc::message_size when it is larger than the
+	 * buffer. May park. */
 	result<received> receive(void *buf, std::size_t size)
 	{
 		address peer;
@@ -85,14 +86,14 @@ public:
 		return received{static_cast<std::size_t>(n), peer};
 	}
 
-	/* One, and what else has arrived: how many. May park. */
+	/* Receives one datagram, and what else has arrived. Returns how many. May park. */
 	result<std::size_t> receive(std::span<udp_message> messages)
 	{
 		return detail::size_or_error(
 			sn_udp_recv_messages(get(), messages.data(), messages.size()));
 	}
 
-	/* One datagram, to a peer, or to the socket's one peer. May park. */
+	/* Sends one datagram, to a peer, or to the socket's one peer. May park. */
 	result<void> send(const void *buf, std::size_t size, const address &peer)
 	{
 		return detail::nothing_or_error(
@@ -109,7 +110,7 @@ public:
 	}
 	result<void> send(std::string_view bytes) { return send(bytes.data(), bytes.size()); }
 
-	/* All of them, or those before the first that fails: how many. May park. */
+	/* Sends all messages, or those before the first that fails. Returns how many. May park. */
 	result<std::size_t> send(std::span<const udp_message> messages)
 	{
 		return detail::size_or_error(
@@ -139,7 +140,7 @@ public:
 		return value;
 	}
 
-	/* Multicast groups, on the interface with that index; 0: by the routes. */
+	/* Joins and leaves multicast groups, on the interface with that index; 0: by the routes. */
 	result<void> join(const address &group, unsigned interface = 0)
 	{
 		return detail::nothing_or_error(sn_udp_join(get(), &group, interface));
@@ -149,7 +150,7 @@ public:
 		return detail::nothing_or_error(sn_udp_leave(get(), &group, interface));
 	}
 
-	/* For one peer, or another one, from now on; for many again. */
+	/* Makes the socket one for this peer, in place of an earlier one, or one for many again. */
 	result<void> set_peer(const address &peer)
 	{
 		return detail::nothing_or_error(sn_udp_set_peer(get(), &peer));

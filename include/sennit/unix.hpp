@@ -49,7 +49,8 @@ inline void close_listener(sn_unix_listener *listener) noexcept
 	sn_unix_listener_close(listener);
 }
 
-/* A string can contain a zero, which would end the address for the C call. */
+/* Refuses a string that contains a zero, which would end the address for the C call: "" is
+ * -EINVAL. */
 inline const char *unix_address(const std::string &address) noexcept
 {
 	return address.find('\0') == std::string::npos ? address.c_str() : "";
@@ -84,7 +85,7 @@ public:
 	/* The descriptor of that index, which stays this object's; -1 once it was taken. */
 	int operator[](std::size_t i) const noexcept { return fds_[i]; }
 
-	/* The same, and the caller closes it. */
+	/* Hands the descriptor of that index to the caller, who closes it. */
 	int take(std::size_t i) noexcept { return std::exchange(fds_[i], -1); }
 
 private:
@@ -120,7 +121,7 @@ public:
 		});
 	}
 
-	/* A datagram socket at an address. May park. */
+	/* Opens a datagram socket at an address. May park. */
 	static result<unix_socket> bind(const std::string &address, int mode = 0)
 	{
 		sn_unix_options options = {};
@@ -131,7 +132,7 @@ public:
 		});
 	}
 
-	/* Two that are connected to each other. */
+	/* Makes two sockets that are connected to each other. */
 	static result<std::pair<unix_socket, unix_socket>> pair(unix_type type = unix_type::stream)
 	{
 		sn_unix *ends[2];
@@ -151,9 +152,9 @@ public:
 	/* ---- messages, and descriptors with the bytes of a stream ---- */
 
 	/*
-	 * A message, or on a stream some bytes, and up to `most_fds` descriptors. If one has more
-	 * bytes or descriptors than there is room, it fails with std::errc::message_size, and the
-	 * message is gone (sn_unix_recv()). May park.
+	 * Receives a message, or on a stream some bytes, and up to `most_fds` descriptors. If the
+	 * message has more bytes or descriptors than there is room for, the call fails with
+	 * std::errc::message_size, and the message is lost (sn_unix_recv()). May park.
 	 */
 	result<unix_message> recv(void *buf, std::size_t size, std::size_t most_fds = 0)
 	{
@@ -182,8 +183,8 @@ public:
 	}
 
 	/*
-	 * Sends a message, whole; of a stream's bytes some, with the descriptors, which stay the
-	 * caller's. The number of bytes. May park.
+	 * Sends a whole message, or some of a stream's bytes, with the descriptors, which stay the
+	 * caller's. Returns the number of bytes. May park.
 	 */
 	result<std::size_t> send(const void *buf, std::size_t size, std::span<const int> fds = {})
 	{
@@ -194,7 +195,7 @@ public:
 		return send(text.data(), text.size(), fds);
 	}
 
-	/* A datagram to an address. May park. */
+	/* Sends a datagram to an address. May park. */
 	result<std::size_t> send_to(const std::string &address, std::string_view text,
 				    std::span<const int> fds = {})
 	{
@@ -203,7 +204,7 @@ public:
 
 	/* ---- what is known ---- */
 
-	/* Empty when there is none. */
+	/* The address as text; empty when there is none. */
 	result<std::string> local_address() const
 	{
 		return detail::text_of<SN_UNIX_ADDRESS_MAX>(sn_unix_local_address, get());
@@ -292,7 +293,7 @@ public:
 		return detail::text_of<SN_UNIX_ADDRESS_MAX>(sn_unix_listener_address, get());
 	}
 
-	/* Whether closing removes the path; whether it did before:
+	/* Sets whether closing removes the path. Returns the previous setting:
 	 * sn_unix_listener_set_unlink(). */
 	result<bool> set_unlink(bool on)
 	{

@@ -30,7 +30,7 @@ namespace sennit
 namespace detail
 {
 
-/* Gives the connection to the function. */
+/* A callable that passes the connection on to the function. */
 template <class Conn, class F>
 struct handed_over {
 	Conn conn;
