@@ -10,12 +10,14 @@
  * periodic firing that finds FIRED set is skipped.
  *
  * That is not enough for an alarm that is already due while sn_alarm_start() still holds its guard,
- * because the task could free the alarm before the guard is released. A firing that finds the guard
- * of such an alarm held is repeated a little later. Releasing the guard is the last access of the
- * start to the alarm, and the firing acquires that. A periodic alarm has to be stopped before it is
- * freed, which takes the guard, so its firings do not check the guard. models/alarm.pml checks
- * this, and also what was rejected: that start_task() waits for the guard. A thread may hold the
- * guard while it waits for FIRED to be cleared.
+ * because the task could free the alarm before the guard is released. The firing of an alarm that
+ * fires once is therefore repeated a little later if it finds the guard held. The release of the
+ * guard is the last access of sn_alarm_start() to the alarm, and the firing acquires it. A periodic
+ * alarm has to be stopped before it is freed, which takes the guard, so its firings do not check
+ * the guard. models/alarm.pml checks this.
+ *
+ * Rejected: start_task() waits for the guard. A thread may hold the guard while it waits for
+ * start_task() to clear FIRED; the model finds that deadlock, too.
  *
  * If there is no memory for the task of an alarm that fires once, start_task() sets the timer again
  * before it clears FIRED. An alarm can therefore become active again after its timer was found
@@ -54,8 +56,8 @@
  */
 #define SPIN_NS 5000
 
-/* How much later an alarm fires whose guard is held. A guard is held for far less than a
- * microsecond, unless its holder is not running. */
+/* The delay after which a firing that has found the guard held is repeated. A guard is held for far
+ * less than a microsecond, unless its holder is not running. */
 #define GUARDED_NS 20000
 
 /* The bits of the state; the rest is a count, in units of FIRING. */
@@ -105,7 +107,8 @@ static struct sn_task *fire(struct sn_timer *timer, int64_t now, struct sn_fired
 		return NULL;
 	}
 	if (!(state & FIRED)) {
-		/* No other thread changes it while FIRED is clear and the heap's lock is held. */
+		/* No other thread changes the state while FIRED is clear and the heap's lock is
+		 * held. */
 		atomic_store(&alarm->state, (state + FIRING) | FIRED);
 		alarm->deferred.run = start_task;
 		fired->later = &alarm->deferred;
@@ -124,8 +127,8 @@ static uint32_t await_task(struct alarm *alarm)
 			continue;
 		if ((state & AWAITED) ||
 		    atomic_compare_exchange_strong(&alarm->state, &state, state | AWAITED)) {
-			/* For start_task(), in which a thread of the runtime makes a task, and
-			 * which takes no guard. */
+			/* This waits with the guard held, but only for start_task(), which runs on
+			 * another thread of the runtime and takes no guard. */
 			sn_checked_pass();
 			sn_futex_wait(&alarm->state, state | AWAITED, 0);
 			sn_checked_pass_end();

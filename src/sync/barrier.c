@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Barriers. Everything is under the lock of the list. The list has the parties that have arrived,
- * whose number is in arrived. The last party to arrive takes all of them off and wakes them.
+ * Barriers. All fields are read and written under the lock of the list. The list has the parties
+ * that have arrived; arrived is their number. The last party to arrive takes all of them off and
+ * wakes them.
  *
- * A deadline or a cancellation may be ending one of these waits at that moment. The others have
- * been claimed, and claims cannot be given back, so the round cannot be called off. Instead, that
- * party counts as arrived too: if it finds itself off the list when it is about to give up, it
- * returns 0. All parties of a round therefore agree that it is complete.
+ * A deadline or a cancellation may be ending one of these waits at that moment. The last party has
+ * claimed the others by then, and claims cannot be given back, so the round cannot be called off.
+ * Instead, the party whose wait was ended counts as arrived, too: when it is about to give up and
+ * finds itself off the list, it returns 0. All parties of a round therefore agree that it is
+ * complete.
  */
 #include <sennit/barrier.h>
 

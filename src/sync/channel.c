@@ -8,18 +8,18 @@
  * lost, because an attempt either sees what the other side did, or meets the other side's node.
  *
  * Invariants, for nodes whose wait has not been ended by a deadline or a cancellation:
- *   - Receivers wait only when the buffer is empty, and senders only when it is full (an
- *     unbuffered one is always both). They never wait at the same time, except those of one
+ *   - Receivers wait only when the buffer is empty, and senders only when it is full (an unbuffered
+ *     one is always both). Receivers and senders never wait at the same time, except those of one
  *     select.
  *   - Nothing waits in a closed channel.
  *
  * The party that meets a node takes it out of the queue and claims its waiter (task/waiter.h).
  * If it gets the claim, it copies the element from or to the other party's memory, most often its
  * stack, writes the node's status, releases the lock, and only then wakes the other party, which
- * may free the channel. If it does not, something else has ended the node's wait. The node's owner
- * reads the status under the lock, and sees that no element was touched. When a deadline or a
- * cancellation races with success, the result is therefore one or the other, and the element is in
- * exactly one place.
+ * may free the channel. If it does not get the claim, something else has ended the node's wait. The
+ * node's owner reads the status under the lock, and sees that no element was touched. When a
+ * deadline or a cancellation races with success, the result is therefore one or the other, and the
+ * element is in exactly one place.
  *
  * A task that waits without a deadline or a scope is exclusive in the sense of task/waiter.h: the
  * lock protects its node until its park is committed. The whole hand-over costs this lock and what
@@ -40,9 +40,9 @@
 #include <sennit/collector.h>
 
 /*
- * Not 0, and a tag that this thread has not used recently, so that the next channel at an address
- * has a different one. Each thread begins at a different value; otherwise two threads that make
- * channels in turn could use the same ones.
+ * Returns a tag, which is not 0, that this thread has not used recently, so that the next channel
+ * at an address has a different one. Each thread begins at a different value; otherwise two threads
+ * that make channels in turn could use the same tags.
  */
 static uintptr_t next_tag(void)
 {
@@ -84,7 +84,8 @@ int sn_chan_new_with_ops(sn_chan **chan, size_t elem_size, ssize_t capacity,
 	    bytes > PTRDIFF_MAX)
 		return -EINVAL;
 	bytes = (bytes - 1) / SN_CACHE_LINE * SN_CACHE_LINE;
-	/* Cache lines of its own: two channels in one line would be contended for together. */
+	/* The channel has cache lines of its own: tasks that use two channels in one line would
+	 * contend for that line. */
 	made = sn_collector_alloc(SN_CACHE_LINE, bytes);
 	if (!made)
 		return -ENOMEM;
@@ -207,7 +208,7 @@ static int close_channel(struct sn_thread *self, struct sn_chan *chan)
 	end_all(&chan->receivers, &ended);
 	end_all(&chan->senders, &ended);
 	sn_unlock(&chan->lock);
-	/* Of threads first: waits.h. */
+	/* Threads first: see waits.h. */
 	wake_all(self, ended.threads);
 	wake_all(self, ended.tasks);
 	return 0;
@@ -227,7 +228,7 @@ int sn_chan_close(sn_chan *handle)
 	return err;
 }
 
-/* Waits after a failed attempt. The lock is held, and released here. */
+/* Waits after a failed attempt. The caller has the lock; this releases it. */
 static sn_noinline int wait(struct sn_thread *self, struct sn_chan *chan, int op, void *elem,
 			    int64_t deadline)
 {

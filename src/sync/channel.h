@@ -4,18 +4,18 @@
  * attempt and the wait. channel.c argues the protocol.
  *
  * Handles. A program's handle is the channel's address plus a tag, which is less than the
- * alignment, and different for each channel that is made. The channel has a mark that belongs to
- * the tag, until it is freed. One comparison, with a word on a cache line that is needed anyway,
- * recognizes a stale handle, whose channel is gone. If another channel has taken its place, this
- * fails for one in SN_CACHE_LINE - 1 of them; if something else has, only where its bytes happen to
- * equal the mark. Debug builds keep freed channels for a while. An address with a tag still points
- * into the channel, for leak checkers and collectors. Rejected: a tag in the unused high bits,
- * which leak checkers and collectors would not take for a reference.
+ * alignment, and different for each channel that is made. Until the channel is freed, it has a mark
+ * that contains the tag. One comparison, with a word on a cache line that is needed anyway,
+ * recognizes a stale handle, whose channel is gone. If another channel has taken its place, one in
+ * SN_CACHE_LINE - 1 has the same mark, and the handle is not recognized; if other data is there,
+ * only where its bytes happen to equal the mark. Debug builds keep freed channels for a while. An
+ * address with a tag still points into the channel, for leak checkers and collectors. Rejected: a
+ * tag in the unused high bits, which leak checkers and collectors would not take for a reference.
  *
- * Who may write what: everything in a channel, any thread under its lock, and its creator until it
- * is published; mark, also the thread that frees it. first, count and closed are also read without
- * the lock, to see that an attempt would fail, so they are atomic. Their stores need no order, see
- * sn_chan_hopeless().
+ * Who may write what: any thread may write any field while it has the channel's lock, as may the
+ * creator before it publishes the channel, and the thread that frees the channel writes mark.
+ * first, count and closed are also read without the lock, to see that an attempt would fail, so
+ * they are atomic. Their stores need no order: see sn_chan_hopeless().
  */
 #ifndef SENNIT_SYNC_CHANNEL_H
 #define SENNIT_SYNC_CHANNEL_H
@@ -39,14 +39,14 @@
 
 /*
  * A place in a channel's queue. Like the waiter, it lies on the stack of the waiting party; a
- * select has one for each case, all with the same waiter. Written under the channel's lock, except
- * that the waiting party writes it before it is queued, and the party that has claimed the waiter
- * writes status.
+ * select has one for each case, all with the same waiter. The waiting party writes the node before
+ * it is queued, and from then on any thread under the channel's lock; status is written by the
+ * party that has claimed the waiter.
  */
 struct sn_chan_node {
 	struct sn_chan_node *next, *prev;
 	struct sn_waiter *waiter;
-	void *elem;  /* where the element comes from or goes to */
+	void *elem;  /* where to copy the element from or to */
 	int wake;    /* what the waiter is woken with: the index of the case */
 	int status;  /* 0, -EPIPE or SN_NODE_PENDING */
 	bool queued; /* in the queue */
@@ -60,7 +60,7 @@ struct sn_chan_queue {
 struct sn_chan {
 	struct sn_lock lock;
 	_Atomic bool closed;
-	bool plain;    /* elements are moved by copying, and need no destruction */
+	bool plain;    /* elements are copied bytewise, and need no destruction */
 	uint16_t mark; /* see sn_chan_find() */
 	_Atomic size_t count;
 	size_t capacity;
@@ -80,7 +80,8 @@ struct sn_chan {
 
 #define SN_CHAN_TAG ((uintptr_t)SN_CACHE_LINE - 1)
 
-/* The lowest bits of the handle, part of which are the address. Not 0, because no tag is. */
+/* The mark of a handle: its lowest 16 bits, which are the tag and some bits of the address. It is
+ * not 0, because no tag is. */
 static inline uint16_t sn_chan_mark(const sn_chan *handle)
 {
 	return (uint16_t)(uintptr_t)handle;
@@ -195,9 +196,9 @@ static inline size_t sn_chan_advance(const struct sn_chan *chan, size_t offset)
 }
 
 /*
- * The attempts. The lock is held. -EAGAIN: not possible now. After 0, *met is the node that was met
- * on the other side, claimed; it is to be woken when the lock has been released. It is NULL if the
- * buffer sufficed.
+ * The attempts, with the lock held. Return -EAGAIN if the operation is not possible now. After 0,
+ * *met is the node that was met on the other side, whose waiter is claimed: the caller wakes it
+ * once it has released the lock. *met is NULL if the buffer sufficed.
  */
 static inline int sn_chan_send_locked(struct sn_chan *chan, void *elem, struct sn_chan_node **met)
 {
@@ -259,9 +260,10 @@ static inline int sn_chan_recv_locked(struct sn_chan *chan, void *elem, struct s
 /*
  * Whether there was a moment during the call at which an attempt would have returned -EAGAIN. The
  * try forms use it to answer without the lock. closed is read last, and once set it stays set: if
- * it is not set, the channel was open when the other two fields were read. Each of these decides
- * alone: while a buffer has room (or something in it), nothing waits on the other side. Acquire
- * keeps the loads in this order. What happened before the call is seen, as it is by any load.
+ * it is not set, the channel was open when the other two fields were read. Either of those two
+ * alone shows that the attempt is possible: while a buffer has room (or something in it), nothing
+ * waits on the other side. Acquire keeps the loads in this order. What happened before the call is
+ * seen, as it is by any load.
  */
 static inline bool sn_chan_hopeless(struct sn_chan *chan, int op)
 {
@@ -290,7 +292,7 @@ static inline int sn_chan_attempt(struct sn_chan *chan, int op, void *elem,
 				  : sn_chan_recv_locked(chan, elem, met);
 }
 
-/* Called without the lock. The party that was met runs next; it may free the channel. */
+/* Called without the lock. The party that was met runs next, and may free the channel. */
 static inline void sn_chan_wake_met(struct sn_thread *self, struct sn_chan_node *met)
 {
 	if (met)
@@ -303,7 +305,7 @@ static inline bool sn_chan_elem_valid(const struct sn_chan *chan, int op, const 
 	return elem || chan->elem_size == 0 || (op == SN_CASE_RECV && chan->plain);
 }
 
-/* 0, or the reason why a call must not wait. */
+/* Returns 0 if a call may wait, otherwise the error with which it ends. */
 static inline int sn_chan_may_wait(int64_t deadline)
 {
 	if (sn_likely(deadline == SN_NO_DEADLINE))
@@ -313,8 +315,8 @@ static inline int sn_chan_may_wait(int64_t deadline)
 	return deadline <= sn_now() ? -ETIMEDOUT : 0;
 }
 
-/* The entry and the end of a public call, for tasks and plain threads. self is NULL for a plain
- * thread. */
+/* Begin and end a public call of a task or a plain thread; *self is NULL for a plain thread.
+ * sn_sync_enter() returns 0, or the reason for which the task's scope is cancelled. */
 static inline int sn_sync_enter(struct sn_thread **self)
 {
 	*self = sn_runtime_enter();

@@ -2,13 +2,13 @@
 /*
  * Condition variables: a list of waits.
  *
- * A caller that waits puts itself into the list while it still holds the mutex. So a thread that
- * locks the mutex later, changes what it guards, and signals, finds the wait in the list. It may
- * check without the list's lock whether the list is empty, because the mutex has ordered the check
- * after the entry. The wait may be ended before its task has parked.
+ * A caller that waits puts itself into the list while it still holds the mutex. A thread that locks
+ * the mutex later, changes what the mutex guards, and signals, therefore finds the wait in the
+ * list. It may check without the list's lock whether the list is empty, because the mutex has
+ * ordered the check after the entry. The wait may be ended before its task has parked.
  *
  * A signal claims the wait that it ends, and passes over one that a deadline or a cancellation has
- * already claimed. So a wait that returns an error has not consumed another's signal.
+ * already claimed. A wait that returns an error has therefore consumed no signal.
  */
 #include <sennit/cond.h>
 
@@ -45,7 +45,7 @@ static int wait_inside(struct sn_thread *self, sn_cond *cond, sn_mutex *mutex, i
 		sn_waits_remove(&wait);
 		sn_unlock(lock);
 	}
-	/* This cannot fail: it is neither cancellable nor limited by a deadline. */
+	/* This lock cannot fail, because it is neither cancellable nor limited by a deadline. */
 	if (sn_mutex_lock_inside(sn_thread_again(self), mutex, SN_NO_DEADLINE,
 				 SN_WAITER_UNCANCELLABLE, call) < 0)
 		sn_fatal("%s() cannot lock its mutex again", call);

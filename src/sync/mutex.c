@@ -4,8 +4,8 @@
  *
  *   LOCKED    a task or thread holds it
  *   WAITERS   the list is not empty
- *   WOKEN     a waiter has been woken and is on its way to take it, or to wait again
- *   STARVING  it is handed from its holder to the first waiter; set only together with LOCKED
+ *   WOKEN     a waiter has been woken, and will take the mutex or wait again
+ *   STARVING  the holder hands it to the first waiter; set only together with LOCKED
  *
  * A caller that finds LOCKED clear may take it: one compare-and-swap when nothing waits. Otherwise
  * it puts itself into the list and sets WAITERS, both under the list's lock, and only while LOCKED
@@ -19,33 +19,33 @@
  *   - STARVING: LOCKED stays, and the first waiter learns that it is the holder now.
  *
  * Invariant: outside the list's lock, while WAITERS is set, LOCKED or WOKEN is set too, so there is
- * always a party that will look at the list. No waiter is forgotten because of it;
- * models/mutex.pml checks it. With LOCKED and WAITERS but not WOKEN, and the list's lock held by
- * the holder, no other thread can change the word: one that wants to lock only reads it, and one
- * that would wait or stop waiting needs the list's lock. Therefore the holder may use a plain
- * store.
+ * always a party that will look at the list, and no waiter is forgotten. models/mutex.pml checks
+ * the invariant. With LOCKED and WAITERS but not WOKEN, and the list's lock held by the holder, no
+ * other thread can change the word: one that wants to lock only reads it, and one that would wait
+ * or stop waiting needs the list's lock. Therefore the holder may use a plain store.
  *
  * A waiter that has been woken, finds the mutex taken again and has waited for STARVING_NS sets
- * STARVING when it waits again. The waiter that is handed the mutex clears it when it has waited
- * for less, or is the last. Handing over costs a switch for each time that the mutex is held, which
- * is why it is the exception; but without it a waiter can be overtaken forever. STARVING_NS is 1 ms
- * as in Go: well above what a waiter waits under a load that is fair anyway, and below what people
- * notice.
+ * STARVING when it waits again. The waiter that is handed the mutex clears STARVING when it has
+ * waited for less, or is the last. Handing over costs a switch for each time that the mutex is
+ * held, which is why it is the exception; but without it a waiter can be overtaken forever.
+ * STARVING_NS is 1 ms as in Go: well above what a waiter waits under a load that is fair anyway,
+ * and below what people notice.
  *
- * A waiter that lost the race after a wake-up, and is woken again within SPIN_NS of that, would
- * most likely lose it again: the holder takes the mutex again and again. Such a waiter becomes the
- * next task of the holder's processor instead of any runnable one. It runs when the holder parks,
- * or after a while on another processor, and no napping thread is woken for it (sched/idle.c).
- * Eight tasks on two processors took 9.5 ns for a round without this and 8.0 with it (bench-tasks,
- * five alternating runs). As the next task at each wake-up, they took 7.3; but where a lock was
- * held for 5 us, with 5 us in between, two tasks took 10 us a round instead of 6.6, because a
- * waiter that would have won the race was left asleep.
+ * A waiter that was woken but found the mutex taken, and is woken again within SPIN_NS of that,
+ * would most likely find it taken again, because one holder takes the mutex again and again. Such a
+ * waiter becomes the next task of the holder's processor instead of any runnable one. It runs when
+ * the holder parks, or after a while on another processor, and no napping thread is woken for it
+ * (sched/idle.c). Eight tasks on two processors took 9.5 ns for a round without this and 8.0 with
+ * it (bench-tasks, five alternating runs). If every woken waiter became the next task, they took
+ * 7.3; but where a lock was held for 5 us, with 5 us in between, two tasks took 10 us a round
+ * instead of 6.6, because a waiter that would have got the mutex on another processor was left
+ * asleep.
  *
  * Spinning. With several processors, where the holder can be running at the same time, a caller
  * checks for SPIN_NS before its first wait whether the mutex becomes free. This is longer than a
  * short critical section, and shorter than parking and being woken. Of 168,713 waits of bench-mutex
- * ("mutex" in docs/waiting.md, parked time included) 84 of 100 took less than 1 us and 94 less than
- * 2, hardly any 2 to 8; 10.8 parked.
+ * ("mutex" in docs/waiting.md, parked time included) 84 % took less than 1 us, 94 % less than 2,
+ * and hardly any 2 to 8; 10.8 % parked.
  *
  * owner is for reports of mistakes. Only debug builds, which make such reports, write it; the
  * writer is the holder. Other threads that read it may see any value except their own.
@@ -100,13 +100,13 @@ bool sn_mutex_is_locked(sn_mutex *mutex, const char *call)
  * The fast paths. Acquire: what earlier holders did is seen; release: the next holder sees what
  * this one did.
  *
- * With several processors the word is read first. Then one compare-and-swap suffices also with a
- * waiter on its way, which is usual under contention; and a failing attempt on a word that has
- * changed takes its cache line away from the holder (bench-tasks, eight tasks: 25 ns a round with
- * reading, 31 without). With one processor no other thread runs that could have changed the word,
- * so it is most likely as expected, and reading it first would only wait for the previous store: 25
- * ns with reading, 19 without. A wrong expectation costs one failing compare-and-swap, nothing
- * else.
+ * With several processors the word is read first, so that one compare-and-swap suffices even when a
+ * waiter is on its way, which is usual under contention. Without the read, an attempt with an
+ * outdated expectation would fail, and take the cache line away from the holder (bench-tasks, eight
+ * tasks: 25 ns a round with reading, 31 without). With one processor no other thread runs that
+ * could have changed the word, so it is most likely as expected, and reading it first would only
+ * wait for the previous store: 25 ns with reading, 19 without. A wrong expectation costs one
+ * failing compare-and-swap, nothing else.
  */
 static inline uint32_t expect(sn_mutex *mutex, uint32_t word)
 {
@@ -115,8 +115,8 @@ static inline uint32_t expect(sn_mutex *mutex, uint32_t word)
 		       : __atomic_load_n(&mutex->word, __ATOMIC_RELAXED);
 }
 
-/* Takes the mutex if it is free, whether or not others wait. word: the first guess at its value.
- * woken: WOKEN if the caller has to clear that. */
+/* Takes the mutex if it is free, whether or not others wait. word: a first guess at its value.
+ * woken: WOKEN if the caller has to clear this bit, otherwise 0. */
 static inline bool take_expecting(sn_mutex *mutex, uint32_t word, uint32_t woken)
 {
 	while (!(word & LOCKED))
@@ -136,7 +136,7 @@ static inline bool lock_at_once(sn_mutex *mutex)
 	return take_expecting(mutex, expect(mutex, 0), 0);
 }
 
-/* Whether it can be unlocked without waking a waiter; STARVING only matters to waiters. */
+/* Whether a mutex with this word can be unlocked without waking a waiter. */
 static inline bool is_alone(uint32_t word)
 {
 	return (word & (WAITERS | WOKEN)) != WAITERS;
@@ -153,7 +153,7 @@ static inline bool unlock_at_once(sn_mutex *mutex)
 	return false;
 }
 
-/* As take(), or announces a waiter. The list's lock is held. */
+/* Takes the mutex and returns true, or sets WAITERS and returns false. The list's lock is held. */
 static bool take_or_announce(sn_mutex *mutex, uint32_t woken, uint32_t starving)
 {
 	uint32_t word = __atomic_load_n(&mutex->word, __ATOMIC_RELAXED), wanted;
@@ -180,7 +180,8 @@ static bool spin(struct sn_thread *self, sn_mutex *mutex, struct sn_backoff *bac
 	return false;
 }
 
-/* Called by the waiter that was handed the mutex: clears STARVING unless the next one needs it. */
+/* Called by the waiter that was handed the mutex: clears STARVING, unless this waiter has waited
+ * for too long and others wait. */
 static void end_starvation(sn_mutex *mutex, bool starving)
 {
 	if (!starving || !(__atomic_load_n(&mutex->word, __ATOMIC_RELAXED) & WAITERS))
@@ -240,7 +241,7 @@ int sn_mutex_lock_inside(struct sn_thread *self, sn_mutex *mutex, int64_t deadli
 	return 0;
 }
 
-/* Whether the waiter has lost the race for the mutex within the last SPIN_NS. */
+/* Whether the waiter was woken and found the mutex taken within the last SPIN_NS. */
 static bool is_missing(const struct sn_wait *wait)
 {
 	return wait->missed_at && sn_now() - wait->missed_at < SPIN_NS;
@@ -299,9 +300,9 @@ static sn_noinline int lock_slowly(sn_mutex *mutex, int64_t deadline, uint32_t f
 	int result;
 
 	/*
-	 * The mutex is free, and has waiters. It is taken without entering the runtime: to the
-	 * monitor a task that enters again and again looks like one that does not keep its
-	 * processor to itself, but the waiter that is on its way may need this processor.
+	 * The mutex is free, and has waiters. This call takes it without entering the runtime. A
+	 * task that enters again and again looks to the monitor as if it did not keep its processor
+	 * to itself, but the waiter that is on its way may need this processor.
 	 */
 	if (take(mutex, 0)) {
 		note_owner(mutex, true);

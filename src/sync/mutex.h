@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The mutex, for calls that are already inside the runtime. */
+/* Mutexes, for callers that are already inside the runtime. */
 #ifndef SENNIT_SYNC_MUTEX_H
 #define SENNIT_SYNC_MUTEX_H
 
@@ -12,8 +12,8 @@ struct sn_thread;
 
 /*
  * Lock and unlock as the public calls do. self: NULL on a thread of the program's own. call: the
- * name of the public call, for reports. flags: for sn_waiter_init(). Locking may park, and self is
- * then stale.
+ * name of the public call, for reports. flags: for sn_waiter_init(). Locking may park; self is
+ * stale afterwards.
  */
 int sn_mutex_lock_inside(struct sn_thread *self, sn_mutex *mutex, int64_t deadline, uint32_t flags,
 			 const char *call);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Doing something once. The word is NEW, then RUNNING while a caller runs its function, then DONE,
- * which is final. All changes are made under the list's lock; only DONE is checked without it. If
- * the function fails while others wait, the first of them runs its own function next, and the word
+ * Once flags. The word is NEW, then RUNNING while a caller runs its function, then DONE, which is
+ * final. All changes are made under the list's lock; only DONE is checked without it. If the
+ * function fails while others wait, the first of them runs its own function next, and the word
  * stays RUNNING.
  *
- * owner: the caller that runs its function; written by itself. Others may read any value except
- * their own.
+ * owner identifies the caller that runs its function, which is the only one that writes it. Other
+ * callers that read it may see any value except their own.
  */
 #include <sennit/once.h>
 

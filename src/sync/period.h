@@ -21,12 +21,14 @@ static inline int64_t sn_period_next(int64_t when, int64_t period, int64_t now, 
 	int64_t due = (now - when) / period + 1;
 
 	*ticks = due;
-	/* Only the first product can be too large: with more, period is at most now - when. */
+	/* Only the product with 1 can be too large: if due is more, period is at most now -
+	 * when. */
 	return period > SN_TIMER_NEVER - 1 - when ? SN_TIMER_NEVER - 1 : when + due * period;
 }
 
-/* Begins and ends a call that starts or stops such a timer, on any thread, under its guard; *self:
- * see sn_timer_start(). Returns 0, or -ESRCH, without the guard, when no runtime runs. */
+/* Begin and end a call that starts or stops such a timer, on any thread, and hold its guard in
+ * between. *self is for sn_timer_start(). sn_period_begin() returns 0, or -ESRCH, without the
+ * guard, when no runtime runs. */
 static inline int sn_period_begin(struct sn_thread **self, struct sn_lock *guard, const char *call)
 {
 	int err = 0;

@@ -7,20 +7,20 @@
  *   the rest  how many readers hold it, in units of READER
  *
  * Without WAITERS everything is done by compare-and-swap. A caller that would have to wait sets
- * WAITERS, under the lists' lock, and from then on every newcomer waits too. While it is set, only
- * one kind of change is made without that lock: a reader leaves that is not the last. All others
- * are made by let_in(), under the lock: when the last holder leaves, or a waiter stops waiting. A
- * holder whose leaving makes the lock free hands it on in the same step. The lock is therefore
- * never free with WAITERS set, and no newcomer overtakes.
+ * WAITERS, under the lists' lock, and from then on every newcomer waits too. While WAITERS is set,
+ * only one kind of change is made without the lists' lock: a reader that is not the last leaves.
+ * All others are made by let_in(), under that lock: when the last holder leaves, or a waiter stops
+ * waiting. The holder that leaves last hands the lock on in the same step. The lock is therefore
+ * never free with WAITERS set, and no newcomer overtakes a waiter.
  *
  * The turns: a writer that leaves lets in all waiting readers, or else the first writer; the last
- * reader that leaves lets in the first writer, or else the readers. So between two writers the
- * waiting readers come; and because newcomers wait while a writer does, a writer comes between two
- * groups of readers.
+ * reader that leaves lets in the first writer, or else the readers. The readers that wait therefore
+ * come between two writers; and because newcomers wait while a writer does, a writer comes between
+ * two groups of readers.
  *
  * The store that hands on is the last access of the leaving caller to the lock: see waits.h.
  *
- * owner: as in mutex.c; the writer.
+ * owner: the writer that holds the lock, as in mutex.c.
  */
 #include <sennit/rwlock.h>
 
@@ -59,7 +59,8 @@ static bool write_if_free(sn_rwlock *rw)
 					   __ATOMIC_RELAXED);
 }
 
-/* Sets WAITERS if the caller has to wait. False: it no longer has to. The lock is held. */
+/* Sets WAITERS if the caller has to wait; returns false if it no longer has to. The lists' lock is
+ * held. */
 static bool announce(sn_rwlock *rw, bool writes)
 {
 	uint32_t word = __atomic_load_n(&rw->word, __ATOMIC_RELAXED);
@@ -73,8 +74,8 @@ static bool announce(sn_rwlock *rw, bool writes)
 	return true;
 }
 
-/* Claims the waiters that are to hold the lock next, beside the present holders. Returns their
- * share of the word. */
+/* Claims the waiters that are to hold the lock next, beside those that still hold it (held).
+ * Returns what these waiters add to the word. */
 static uint32_t choose(sn_rwlock *rw, uint32_t held, bool after_writer, struct sn_wait_chain *chain)
 {
 	uint32_t readers = 0;
@@ -91,8 +92,8 @@ static uint32_t choose(sn_rwlock *rw, uint32_t held, bool after_writer, struct s
 }
 
 /*
- * Lets in the waiters that are to hold the lock next. The lock of the lists is held. leaves: the
- * leaving caller's share of the word: WRITER, READER, or 0 for one that has only waited.
+ * Lets in the waiters that are to hold the lock next. The lists' lock is held. leaves: what the
+ * leaving caller has in the word: WRITER, READER, or 0 if it has only waited.
  *
  * Readers may leave while this runs. Each round therefore checks again whether others hold the
  * lock, until waiters have been chosen: the caller may turn out to be the last to leave.
@@ -138,7 +139,7 @@ static int wait_for(sn_rwlock *rw, bool writes, int64_t deadline, uint32_t flags
 		sn_lock(lock);
 		if (!announce(rw, writes)) {
 			sn_unlock(lock);
-			continue; /* each time because another caller got it: there is progress */
+			continue; /* only after another caller has left, so there is progress */
 		}
 		sn_waiter_init(&wait.waiter, self, deadline, flags);
 		sn_waits_put_last(writes ? &rw->writers : &rw->readers, &wait);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opening and closing scopes, and the tasks that are started in them. scope.h says how they end.
+ * Opening and closing scopes, and starting tasks in them. scope.h says how a scope ends.
  */
 #include "sync/scope.h"
 
@@ -24,13 +24,15 @@ static void await_last(struct sn_scope *scope, _Atomic uint32_t *count, int64_t 
 	sn_task_waits(waiter.task, "the tasks of a scope", sn_scope_handle(scope));
 	if (atomic_fetch_sub_explicit(count, 1, memory_order_acq_rel) == 1)
 		return;
-	/* Only now: if no task is left, nothing is cancelled even when close_by has passed. */
+	/* Not before the count was dropped: if no task is left, nothing is cancelled, even when
+	 * close_by has passed. */
 	if (close_by)
 		sn_scope_close_by(self, scope, close_by);
 	sn_waiter_park(&waiter, NULL);
 }
 
-/* 0, or why the scope around is cancelled. */
+/* Puts the scope into the list of the scope around. Returns 0, or the reason for which that is
+ * cancelled. */
 static int link_to_outer(struct sn_scope *scope)
 {
 	struct sn_scope *outer = scope->outer;
@@ -112,7 +114,7 @@ static int scope_open(struct sn_thread *self, struct sn_scope **out, int64_t dea
 
 	if (!scope)
 		return -ENOMEM;
-	/* The block has the fields of an earlier scope, whose counts are 0 and whose timer is
+	/* The fields are those of an earlier scope, whose counts are 0 and whose timer is
 	 * stopped. */
 	atomic_store_explicit(&scope->cancel.reason, 0, memory_order_relaxed);
 	atomic_store_explicit(&scope->error, 0, memory_order_relaxed);
@@ -124,7 +126,7 @@ static int scope_open(struct sn_thread *self, struct sn_scope **out, int64_t dea
 	scope->linked = scope->outer && !scope->masks;
 	sn_link_init(&scope->tasks);
 	sn_link_init(&scope->inner);
-	/* Release: a caller that takes a count with an old handle sees the rest; see
+	/* Release: a caller that takes a count with an old handle sees the fields above; see
 	 * sn_scope_take_count(). */
 	atomic_store_explicit(&scope->running, 1, memory_order_release);
 	atomic_store_explicit(&scope->active, 1, memory_order_release);
@@ -206,7 +208,7 @@ struct sn_task *sn_scope_task_new(struct sn_thread *self, const sn_scope *handle
 		sn_scope_give_up(self, scope, &scope->running);
 		return NULL;
 	}
-	/* The count is the task's from now on. */
+	/* From now on the count belongs to the task. */
 	task->cancel = task->home = &scope->cancel;
 	task->on_end = scope_task_ended;
 	sn_lock(&scope->lock);
@@ -215,7 +217,7 @@ struct sn_task *sn_scope_task_new(struct sn_thread *self, const sn_scope *handle
 	return task;
 }
 
-/* heritage: see task/local.h; the task's on success. */
+/* heritage: see task/local.h; on success it belongs to the task. */
 static int scope_spawn(struct sn_thread *self, const sn_scope *handle, sn_fn *fn, void *arg,
 		       const struct sn_task_attr *attr, const void *at,
 		       struct sn_local_node *heritage)
@@ -233,7 +235,8 @@ static int scope_spawn(struct sn_thread *self, const sn_scope *handle, sn_fn *fn
 	return 0;
 }
 
-/* In a task that has values of its own. Inside the runtime, which it leaves. */
+/* Called by a task that has values of its own (task/local.h), inside the runtime; it leaves the
+ * runtime. */
 static sn_noinline int scope_spawn_heir(struct sn_thread *self, sn_scope *scope, sn_fn *fn,
 					void *arg, const struct sn_task_attr *attr, const void *at)
 {
@@ -249,7 +252,7 @@ static sn_noinline int scope_spawn_heir(struct sn_thread *self, sn_scope *scope,
 	return err;
 }
 
-/* at: for reports, where the program called. */
+/* at: the place of the program's call, for reports. */
 static inline int scope_spawn_from(sn_scope *scope, sn_fn *fn, void *arg,
 				   const struct sn_task_attr *attr, const void *at)
 {

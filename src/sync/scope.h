@@ -9,19 +9,20 @@
  * Life. Two counters keep a scope alive: running counts the tasks, and the parties to the deadline
  * (scope_deadline.c); active counts threads that cancel or watch it. The opener has a count of
  * each. Closing drops the opener's count of running and waits until the last task has ended; until
- * then the deadline and the scope around can cancel those tasks. Then the opener takes the scope
- * out of their reach, drops its count of active, and waits for those that still have one. The
- * thread that takes a counter to zero wakes the opener, which in the end frees the scope. A scope
- * therefore needs no owner except its opener, and no reference to a freed scope is held.
+ * then the deadline and the scope around can cancel those tasks. Then the opener stops the timer
+ * and takes the scope out of the list of the scope around, drops its count of active, and waits for
+ * the threads that still have one. The thread that takes a counter to zero wakes the opener, which
+ * in the end frees the scope. A scope therefore needs no owner except its opener, and no reference
+ * to a freed scope is held.
  *
- * Handles (base/handle.h). The memory of scopes is only ever used for scopes: a caller with a
- * stale handle finds another generation. To be sure, the caller takes a count, which is possible
- * only while the counter is not zero, that is, while the scope is not being closed. Then it
- * compares the generation, which cannot change while the count is held. If it is another scope's,
- * the caller gives the count back. A scope that was open when its run ended is known by the number
- * of that run; its memory is lost.
+ * Handles (base/handle.h). The memory of scopes is only ever used for scopes: a caller with a stale
+ * handle finds another generation. To be sure, the caller takes a count, which is possible only
+ * while the counter is not zero, that is, while the scope is not being closed. Then it compares the
+ * generation, which cannot change while the count is held. If it is another scope's, the caller
+ * gives the count back. A scope that was open when its run ended has the number of that run, which
+ * no longer is the present one; its memory is lost.
  *
- * Locks nest from the outer scope to the inner, and then the lock of a task in task/cancel.h.
+ * Order of locks: the outer scope's, the inner scope's, then the lock of a task (task/cancel.h).
  *
  * Who may write what:
  *   cancel.reason, error   the thread that cancels first, once each
@@ -92,7 +93,8 @@ struct sn_scope {
 
 /* ---- memory ---- */
 
-/* A scope whose fields are zero, except for its generation; NULL: no memory. And its release. */
+/* Allocates a scope, or returns NULL if there is no memory. Only the generation, the lock, and zero
+ * counts are valid. sn_scope_dealloc() takes it back. */
 struct sn_scope *sn_scope_alloc(struct sn_thread *self);
 void sn_scope_dealloc(struct sn_scope *scope);
 
@@ -154,11 +156,13 @@ static inline void sn_scope_hold(struct sn_scope *scope)
 	atomic_fetch_add_explicit(&scope->active, 1, memory_order_relaxed);
 }
 
-/* The scope may be gone afterwards. self: as for sn_waiter_wake(). */
+/* Drops one of the count; the last one wakes the opener. The scope may be gone afterwards. self: as
+ * for sn_waiter_wake(). */
 static inline void sn_scope_give_up(struct sn_thread *self, struct sn_scope *scope,
 				    _Atomic uint32_t *count)
 {
-	/* Acquire: closer. Release: what was done with the scope comes before it is freed. */
+	/* Acquire: the last one sees closer. Release: what was done with the scope comes before it
+	 * is freed. */
 	if (atomic_fetch_sub_explicit(count, 1, memory_order_acq_rel) != 1)
 		return;
 	sn_waiter_claim(scope->closer);
@@ -170,12 +174,12 @@ static inline void sn_scope_let_go(struct sn_thread *self, struct sn_scope *scop
 	sn_scope_give_up(self, scope, &scope->active);
 }
 
-/* Takes one of a count, while there is one: false when there is none. */
+/* Adds one to a count that is not zero; returns false if it is zero. */
 static inline bool sn_scope_take_count(_Atomic uint32_t *count)
 {
 	uint32_t n = atomic_load_explicit(count, memory_order_relaxed);
 
-	/* Acquire: what the opener wrote before it had the first. */
+	/* Acquire: sees what the opener wrote before it set the count to 1. */
 	do {
 		if (n == 0)
 			return false;
@@ -184,8 +188,8 @@ static inline bool sn_scope_take_count(_Atomic uint32_t *count)
 	return true;
 }
 
-/* The scope of a handle, with one of running taken, or of active. 0; -EINVAL for NULL; -ESRCH when
- * it is no longer open. */
+/* Finds the scope of a handle, and adds one to running or to active, which the caller has to give
+ * up. Returns 0; -EINVAL for NULL; -ESRCH when the scope is no longer open. */
 static inline int sn_scope_hold_handle(struct sn_thread *self, struct sn_scope **out,
 				       const sn_scope *handle, bool running)
 {
@@ -209,9 +213,9 @@ static inline int sn_scope_hold_handle(struct sn_thread *self, struct sn_scope *
 /* ---- tasks ---- */
 
 /*
- * sn_task_new() for a task of the scope. It counts as one of the scope's from now on, and is
- * cancelled with it, so the caller must make it runnable sooner or later. NULL with *err also when
- * the scope is cancelled or not open.
+ * sn_task_new() for a task of the scope. From now on the scope counts the task and cancels it, so
+ * the caller must make it runnable sooner or later. Returns NULL with *err also when the scope is
+ * cancelled or not open.
  */
 struct sn_task *sn_scope_task_new(struct sn_thread *self, const sn_scope *handle, sn_fn *fn,
 				  void *arg, const struct sn_task_attr *attr, const void *at,
@@ -228,7 +232,7 @@ void sn_scope_cancel_for(struct sn_thread *self, struct sn_scope *scope, int err
 
 /* ---- deadlines ---- */
 
-/* At the beginning of a scope. 0 or a negative errno. */
+/* Called by the opener of a new scope. Returns 0 or a negative errno. */
 int sn_scope_begin_deadline(struct sn_thread *self, struct sn_scope *scope, int64_t deadline);
 
 /* The scope is closing, and is cancelled at this deadline at the latest. Called by the opener after
@@ -240,18 +244,19 @@ void sn_scope_end_deadline(struct sn_scope *scope);
 
 /* ---- watching: scope_watch.c ---- */
 
-/* On the stack of a task that waits for the end of a scope. Under the scope's lock, once begun. */
+/* Lies on the stack of a task that waits for the end of a scope. Once the watch has begun, its
+ * fields are read and written under the scope's lock. */
 struct sn_scope_watch {
 	struct sn_scope *scope;
 	struct sn_scope_watch *next, *prev;
-	struct sn_waiter *waiter; /* not an exclusive one; NULL: a marker of sn_scope_tell() */
+	struct sn_waiter *waiter; /* not exclusive; NULL: this is a marker of sn_scope_tell() */
 	int result;
 	bool listed;
 	bool told; /* the end of the scope has woken the waiter */
 };
 
-/* Whether the scope has ended, that is, has no task or is cancelled; then *result, as of
- * SN_CASE_SCOPE (sennit/select.h). Any handle but NULL. */
+/* Returns whether the scope has ended, that is, has no task or is cancelled; then *result is that
+ * of SN_CASE_SCOPE (sennit/select.h). The handle may be stale, but not NULL. */
 bool sn_scope_over(struct sn_thread *self, const sn_scope *handle, int *result);
 
 /* Begins to wait for that. Returns false if the scope has ended. Otherwise the watch holds a count
@@ -274,7 +279,7 @@ struct sn_queue sn_scope_tell(struct sn_thread *self, struct sn_scope *scope);
 
 /* ---- values ---- */
 
-/* Frees those of a scope that is being closed. */
+/* Frees the values of a scope that is being closed. */
 void sn_scope_free_values(struct sn_scope *scope);
 
 #endif

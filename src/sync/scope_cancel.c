@@ -8,10 +8,11 @@
  * or sees the reason itself (a task before it waits, a scope when it is opened). Only the thread
  * that has set the reason visits the lists, so there is at most one visitor. Tasks that begin or
  * end wait for the lock, so the visitor releases it after every SN_SCOPE_VISITS tasks, and leaves a
- * marker in the list. A task that cancels by a call may also lend its processor there (waits.h). If
- * the run ends meanwhile, the task ends in the middle, as do those that it has not come to.
+ * marker in the list. There, a task that cancels by a call may also lend its processor (waits.h).
+ * If the run ends at that point, the task ends in the middle of its visit, as do the tasks that it
+ * has not visited.
  *
- * The scopes inside are put on a list of work, with a count of their own held, instead of being
+ * The scopes inside are put on a list of work, with a count of each of them held. They are not
  * visited recursively, because they may be nested deeper than the stack allows. The list is linked
  * by work_next, which only the thread that cancels the scope around writes, once.
  */
@@ -28,8 +29,8 @@ static void take(struct sn_task *task, struct sn_queue *taken)
 		sn_queue_put(taken, task);
 }
 
-/* Called with the lock, which it releases from time to time; it wakes tasks without the lock,
- * because that may take long. */
+/* Called with the lock, which it releases from time to time, and to wake tasks, because that may
+ * take long. Tasks that it has not woken are left in taken. */
 static void visit_tasks(struct sn_thread *self, struct sn_scope *scope, struct sn_queue *taken,
 			bool pauses)
 {

@@ -4,26 +4,26 @@
  *
  * Contract. A scope has at most one deadline, in one timer. When the timer fires, the scope is
  * cancelled with -ETIMEDOUT. Until then the deadline can be moved and removed. The firing sets
- * expired under the lock of the timer's heap, and a timer is moved or stopped under that lock. So
- * exactly one of them wins: either the timer was active and is now set to the new time, or expired
- * is set, and the call says so.
+ * expired under the lock of the timer's heap, and a timer is moved or stopped under that lock.
+ * Exactly one of the two therefore wins: either the timer was active and is now set to the new
+ * time, or expired is set, and the call that moves the deadline returns -ETIMEDOUT.
  *
  * Running. A firing takes a count of running, and holds it until the scope has been cancelled. A
  * deadline that passes while a scope closes therefore does not cancel it once all tasks have ended:
- * the result of closing says whether a task was there to be cancelled. A call that moves the
- * deadline also has a count of running, so no timer is started any more once running is 0. The
- * opener then stops the timer for good.
+ * closing returns -ETIMEDOUT only if there was a task to be cancelled. A call that moves the
+ * deadline also holds a count of running, so no timer is started once running is 0. The opener then
+ * stops the timer for good.
  *
- * Scopes inside have deadlines of their own. They never live longer than the one around, because
- * that cancels them; so moving one deadline does not concern any other timer.
+ * Scopes inside have deadlines of their own. The scope around cancels them, so moving its deadline
+ * does not have to touch their timers.
  *
- * Locks nest from the scope's to the heap's. The firing holds the heap's, and takes no lock.
+ * Order of locks: the scope's, then the heap's. The firing has the heap's lock, and takes no other.
  *
- * Rejected: writing the new deadline only, and letting the timer find out when it fires (no heap is
- * touched to move it later). That would suit a server that moves a deadline of an hour with each
- * request, to close idle sessions. But a removed deadline would leave a timer that keeps an idle
- * machine from sleeping, and a race between firing and moving would have to be decided by a
- * compare-and-swap of 64 bits.
+ * Rejected: to write only the new deadline, which touches no heap, and let the timer find out when
+ * it fires. That would suit a server that moves a deadline of an hour with each request, to close
+ * idle sessions. But a removed deadline would leave a timer that keeps an idle machine from
+ * sleeping, and a race between firing and moving would have to be decided by a compare-and-swap of
+ * 64 bits.
  */
 #include "sync/scope.h"
 
@@ -49,7 +49,8 @@ static struct sn_task *fire(struct sn_timer *timer, int64_t now, struct sn_fired
 	(void)now;
 	if (!sn_scope_take_count(&scope->running))
 		return NULL; /* it is closing, and none of its tasks is left */
-	/* Relaxed: a thread that reads it has found the timer inactive, which orders it. */
+	/* Relaxed: a thread that reads expired has first found the timer inactive, under the heap's
+	 * lock, which orders the read after this store. */
 	atomic_store_explicit(&scope->expired, true, memory_order_relaxed);
 	fired->later = &scope->expiry;
 	return NULL;
@@ -57,7 +58,7 @@ static struct sn_task *fire(struct sn_timer *timer, int64_t now, struct sn_fired
 
 /* ---- moving ---- */
 
-/* The lock is held. 0, or why there is nothing to move. */
+/* Returns 0, or the reason why there is no deadline to move any more. The lock is held. */
 static int reason_of(struct sn_scope *scope)
 {
 	int reason = atomic_load_explicit(&scope->cancel.reason, memory_order_acquire);
@@ -67,7 +68,8 @@ static int reason_of(struct sn_scope *scope)
 	return reason;
 }
 
-/* The lock is held. 0; the reason why it is too late; -ENOMEM. */
+/* Moves, starts or stops the timer. Returns 0; the reason if it is too late; -ENOMEM. The lock is
+ * held. */
 static int set_timer(struct sn_thread *self, struct sn_scope *scope, int64_t deadline)
 {
 	bool set = deadline ? sn_timer_move(&scope->timer, deadline) : sn_timer_stop(&scope->timer);
@@ -85,7 +87,8 @@ static bool is_later(int64_t deadline, int64_t than)
 	return than && (!deadline || deadline > than);
 }
 
-/* The lock is held. A deadline that has passed: the timer is stopped, and *past set. */
+/* Moves the deadline. If the new one has passed, stops the timer and sets *past instead. The lock
+ * is held. */
 static int move_locked(struct sn_thread *self, struct sn_scope *scope, int64_t deadline, bool *past)
 {
 	int err = reason_of(scope);

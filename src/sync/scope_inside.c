@@ -79,7 +79,8 @@ int sn_scope_set_value(sn_scope *handle, const void *key, void *value)
 		return -ESRCH;
 	if (scope->opener != running_task())
 		return running_task() ? -EPERM : -ENOTSUP;
-	/* In a collector's sight, because only this list may refer to the value. */
+	/* From the collector's memory, because this list may have the only reference to the
+	 * value. */
 	node = sn_collector_alloc(_Alignof(struct sn_scope_value_node), sizeof *node);
 	if (!node)
 		return -ENOMEM;

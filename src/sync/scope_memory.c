@@ -3,7 +3,8 @@
  * The memory of scopes.
  *
  * Contract. Memory that has been a scope stays readable as one for the life of the process, because
- * stale handles lead to it (scope.h). So it is kept in lists of free scopes, and never given back.
+ * stale handles lead to it (scope.h). It is therefore kept in lists of free scopes, and never given
+ * back.
  */
 #include "sync/scope.h"
 
@@ -14,8 +15,8 @@
 #include "sched/thread.h"
 #include "sync/waits.h"
 
-/* Each thread has one of these lists, which it shares with few others: threads that open and close
- * scopes all the time seldom meet. */
+/* Each thread uses one of these lists, which it shares with few others, so that threads that open
+ * and close scopes all the time seldom contend for a lock. */
 #define LISTS 16
 
 /* How many are allocated at a time. */
@@ -57,7 +58,7 @@ static void put_free(int list, struct sn_scope *scope)
 
 static sn_noinline struct sn_scope *make_some(int list)
 {
-	/* Kept in sight of leak checkers. */
+	/* Leak checkers find all blocks from here. */
 	static struct sn_scope *_Atomic all;
 	struct sn_scope *made =
 		aligned_alloc(_Alignof(struct sn_scope), SCOPES_MADE * sizeof *made);
@@ -92,7 +93,7 @@ void sn_scope_dealloc(struct sn_scope *scope)
 {
 	uint32_t generation = atomic_load_explicit(&scope->generation, memory_order_relaxed);
 
-	/* Relaxed: a thread that relies on it holds a count. */
+	/* Relaxed: a thread that relies on the generation holds a count. */
 	atomic_store_explicit(&scope->generation, sn_handle_next(generation), memory_order_relaxed);
 	put_free(list_of(sn_thread_self()), scope);
 }

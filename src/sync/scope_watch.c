@@ -4,11 +4,11 @@
  *
  * A scope has ended when it has no task, or is cancelled. The last task, or the thread that
  * cancels, then notifies the watches in the list, under the scope's lock. It releases the lock
- * after every SN_SCOPE_VISITS watches, and leaves a marker in the list. A watch checks under the
- * same lock before it enters the list, so it misses nothing. It holds a count of active, like a
- * thread that cancels: the scope stays alive until the watch has left, also if the opener closes it
- * in between. That does not take long, because closing first waits for the last task, which
- * notifies the watches.
+ * after every SN_SCOPE_VISITS watches, and leaves a marker in the list. A task checks under the
+ * same lock whether the scope has ended before it enters its watch into the list, so it misses
+ * nothing. The watch holds a count of active, like a thread that cancels: the scope stays alive
+ * until the watch has left, even if the opener closes the scope in between. The opener does not
+ * wait long for that, because closing first waits for the last task, which notifies the watches.
  *
  * While the scope is being cancelled its list of tasks has a marker in it, so it may not look empty
  * when the last task leaves. The thread that cancels notifies the watches itself.
@@ -20,7 +20,7 @@
 /* The lock is held. */
 static bool over(struct sn_scope *scope, int *result)
 {
-	/* Acquire: error was written before. */
+	/* Acquire: error was written before reason. */
 	const bool cancelled =
 		atomic_load_explicit(&scope->cancel.reason, memory_order_acquire) < 0;
 
@@ -48,7 +48,7 @@ bool sn_scope_over(struct sn_thread *self, const sn_scope *handle, int *result)
 	return is_over;
 }
 
-/* NULL: as the first. The lock is held. */
+/* Puts the watch into the list after prev; NULL: as the first. The lock is held. */
 static void list_after(struct sn_scope_watch *watch, struct sn_scope_watch *prev)
 {
 	struct sn_scope_watch **place = prev ? &prev->next : &watch->scope->watches;

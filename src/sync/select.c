@@ -9,24 +9,24 @@
  * queue, and releases the locks. In effect it enters all queues in one step:
  *
  *   - No wake-up is lost: under each channel's lock, the attempt and the entry are one step.
- *   - Of two selects that could serve each other, through one channel or several, one is the
- *     first to have the lock of a channel that they share, and has entered that channel when the
- *     other attempts. The other one claims it, and cannot be claimed itself at that moment. No
- *     wait needs two claims at once.
- *   - There is no deadlock: a select that holds a lock waits only for those of higher addresses;
- *     all other operations that take a channel's lock hold no other and take none.
+ *   - Of two selects that could serve each other, through one channel or several, one is the first
+ *     to lock a channel that they share, and has entered that channel when the other one attempts.
+ *     The other one claims the first, and cannot be claimed itself at that moment, because it has
+ *     not entered. No wait needs two claims at the same time.
+ *   - There is no deadlock: a select that holds a lock waits only for locks of higher addresses;
+ *     every other operation that takes a channel's lock holds no other and takes none.
  *   - No element is lost or duplicated: an element moves only with the waiter's claim, which
  *     exactly one party has, and the other nodes have no effect. A select does not serve itself,
  *     because it attempts before it enters.
  *
- * After it was woken, it takes its other nodes out of their queues, one lock at a time. Until then
- * parties that meet them find them claimed, and drop them.
+ * After the select was woken, it takes its other nodes out of their queues, one lock at a time.
+ * Until then parties that meet these nodes find them claimed, and drop them.
  *
  * Rejected: entering one queue after the other, with one lock at a time. As soon as the select is
  * in the first queue it can be claimed. To serve a partner that it finds in a later queue it then
  * needs two claims, its own and the partner's. If the second fails, the first must be given back,
  * but in between others have dropped its nodes because they were claimed. It has to start again,
- * and two selects that find each other can start again forever. And it saves no lock.
+ * and two selects that find each other can start again forever. Nor would this save a lock.
  */
 #include "sync/select.h"
 
@@ -38,7 +38,7 @@
 
 int (*sn_select_beyond)(struct sn_case *cases, size_t n, int64_t deadline);
 
-/* Waits when nothing is ready. places has room for as many as there are cases. */
+/* Waits when nothing is ready. places has room for n elements. */
 static int wait(struct sn_thread *self, struct sn_case *cases, size_t n, int64_t deadline,
 		struct sn_select_place *places)
 {
@@ -79,7 +79,7 @@ static int select_inside(struct sn_thread *self, struct sn_case *cases, size_t n
 	struct sn_case *chosen;
 	int err;
 
-	/* If an attempt fails, another party was served, or the case no longer looks ready: the
+	/* If an attempt fails, another party was served, or the case no longer looks ready, so the
 	 * loop makes progress. */
 	while ((chosen = sn_select_choose(self, cases, n, false)) != NULL) {
 		if (!sn_select_attempt(self, chosen))

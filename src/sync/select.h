@@ -4,8 +4,9 @@
  * other cases, too (io/select_any.c). Those need what is above this layer, so sn_select() finds
  * them through sn_select_beyond.
  *
- * Inline, and with a constant that says whether there may be other cases: a select over channels
- * alone pays nothing for the others. Exported functions cost it 3 % more instructions.
+ * The functions are inline, and take a constant that says whether there may be other cases, so that
+ * a select over channels alone pays nothing for the others. As functions of a file of their own
+ * they would cost it 3 % more instructions.
  */
 #ifndef SENNIT_SYNC_SELECT_H
 #define SENNIT_SYNC_SELECT_H
@@ -15,8 +16,8 @@
 #include "sync/channel.h"
 
 /*
- * A select with cases that are not of channels, in a task. NULL until the first run begins, which
- * sets it before there are tasks.
+ * Does a select with cases that are not of channels, in a task. The first run sets it before there
+ * are tasks; until then it is NULL.
  */
 extern int (*sn_select_beyond)(struct sn_case *cases, size_t n, int64_t deadline);
 
@@ -71,14 +72,15 @@ static inline struct sn_case *sn_select_choose(struct sn_thread *self, struct sn
 		if ((others && !sn_case_of_channel(&cases[i])) || !cases[i].chan ||
 		    sn_chan_hopeless(sn_case_chan(&cases[i]), cases[i].op))
 			continue;
-		/* The k-th takes the place with the probability 1/k. */
+		/* The k-th candidate replaces the chosen one with probability 1/k, so all are
+		 * equally likely. */
 		if (++found == 1 || sn_select_random(self, found) == 0)
 			chosen = &cases[i];
 	}
 	return chosen;
 }
 
-/* Sorts by address, without the cases that have no channel. Shell sort. Returns the count. */
+/* Sorts the cases that have a channel by its address, by Shell sort. Returns their number. */
 static inline size_t sn_select_sort(struct sn_select_place *places, struct sn_case *cases, size_t n,
 				    bool others)
 {
@@ -132,8 +134,7 @@ static inline void sn_select_leave_queue(struct sn_case *from, struct sn_chan_no
  * Enters the queues of all channels among the cases, unless one of the cases can be done. Returns
  * -EAGAIN if it has entered: the waiter may be woken from now on, and *count is for
  * sn_select_leave(). Otherwise returns the index of the case that was done, and the waiter is in no
- * queue. The waiter has been initialized, as shared. places has room for as many as there are
- * cases.
+ * queue. The caller has initialized the waiter as shared. places has room for n elements.
  */
 static inline int sn_select_enter(struct sn_thread *self, struct sn_case *cases, size_t n,
 				  struct sn_select_place *places, struct sn_waiter *waiter,
@@ -145,7 +146,8 @@ static inline int sn_select_enter(struct sn_thread *self, struct sn_case *cases,
 
 	*count = sn_select_sort(places, cases, n, others);
 	sn_select_lock(places, *count);
-	/* An attempt that fails has dropped the nodes that made the case look ready. */
+	/* An attempt that fails has dropped the nodes that made the case look ready, so the loop
+	 * ends. */
 	while ((chosen = sn_select_choose(self, cases, n, others)) != NULL) {
 		err = sn_chan_attempt(sn_case_chan(chosen), chosen->op, chosen->elem, &met);
 		if (err == -EAGAIN)
@@ -181,8 +183,8 @@ static inline int sn_select_leave(struct sn_case *cases, struct sn_select_place 
 		if (places[i].node.status == SN_NODE_PENDING) {
 			sn_select_leave_queue(in, &places[i].node);
 		} else {
-			/* Without its channel's lock, because the party that took the node out is
-			 * done with it. */
+			/* No lock is needed: the party that took the node out of its queue does not
+			 * touch it any more. */
 			in->result = places[i].node.status;
 			ended_by = (int)(in - cases);
 		}
@@ -190,7 +192,7 @@ static inline int sn_select_leave(struct sn_case *cases, struct sn_select_place 
 	return ended_by;
 }
 
-/* Attempts a case: true if it was done, false if it is not possible now. */
+/* Attempts a case. Returns true if it was done, false if it is not possible now. */
 static inline bool sn_select_attempt(struct sn_thread *self, struct sn_case *one)
 {
 	struct sn_chan_node *met;

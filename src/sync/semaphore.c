@@ -87,7 +87,8 @@ int sn_semaphore_try_acquire(sn_semaphore *s)
 	return sn_unlikely(!s) ? -EINVAL : take(s) ? 0 : -EAGAIN;
 }
 
-/* Gives the permits to the waiters. False when there are none any more, and nothing was done. */
+/* Gives the permits to the waiters. Returns false, and does nothing, if WAITERS is no longer
+ * set. */
 static bool give(sn_semaphore *s, uint32_t n, const char *call)
 {
 	struct sn_lock *lock = sn_waits_lock_of(s);

@@ -3,10 +3,11 @@
  * Tickers: timers that tasks wait for.
  *
  * A firing happens under its heap's lock, and takes the lock of the list of waits (waits.h) within
- * it. It gives its tick, together with those that have not been fetched, to the first waiter; if
- * there is none, it leaves them in ticks. A thread that starts or stops the ticker has the guard,
- * and takes the other two locks one after the other: first the timer is stopped, then ticks is
- * cleared. sn_timer_stop() waits for a firing that is under way, so no old tick comes after that.
+ * it. The firing gives its tick, together with those that have not been fetched, to the first
+ * waiter; if there is none, it leaves them in ticks. A thread that starts or stops the ticker holds
+ * the guard, and takes the other two locks one after the other: first it stops the timer, then it
+ * clears ticks. sn_timer_stop() waits for a firing that is under way, so no old tick comes after
+ * that.
  *
  * Who may write what:
  *   timer    the heap; started by the thread with the guard
@@ -53,7 +54,8 @@ static struct sn_task *fire(struct sn_timer *timer, int64_t now, struct sn_fired
 		return NULL;
 	if (wait->waiter.task)
 		return sn_waiter_finish(&wait->waiter, 0);
-	/* For a plain thread this only wakes a futex. */
+	/* A plain thread may be woken here, under the heap's lock, because that only wakes a
+	 * futex. */
 	sn_waiter_wake(NULL, &wait->waiter, 0, SN_READY_LAST);
 	return NULL;
 }

@@ -4,8 +4,8 @@
  *
  * The count is changed by compare-and-swap, except for the step to zero with WAITERS set, which is
  * made under the list's lock, as is setting WAITERS. That step is the last access to the group; the
- * waits have been taken off its list before. A thread that finds zero, or was woken, may therefore
- * free the group immediately (waits.h). The waits stay valid as long as the lock is held.
+ * list of waits was copied before. A thread that finds zero, or was woken, may therefore free the
+ * group immediately (waits.h). The waits stay valid as long as the lock is held.
  */
 #include <sennit/waitgroup.h>
 

@@ -4,7 +4,7 @@
 #include "base/fork.h"
 #include "sched/task.h"
 
-/* As many as in task/cancel.c, for the same reason. */
+/* As many as in task/cancel.c, which gives the reason. */
 #define LOCKS 1024
 
 static struct {
@@ -37,7 +37,8 @@ void sn_waits_put_last(struct sn_private_waits *list, struct sn_wait *wait)
 	wait->list = list;
 	wait->next = NULL;
 	wait->prev = list->last;
-	/* Atomic, here and below, because sn_cond_signal() reads it without the lock. */
+	/* list->first is stored atomically, here and below, because sn_cond_signal() reads it
+	 * without the lock. */
 	if (wait->prev)
 		wait->prev->next = wait;
 	else

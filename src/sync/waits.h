@@ -10,17 +10,17 @@
  * the objects that programs embed small. Two addresses that share a lock only wait for each other's
  * list operations, about 50 ns each.
  *
- * A wait lies on the stack of the waiting party. Everything in it except the waiter's own words is
- * guarded by the lock, and so is the list that it is in (list: also the old address of a list that
- * was moved). A caller that ends waits takes them off their list under the lock, claiming
- * each, and wakes them when it has released the lock: a claimed waiter stays until then. A wait
- * that a deadline or a cancellation has already claimed is dropped from the list.
+ * A wait lies on the stack of the waiting party. The list's lock guards it, except the waiter's own
+ * words, and the list that it is in. (wait.list may be the old address of a list that was moved.) A
+ * caller that ends waits takes them off their list under the lock, claiming each, and wakes them
+ * when it has released the lock: a claimed waiter stays until then. A wait that a deadline or a
+ * cancellation has already claimed is dropped from the list.
  *
  * Many at once. A thread that wakes tasks is inside the runtime, so nobody can take its processor;
- * 100,000 would hold it for tens of milliseconds. So between two batches of wake-ups the thread
- * goes out and in again, which is where it lends a processor that it has had for too long
- * (sched/lease.h). If the run ends there, the tasks that were to be woken end with it; threads of
- * the program do not, so these come first.
+ * 100,000 wake-ups would hold the processor for tens of milliseconds. Between two batches the
+ * thread therefore leaves the runtime and enters it again, which is where it lends a processor that
+ * it has had for too long (sched/lease.h). If the run ends there, the tasks that were to be woken
+ * end with it; threads of the program do not, so they are woken first.
  *
  * Order of locks: a timer heap's lock, then one of these, then nothing.
  *
@@ -46,9 +46,11 @@
 struct sn_wait {
 	struct sn_wait *next, *prev;
 	struct sn_private_waits *list; /* NULL: not in a list */
-	bool gave_up;                  /* see sn_wait_park() */
+	bool gave_up;                  /* the wait was in its list when it failed: see
+	                                * sn_wait_park() */
 	int64_t ticks;                 /* ticker.c: the result of the wait */
-	int64_t missed_at; /* mutex.c: when it lost the race after a wake-up; 0: it did not */
+	int64_t missed_at; /* mutex.c: when the waiter, once woken, found the mutex taken; 0:
+	                    * never */
 	struct sn_waiter waiter;
 };
 
@@ -62,7 +64,7 @@ struct sn_wait_chain {
 /* Wake-ups in a batch: at some 200 ns each, about 50 us. */
 #define SN_WAKE_BATCH 256
 
-/* Between two of them; no lock is held. May not return, if the run ends. self stays valid. */
+/* Called between two batches, without a lock. Does not return if the run ends. self stays valid. */
 static inline void sn_wakes_pause(struct sn_thread *self)
 {
 	if (self) {
@@ -84,22 +86,24 @@ bool sn_waits_remove(struct sn_wait *wait);
  * The lock is held. */
 struct sn_wait *sn_waits_claim(struct sn_private_waits *list);
 
-/* Claims the first n, or all; returns how many there were. The lock is held. */
+/* Claims the first n waits, or all (SN_WAITS_ALL), and appends them to the chain. Returns how many
+ * it has claimed. The lock is held. */
 #define SN_WAITS_ALL UINT32_MAX
 uint32_t sn_waits_claim_several(struct sn_private_waits *list, uint32_t n,
 				struct sn_wait_chain *chain);
 
-/* Wakes the waits of the chain, in their order. No lock is held, and what the caller has to do for
- * others is done: with many tasks it may not return (sn_wakes_pause()). */
+/* Wakes the waits of the chain, in their order. Called without a lock, when the caller has nothing
+ * left to do for others, because with many tasks it may not return (sn_wakes_pause()). */
 void sn_waits_wake(struct sn_thread *self, struct sn_wait_chain *chain, int result,
 		   enum sn_ready_place place);
 
 /*
- * Waits, in a list, until the wait is ended; releases the lock. After an error (a negative result)
- * the caller has the lock again, and the wait is in no list. If gave_up is true the wait was still
- * in its list, and the caller does what its leaving means for the other waiters. If it is false the
- * wait had been dropped, and the object may be gone. In either case the caller releases the lock.
- * kind: what kind of object it is, for reports. Parks: self is stale.
+ * Releases the lock and waits until the wait, which is in a list, is ended. After an error (a
+ * negative result) the caller has the lock again, and the wait is in no list. If gave_up is true,
+ * the wait was still in its list, and the caller adjusts the object for the waiters that remain. If
+ * gave_up is false, the wait had been dropped, and the object may be gone. In either case the
+ * caller releases the lock. kind: what kind of object it is, for reports. Parks, so self is stale
+ * afterwards.
  */
 int sn_wait_park(struct sn_wait *wait, struct sn_lock *lock, const char *kind);
 
