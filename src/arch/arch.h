@@ -5,8 +5,8 @@
  *   machine.h  sn_cpu_relax(), sn_arch_modes(), sn_arch_prepare(), SN_DEFAULT_STACK_SIZE and so on
  *   switch.S   sn_arch_switch() and sn_arch_task_start
  *
- * A saved context is one word, the stack pointer. Everything else that the calling convention makes
- * the callee preserve lies on the stack that it points to.
+ * A saved context is one word, the stack pointer. Everything else that the calling convention
+ * requires a callee to preserve lies on the stack, at that address.
  */
 #ifndef SENNIT_ARCH_ARCH_H
 #define SENNIT_ARCH_ARCH_H
@@ -23,7 +23,8 @@
  */
 void sn_arch_switch(void **save, void *target);
 
-/* Where a prepared context begins: calls the function with the argument it was prepared with. */
+/* Where a prepared context begins: calls the function and passes the argument that it was prepared
+ * with. */
 void sn_arch_task_start(void);
 
 #if defined(__x86_64__) && defined(__LP64__)

@@ -10,15 +10,16 @@
 #define sn_likely(x) __builtin_expect(!!(x), 1)
 #define sn_unlikely(x) __builtin_expect(!!(x), 0)
 #define sn_noinline __attribute__((noinline))
-/* For data that hot paths read: without it, the address of data in another file is looked up in a
- * table first. */
+/* For data that hot paths read: without it, the code first looks up in a table where data of
+ * another file lies. */
 #define sn_hidden __attribute__((visibility("hidden")))
 #define sn_container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* Keeps the compiler, not the machine, from moving memory accesses across this point. */
 #define sn_compiler_barrier() __asm__ volatile("" ::: "memory")
 
-/* Two lines: x86 prefetches lines in pairs, so one line of distance still shares. */
+/* Twice the size of a line, because x86 prefetches lines in pairs: data in neighbouring lines still
+ * contends. */
 #define SN_CACHE_LINE 128
 
 #if defined(__SANITIZE_THREAD__)

@@ -9,13 +9,13 @@
  *   sn_sys_map()                     anonymous memory at a given place, with mmap's protection and
  *                                    flags
  *   SN_LARGEST_PAGE                  bytes of the largest page that a kernel may be built with
- *   sn_counter_halves()              the free-running counter's lower half; it stores the upper.
- *                                    It is read after everything that precedes it in program
- *                                    order, loads included. So a value that came from another
- *                                    thread was read from the counter earlier
+ *   sn_counter_halves()              the free-running counter's lower half; it stores the upper. It
+ *                                    is read after everything that precedes it in program order has
+ *                                    completed, loads included, so it is not less than a counter
+ *                                    value that the caller has got from another thread
  *   SN_COUNTER_CLOCKSOURCE           the kernel's name for it
- *   SN_COUNTER_SHIFT                 nanoseconds per step, times 2^this, fit into 32 bits
- *   sn_counter_usable()              whether user code may read it, and it runs evenly
+ *   SN_COUNTER_SHIFT                 a shift with which nanoseconds per step fit into 32 bits
+ *   sn_counter_usable()              whether user code may read the counter, and it runs evenly
  *   SN_WALLTIME_BY_COUNTER           whether sn_walltime() gains from reading the counter
  */
 #ifndef SENNIT_ARCH_MACHINE_CLOCK_H

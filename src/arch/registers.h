@@ -2,8 +2,8 @@
 /*
  * The registers of a context that does not run: one that was switched away from, or one that a
  * signal interrupted. They are numbered as in the architecture's DWARF ABI, as call-frame
- * information needs. Those that a function may change without saving them are 0 in a context that
- * was switched away from.
+ * information needs. In a context that was switched away from, the registers that a function may
+ * change without saving them are 0.
  */
 #ifndef SENNIT_ARCH_REGISTERS_H
 #define SENNIT_ARCH_REGISTERS_H

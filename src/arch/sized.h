@@ -4,23 +4,24 @@
  * place that compares their sizes.
  *
  * Contract. Each of them begins with `size_t size`, which the program sets to the size that its
- * header has. A later version appends fields, whose zero is what held before, and none in what was
- * padding at the end, which older programs need not set to zero. So a program and a library of
- * different versions understand each other:
+ * header has. A later version appends fields, in which zero means what held before the field
+ * existed. It never puts one into what was padding at the end, because older programs need not set
+ * padding to zero. A program and a library of different versions therefore understand each other:
  *
- *   taking (attributes)   a smaller one is completed with zeros; a larger one is taken if what we
- *                         do not know is zero, and otherwise is -E2BIG: the program wants what this
- *                         library cannot do, and must not go on as if it had it
- *   giving (statistics)   a smaller one gets the fields that it has; a larger one gets zeros in
- *                         those that we do not know. Nothing after its size is written
+ *   taking (attributes)   a smaller structure is completed with zeros. A larger one is accepted if
+ *                         the fields that this library does not know are zero. Otherwise the call
+ *                         returns -E2BIG, because the program asks for something that this library
+ *                         cannot do
+ *   giving (statistics)   a smaller structure gets the fields that it has; a larger one gets zeros
+ *                         in the fields that this library does not know. Nothing beyond its size is
+ *                         written
  *
  * That is what the kernel's copy_struct_from_user() does. A size that has no room for itself, such
  * as the 0 of a program that forgot it, is -EINVAL. One above SN_SIZED_MOST was never set, and is
  * -E2BIG, before anything is read or written by it.
  *
  * Rejected: reserved words at the end, which run out, and which old programs do not set to zero;
- * the size as a parameter of each call, which is one more to forget, and none that a macro could
- * set.
+ * the size as a parameter of each call, which is one more to forget, and which no macro could set.
  *
  * Header-only, because the libraries beside libsennit have such structures too. Any thread.
  */
@@ -34,7 +35,7 @@
 /* No such structure will be larger than a page. */
 #define SN_SIZED_MOST ((size_t)4096)
 
-/* The size that a program has set, in *size. 0 or an error. */
+/* Reads the size that a program has set into *size. Returns 0 or an error. */
 static inline int sn_sized_read(const void *theirs, size_t *size)
 {
 	memcpy(size, theirs, sizeof *size);
@@ -43,8 +44,9 @@ static inline int sn_sized_read(const void *theirs, size_t *size)
 	return *size > SN_SIZED_MOST ? -E2BIG : 0;
 }
 
-/* Completes a program's structure to ours, which has so many bytes. NULL is one with all zero. 0 or
- * an error, after which ours is undefined. */
+/* Copies a program's structure into the library's, which has `size` bytes, and completes it with
+ * zeros. theirs may be NULL, for all zeros. Returns 0 or an error, after which *ours is
+ * undefined. */
 static inline int sn_sized_take(void *ours, size_t size, const void *theirs)
 {
 	size_t given = sizeof given;
@@ -66,7 +68,7 @@ static inline int sn_sized_take(void *ours, size_t size, const void *theirs)
 	return 0;
 }
 
-/* Fills a program's structure from ours. Its size stays as it is. 0 or an error. */
+/* Fills a program's structure from the library's, except for its size. Returns 0 or an error. */
 static inline int sn_sized_give(void *theirs, const void *ours, size_t size)
 {
 	size_t given;

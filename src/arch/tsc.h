@@ -13,13 +13,14 @@
 static inline long sn_sys5(long number, long a, long b, long c, long d, long e);
 
 #define SN_COUNTER_CLOCKSOURCE "tsc"
-/* The whole upper half of a product, which is free on i386. Counters below 1 GHz are rejected. */
+/* The result of the shift is the whole upper half of a product, which costs nothing on i386.
+ * Counters below 1 GHz are rejected. */
 #define SN_COUNTER_SHIFT 32
 
 /*
- * rdtsc alone may run ahead of earlier loads, so a thread that was given a time could read an
- * earlier one; lfence waits for those loads. rdtscp waits too, costs the same here (14.3 ns
- * against 14.4, rdtsc alone 9.0) and is missing on some processors.
+ * rdtsc alone may run ahead of earlier loads, so a thread that has loaded another thread's time
+ * could then read an earlier one; lfence waits for those loads. rdtscp waits too, costs the same
+ * here (14.3 ns against 14.4, rdtsc alone 9.0) and is missing on some processors.
  */
 static inline unsigned long sn_counter_halves(unsigned long *high)
 {

@@ -2,25 +2,25 @@
 /*
  * The calls that the vDSO serves, and the system calls that replace it where it is missing.
  *
- * Each call goes through one function pointer of `way`. It starts out as a function that resolves
- * all of them and then makes the call through the new pointer. No call has to check whether it is
- * the first, and each costs one indirect call on top of the kernel's function. A constructor
- * resolves before main() wherever there is a libc to run it, so that a program which enters a
- * sandbox later finds everything done. Constructors that run earlier, and programs without libc,
- * resolve by calling.
+ * Each call goes through one function pointer of `way`. At first it points to a function that
+ * resolves all pointers and then makes the call through the new one. No call therefore has to check
+ * whether it is the first, and each costs one indirect call on top of the kernel's function. A
+ * constructor resolves before main() wherever there is a libc to run it, so that nothing is left to
+ * do when the program enters a sandbox later. In constructors that run earlier, and in programs
+ * without libc, the first call resolves.
  *
  * Memory ordering: each pointer is published and read relaxed. It points to code, or to data that
  * was there from the start, so nothing else needs to be ordered with it, not even on ARM. Two
- * threads, or a signal handler and the code that it interrupted, may both resolve: they store the
- * same values. Where a function needs a second pointer (the 32-bit ones below), that one is usable
- * from its initial value on, so a thread that sees the first without the second only makes a system
- * call.
+ * threads, or a signal handler and the code that it interrupted, may both resolve, because they
+ * store the same values. Where a function needs a second pointer (the 32-bit functions below), the
+ * initial value of the second one already works, so a thread that sees the first without the second
+ * only makes a system call.
  *
  * sn_time() is inlined into programs that are compiled with the header, except on arm: the kernel's
  * function takes 2.4 ns, so a second indirect jump matters. Such programs call through
  * sn_private_seconds, an exported copy of `way.seconds`. A copy relocation may place it in the
  * program's own memory. If the library was linked with -Bsymbolic, the program's copy then keeps
- * the function that resolves: slower, but correct.
+ * the function that resolves, which is slower, but correct.
  *
  * Rejected: IFUNC. Its resolver runs before relocation is finished and may not call getauxval(),
  * differs between static and dynamic programs, runs before the sanitizers, draws a warning from the
@@ -40,7 +40,8 @@
 #	define NARROW 0
 #endif
 
-/* With 32-bit longs the kernel has two versions of each: old ones, and ones with 64-bit time. */
+/* With 32-bit longs the kernel has two versions of each function: an old one, and one with 64-bit
+ * time. */
 struct narrow_time {
 	int32_t sec, fraction;
 };
@@ -94,8 +95,8 @@ static int call_64_or_32(long call64, long call32, int id, struct sn_timespec *t
 	if (error != -ENOSYS && error != -EPERM)
 		return (int)error;
 	/*
-	 * The kernel writes into the caller's memory here too, so that a bad pointer gives EFAULT.
-	 * It writes into the second half first, which may lie on another page.
+	 * The kernel writes into the caller's memory here, too, so that a bad pointer gives EFAULT.
+	 * The first call writes into the second half, because that may lie on another page.
 	 */
 	error = time ? sn_clock_sys3(call32, id, (long)&time->tv_nsec, 0) : 0;
 	if (error == 0)
@@ -150,7 +151,8 @@ static int day_by_syscall(struct sn_timeval *time, struct sn_timezone *zone)
 #endif
 
 #ifdef __NR_time
-/* A third cheaper than clock_gettime: the kernel copies no structure (`make bench-clock`). */
+/* It costs a third less than clock_gettime, because the kernel copies no structure (`make
+ * bench-clock`). */
 static long seconds_by_syscall(long *unused)
 {
 	(void)unused;
@@ -175,7 +177,7 @@ static long cpu_by_syscall(unsigned int *cpu, unsigned int *node, void *unused)
 }
 
 /*
- * The clocks that vDSOs serve. For other ids their functions make the system call themselves. This
+ * The clocks that vDSOs serve. For other ids the vDSO's functions would make the system call; this
  * library makes it directly, with the caller's own pointer.
  */
 static inline int served(int id)
@@ -342,7 +344,7 @@ static long first_cpu(unsigned int *cpu, unsigned int *node, void *unused)
 	return WAY(cpu)(cpu, node, unused);
 }
 
-/* Never called: it marks "not resolved yet", as opposed to NULL, which means that there is none. */
+/* Never called. Its address means "not resolved yet", and NULL that there is no such function. */
 static ssize_t first_random(void *bytes, size_t size, unsigned int flags, void *state,
 			    size_t state_size)
 {
@@ -382,8 +384,8 @@ __attribute__((constructor(101))) static void prepare(void)
 
 int sn_clock_gettime(int id, struct sn_timespec *time)
 {
-	/* The vDSO's own system call has no fallback for an old sandbox that refuses 64-bit
-	 * time. */
+	/* If the vDSO made the system call, it would have no fallback for an old sandbox that
+	 * refuses 64-bit time. */
 	if (NARROW && sn_unlikely(!served(id)))
 		return gettime_by_syscall(id, time);
 	return WAY(gettime)(id, time);
@@ -428,9 +430,10 @@ int64_t sn_walltime(void)
 
 /*
  * On i386 the kernel's functions for the seconds give the lower half, which wraps in February 2106.
- * The full value is fetched when the lower half differs from the last one, so once a second. It is
- * kept in one word, so that two threads cannot mix their halves: bit 32 is stored in place of bit
- * 31, which the lower half has as well. Relaxed: nothing else is published with this word.
+ * A call fetches the full value when the lower half differs from that of the last full value, which
+ * is once a second. The last full value is kept in one word, so that two threads cannot mix their
+ * halves: bits 0 to 30 of the seconds, and bit 32. Relaxed: nothing else is published with this
+ * word.
  */
 uint32_t sn_private_last_second;
 
@@ -447,7 +450,7 @@ int64_t sn_private_whole_second(uint32_t low)
 	return time.tv_sec;
 }
 
-/* For programs that were not compiled with the header's inline version; this is a copy of that. */
+/* For programs that were not compiled with the header's inline version, of which this is a copy. */
 int64_t sn_time(void)
 {
 #if NARROW && !defined(__i386__)

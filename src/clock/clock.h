@@ -13,7 +13,7 @@
 #include "arch/compiler.h"
 #include "arch/machine_clock.h"
 
-/* Ids, by the kernel's numbers; <time.h> is libc's. */
+/* The kernel's numbers of its clocks; <time.h> would need a libc. */
 #define SN_ID_REALTIME 0
 #define SN_ID_MONOTONIC 1
 #define SN_ID_MONOTONIC_RAW 4
@@ -31,9 +31,9 @@ static inline int64_t sn_to_ns(const struct sn_timespec *ts)
 int64_t sn_walltime_by_kernel(void);
 
 /*
- * Memory that the kernel has to treat in a special way, so it gets a page of its own. It is taken
- * from the library's zeroed memory, so dlclose() frees it. The alignment is done here because not
- * all loaders provide more than a page's, and only the kernel knows how large that is.
+ * Memory that the kernel has to treat in a special way, and which therefore has a page of its own.
+ * It is part of the library's zeroed data, so dlclose() frees it. sn_page() aligns it, because not
+ * all loaders align to more than a page, and only the kernel knows how large a page is.
  */
 struct sn_page {
 	char bytes[2 * SN_LARGEST_PAGE];
@@ -49,12 +49,12 @@ static inline void *sn_page(struct sn_page *page)
 	return (void *)start;
 }
 
-/* The resolved vDSO functions, NULL where there is none. */
+/* The vDSO's function for random bytes, NULL where there is none. */
 typedef ssize_t sn_getrandom_function(void *bytes, size_t size, unsigned int flags, void *state,
 				      size_t state_size);
 sn_getrandom_function *sn_clock_getrandom_function(void);
 
-/* A system call by the fastest way into the kernel that there is. */
+/* Makes a system call by the fastest way into the kernel that there is. */
 #ifdef SN_VDSO_ENTRY
 extern _Atomic(void *) sn_clock_entry; /* NULL: none, or not resolved yet */
 

@@ -48,7 +48,8 @@ void sn_piece_publish(struct sn_pieces *t, unsigned long current, const struct s
 		while (slot < SN_PIECE_SLOTS &&
 		       ((claimed >> slot & 1) || slot == slot_number(current)))
 			slot++;
-		/* As many writers as there are slots are stuck: one of them will publish. */
+		/* No slot is free: as many writers as there are slots are at work or preempted, and
+		 * one of them will publish. */
 		if (slot == SN_PIECE_SLOTS)
 			return;
 		bit = (uint32_t)1 << slot;

@@ -3,11 +3,11 @@
  * The pieces that the counter's clock is made of, and how readers and writers share them.
  *
  * The clock is one function of the counter's value, made of straight pieces that join end to end.
- * All readers of the same counter value compute the same time, and no piece is ever changed
- * once a reader may have used it. So the clock cannot go back between two threads, however long
- * either of them is preempted in the middle of a read or of an update, provided that their
- * counters agree and that sn_counter() is ordered: there is no moment of switching over that could
- * be missed. This is what the layout below is for.
+ * All readers of the same counter value compute the same time, and no piece is ever changed once a
+ * reader may have used it. Because of that the clock cannot go back between two threads, however
+ * long either of them is preempted in the middle of a read or of an update, provided that their
+ * counters agree and that sn_counter() is ordered: there is no moment of switching over that a
+ * thread could miss. This is what the layout below is for.
  *
  *      ns ^                                      E = start + length
  *         |                          W.....E--------
@@ -19,16 +19,17 @@
  *    `window` on, each reader tries to publish the next one, which begins at E exactly where this
  *    one ends.
  *  - A reader with a counter value in [S, W) needs nothing else: one multiplication, shift and
- *    addition. Before S (the next piece came early) it uses the predecessor's line, which the piece
- *    carries along. No reader can have read a time at E or later yet: the first one that comes
- *    there measures, and publishes a piece that begins now, at the kernel's time or at the end of
- *    the old piece, whichever is later.
+ *    addition. Before S, which happens when the next piece was published early, the reader uses the
+ *    predecessor's line, which the piece carries along. A reader at E or later finds that no piece
+ *    was published in time. No reader can have read a time there yet; the first one measures, and
+ *    publishes a piece that begins now, at the kernel's time or at the end of the old piece,
+ *    whichever is later.
  *  - No piece crosses a multiple of 2^32 of the counter, and its line is expressed from the last
- *    such multiple on, its *origin*. So the counter's lower half is multiplied as the processor
- *    delivers it. The cost beyond the counter's own is what happens between its arrival and the
- *    result, because the next ordered read waits for that: joining the halves and subtracting the
- *    start first took 17.9 ns, this takes 16.4, compared with 15.2 for a function that returns the
- *    counter.
+ *    such multiple on, its *origin*. A reader can therefore multiply the counter's lower half as
+ *    the processor delivers it. What costs time beyond the read of the counter is the work between
+ *    its arrival and the result, because the next ordered read waits for that: joining the halves
+ *    and subtracting the start first took 17.9 ns, this takes 16.4, compared with 15.2 for a
+ *    function that returns the counter.
  *  - Publishing is one compare-and-swap of `current`. Writers fill a slot that they have claimed
  *    and that no reader can be led to. A writer that loses the race discards its piece and uses the
  *    winner's. No lock is held, so neither a preempted writer nor a signal handler that interrupts
@@ -36,14 +37,14 @@
  *  - A reader takes the slot from `current`, reads its fields and then checks whether `current` is
  *    still the same; otherwise the slot may have been refilled, and it starts over.
  *
- * Memory ordering. Fields are stored with release and loaded with acquire, `current` is published
- * with release and its last check comes after acquire loads. Suppose that a reader sees a field of
- * a later filling. The load that saw it acquires from the store that wrote it. Before that store
- * the writer claimed the slot (acquire); before that the slot's previous user gave it back
- * (release), after it had published another `current`. So the reader's second look at `current`
- * cannot see the old value, and it starts over. On x86 all of these are plain moves except for the
- * writer's three locked instructions 250 times a second; on ARM they are ldar and stlr. There are
- * no fences, because the thread sanitizer does not understand them.
+ * Memory ordering. Fields are stored with release and loaded with acquire; `current` is published
+ * with release, and the reader checks it again after acquire loads. Suppose that a reader sees a
+ * field of a later filling. The load that saw it acquires from the store that wrote it. Before that
+ * store the writer claimed the slot (acquire); before that the slot's previous user gave it back
+ * (release), after it had published another `current`. The reader's second look at `current`
+ * therefore cannot see the old value, and the reader starts over. On x86 all of these are plain
+ * moves except for the writer's three locked instructions 250 times a second; on ARM they are ldar
+ * and stlr. There are no fences, because the thread sanitizer does not understand them.
  *
  * Who may write what:
  *   a slot    the writer that has set its bit in `claimed`, until it publishes it or clears the bit
@@ -73,18 +74,19 @@ enum sn_piece_state {
 /* What writers and readers work on; in shared memory it is in a slot. */
 struct sn_piece {
 	/* What each read needs comes first, and fits a line of the cache. */
-	uint64_t start;       /* counter value with which it begins */
+	uint64_t start;       /* counter value at which the piece begins */
 	uint32_t slope;       /* ns per step, times 2^SN_COUNTER_SHIFT */
 	uint32_t window;      /* steps; 0 unless the state is SN_PIECE_LINE */
 	uint64_t origin_ns;   /* the line's value at its origin: modulo 2^64, it may lie before 0 */
 	uint64_t origin_wall; /* the sum of origin_ns and wall, set by sn_piece_publish() */
 	uint32_t length, state; /* steps; enum sn_piece_state */
 
-	uint64_t before, before_origin_ns; /* its predecessor's line, which ends at start, */
-	uint32_t before_slope;             /* and where that began */
-	uint32_t strikes;
+	/* Its predecessor, which ends at start: where it began, and its line. */
+	uint64_t before, before_origin_ns;
+	uint32_t before_slope;
+	uint32_t strikes;           /* how many pieces in a row saw the kernel's clock jump */
 	uint32_t rate;              /* as measured: ns per step, times 2^SN_COUNTER_SHIFT */
-	uint32_t span;              /* ns that it is to last */
+	uint32_t span;              /* ns that the piece is to last */
 	uint64_t sample, sample_ns; /* the measurement: counter value and kernel's time */
 	uint64_t wall, before_wall; /* to be added for CLOCK_REALTIME */
 	uint64_t floor_ns;          /* SN_PIECE_GIVEN_UP: times may not fall below */
@@ -111,9 +113,9 @@ struct sn_piece_slot {
 struct sn_pieces {
 	struct sn_piece_slot slots[SN_PIECE_SLOTS]; /* first: see sn_piece_slot_of() */
 	/*
-	 * The slot's offset in the low bits; above it a count that makes each value new. A machine
-	 * word: with 32 bits the count takes hours to wrap around, and a reader would have to be
-	 * stopped in the middle of a read for exactly that long.
+	 * The slot's offset in the low bits; above it a count that makes each value a new one. A
+	 * machine word suffices: with 32 bits the count takes hours to wrap around, and a reader
+	 * would have to be stopped in the middle of a read for exactly that long.
 	 */
 	_Atomic unsigned long current;
 	_Atomic uint32_t claimed; /* a bit per slot: a writer fills it, or it is the current one */
@@ -122,7 +124,8 @@ struct sn_pieces {
 _Static_assert(sizeof(struct sn_pieces) <= SN_PAGE_BYTES, "one page on every machine");
 _Static_assert(sizeof(struct sn_piece_slot) == SN_PIECE_SLOT_BYTES, "current holds offsets");
 
-/* An offset, not a number, because the work between the counter's arrival and the fields counts. */
+/* `current` has an offset, not a number, because each instruction between the counter's arrival and
+ * the fields costs time. */
 static inline struct sn_piece_slot *sn_piece_slot_of(struct sn_pieces *t, unsigned long current)
 {
 	return (struct sn_piece_slot *)((char *)t->slots +
@@ -160,20 +163,22 @@ static inline uint64_t sn_piece_origin(uint64_t counter)
 	return counter >> 32 << 32;
 }
 
-/* The line's value `steps` after its origin. No more than 2^32, so the product cannot overflow. */
+/* The line's value `steps` after its origin. steps is at most 2^32, so the product cannot
+ * overflow. */
 static inline uint64_t sn_piece_along(uint64_t origin_ns, uint64_t steps, uint32_t slope)
 {
 	return origin_ns + (steps * slope >> SN_COUNTER_SHIFT);
 }
 
-/* The same in shared memory, for the field that has the origin's time. */
+/* The same for a piece in shared memory; offset: that of the field with the origin's time. */
 static inline uint64_t sn_piece_along_slot(struct sn_piece_slot *slot, size_t offset,
 					   unsigned long steps)
 {
 	uint32_t slope = sn_piece_get32(slot, offsetof(struct sn_piece, slope));
 
 #if defined(__i386__)
-	/* In halves, because the compiler would add the 64-bit numbers in memory, at 2 ns. */
+	/* Adds in halves, because the compiler would add the 64-bit numbers in memory, which takes
+	 * 2 ns. */
 	uint32_t rise = (uint32_t)((uint64_t)steps * slope >> SN_COUNTER_SHIFT);
 	uint32_t low = sn_piece_get_word(slot, offset) + rise;
 	uint32_t high = sn_piece_get_word(slot, offset + 4) + (low < rise);

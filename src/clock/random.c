@@ -4,21 +4,21 @@
  * memory. The vDSO seeds it from the kernel and erases it as it goes.
  *
  * The vDSO asks for one state per thread, in memory mapped with its flags, so that fork() and
- * memory pressure zero it, which the vDSO notices. A state is used by one caller at a time, but not
- * always by the same thread. So there is one page of states for the whole process, and each state
- * has a flag that its present user holds. The search for a free flag starts at a place that depends
- * on the caller's stack, so threads and tasks rarely meet. A signal handler that interrupts the
- * holder of one finds its flag set and takes another. A caller that finds FEW_TRIES flags taken
- * makes the system call instead; nothing waits.
+ * memory pressure zero it, which the vDSO notices. What matters to it is that only one caller at a
+ * time uses a state; that need not always be the same thread. There is one page of states for the
+ * whole process, and each state has a flag that its present user holds. The search for a free flag
+ * starts at a place that depends on the caller's stack, so threads and tasks rarely meet. A signal
+ * handler that interrupts the holder of a state finds the flag set and takes another state. A
+ * caller that finds FEW_TRIES flags taken makes the system call instead; nothing waits.
  *
  * A flag that another thread holds at fork() stays set in the child, because nothing there clears
  * it: the child has one state less. The states themselves cannot repeat the parent's bytes. The
- * flags therefore lie in ordinary memory, not beside the states. Suppose that they were wiped too,
- * and that the handler of a signal interrupts a call and forks: in the child it could take the
- * state that its own interrupted call continues to use.
+ * flags lie in ordinary memory, not beside the states, where fork() would wipe them. If a signal
+ * handler interrupted a call and forked, it could then in the child take the state that the
+ * interrupted call continues to use.
  *
  * The page is mapped before main(), because a seccomp filter may follow that does not let the
- * process map memory. Without a libc that is done by the first call.
+ * process map memory. Without a libc the first call maps it.
  *
  * Rejected: a state per thread in thread-local memory, as libc does. It needs a hook at thread exit
  * to reclaim the state, thread-locals in a library without libc, and care with tasks that move.
@@ -39,9 +39,11 @@ struct parameters {
 /* Written once each, by prepare(); `states` last, with release. */
 static _Atomic uint32_t state_size, stride, count;
 static _Atomic(char *) states; /* NULL: not mapped yet */
-static _Atomic uint32_t tried; /* 1: a caller maps them, or has failed; it is not tried again */
+static _Atomic uint32_t tried; /* 1: a caller is mapping them, or has tried; no other caller tries
+                                * again */
 
-/* A flag has a cache line, as its state stays with one core as long as no other takes it. */
+/* Each flag has a cache line of its own, because a state stays with one core as long as no other
+ * takes it. */
 static struct {
 	_Alignas(SN_CACHE_LINE) _Atomic uint32_t taken;
 } flag[MOST_STATES];
@@ -51,7 +53,8 @@ static ssize_t by_syscall(void *bytes, size_t size, uint32_t flags)
 	return sn_clock_sys3(__NR_getrandom, (long)bytes, (long)size, (long)flags);
 }
 
-/* A caller that finds it done by another, perhaps by one it interrupted, makes system calls. */
+/* Maps the states. Returns NULL, and the caller makes a system call, if that fails or another
+ * caller has begun it, perhaps one that this caller has interrupted. */
 static char *prepare(sn_getrandom_function *function)
 {
 	static struct sn_page place;
@@ -83,7 +86,7 @@ static char *prepare(sn_getrandom_function *function)
 	return page;
 }
 
-/* The page of states, or NULL: then there is only the system call. */
+/* The page of states, or NULL: then the caller makes the system call. */
 static char *get_states(sn_getrandom_function *function)
 {
 	char *page = atomic_load_explicit(&states, memory_order_acquire);
@@ -94,7 +97,7 @@ static char *get_states(sn_getrandom_function *function)
 }
 
 #ifndef SENNIT_NO_LIBC
-/* In this file, so that programs that do not call sn_getrandom() do not have it. */
+/* It is in this file, so that static programs that do not call sn_getrandom() do not get it. */
 __attribute__((constructor(101))) static void prepare_early(void)
 {
 	get_states(sn_clock_getrandom_function());

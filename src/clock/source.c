@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How each call is served, as the other files of this layer report it. A file of its own, so that a
- * static program gets the counter's clock only if it calls something that needs it.
+ * How each call is served, as the other files of this layer report it. This is a file of its own,
+ * so that a static program gets the counter's clock only if it calls something that needs it.
  */
 #include <errno.h>
 

@@ -8,18 +8,20 @@
 /* The last 1/16 of a piece, 0.25 ms, is for publishing the next one. */
 #define LEAD_SHIFT 4
 
-/* How many consecutive pieces may see a jump. Jumps over longer pauses look like a sleep. */
+/* How many consecutive pieces may see a jump. A jump after a pause longer than PAUSE_NS does not
+ * count, because the machine may have slept. */
 #define MOST_STRIKES 4
 #define PAUSE_NS (16 * SN_STEER_PIECE_NS)
 
-/* A measurement that took longer was interrupted on each of its tries, and is not used. */
+/* A measurement that takes longer than this has been interrupted on each of its tries, and is not
+ * used. */
 #define WORST_SAMPLE_NS 20000
 #define SAMPLE_TRIES 5
 
 /*
- * Lays a line with this slope through the point (start, ns) of the piece. Rounding is always down
- * and on the same line, so the time at start is ns, and at the end it is what the next piece
- * expects.
+ * Lays a line with this slope through the point (start, ns) of the piece. Values are always rounded
+ * down, on the same line, so the time at start is exactly ns, and the time at the end is exactly
+ * where the next piece begins.
  */
 static void lay(struct sn_piece *p, uint64_t ns, uint32_t slope)
 {
@@ -28,12 +30,13 @@ static void lay(struct sn_piece *p, uint64_t ns, uint32_t slope)
 }
 
 struct sample {
-	uint64_t early;   /* the counter, at the latest before the kernel's clock was read */
+	uint64_t early;   /* the counter just before the kernel's clock was read */
 	uint64_t counter; /* the counter, as it most likely was at that moment */
 	uint64_t ns;
 };
 
-/* Reads the counter and the kernel's clock together. 0, or -1 if every try took too long. */
+/* Reads the counter and the kernel's clock together. Returns 0, or -1 if the kernel's clock cannot
+ * be read or every try took too long. */
 static int take_sample(struct sample *s)
 {
 	uint64_t width = UINT64_MAX;
@@ -55,13 +58,14 @@ static int take_sample(struct sample *s)
 			s->ns = (uint64_t)sn_to_ns(&ts);
 		}
 	}
-	/* If all of them were slow, the last is as far from the first as they were long in
-	 * total. */
+	/* If all tries were slow, the last reading is as much later than the first as the tries
+	 * took together. */
 	return (uint64_t)sn_to_ns(&ts) - first_ns < SAMPLE_TRIES * WORST_SAMPLE_NS ? 0 : -1;
 }
 
-/* The difference of the coarse clocks when no tick came between: the exact difference of the
- * fine. */
+/* Returns what must be added to CLOCK_MONOTONIC for CLOCK_REALTIME: the difference of the coarse
+ * clocks, which is exact if no tick came between their readings; `otherwise` if one came each
+ * time. */
 static uint64_t wall_offset(uint64_t otherwise)
 {
 	struct sn_timespec before, wall, after;
@@ -87,14 +91,14 @@ static uint64_t scale(uint32_t a, uint64_t b, uint64_t per)
 	return per ? a * b / per : UINT64_MAX;
 }
 
-/* What a clock of that rate advances in that many steps. */
+/* By how many ns a clock of that rate advances in that many steps. */
 static uint64_t passes(uint32_t rate, uint64_t steps)
 {
 	return scale(rate, steps, (uint64_t)1 << SN_COUNTER_SHIFT);
 }
 
-/* The rate of a clock that advances by `ns` in `steps`; 0 if it does not fit: a slower counter, or
- * none. */
+/* The rate of a clock that advances by `ns` in `steps`; 0 if the rate does not fit, because the
+ * counter is too slow or stands still. */
 static uint32_t rate_of(uint64_t ns, uint64_t steps)
 {
 	uint64_t rate = scale((uint32_t)1 << (SN_COUNTER_SHIFT - 1), ns, steps);
@@ -110,16 +114,17 @@ static uint64_t kernels_at(const struct sn_piece *p, uint64_t counter)
 }
 
 /*
- * Gives the piece, whose start is set and has the time start_ns, its line, length and window, so
- * that it ends where the kernel's clock will be, by the piece's measurement and rate. 0, or -1 if
- * there is no such line.
+ * Gives the piece its line, length and window. The line begins at p->start with the time start_ns,
+ * and ends where the kernel's clock will be according to the piece's measurement and rate. Returns
+ * 0, or -1 if there is no such line.
  */
 static int aim(struct sn_piece *p, uint64_t start_ns)
 {
 	uint64_t length, rise, room;
 	int64_t error = (int64_t)(kernels_at(p, p->start) - start_ns);
 
-	/* A large error is corrected fast. Steering other than by ADJ_TICK leaves a tenth of it. */
+	/* A large error is corrected fast. Steering other than by ADJ_TICK causes errors of only a
+	 * tenth of this size. */
 	if (error > SHORT_NS / 16 || error < -SHORT_NS / 16)
 		p->span = SHORT_NS;
 	length = p->rate ? ((uint64_t)p->span << SN_COUNTER_SHIFT) / p->rate : 0;
@@ -137,9 +142,10 @@ static int aim(struct sn_piece *p, uint64_t start_ns)
 		rise = UINT32_MAX;
 	lay(p, start_ns, (uint32_t)rise);
 	/*
-	 * The end of the counter's range that has this origin cuts the piece off, in two halves if
-	 * little would be left: neither may be longer than planned. A short piece has a short lead,
-	 * which a reader may miss; then it resumes.
+	 * The piece must end before the next multiple of 2^32. If little would be left for the
+	 * piece after it, the rest is divided into two halves, neither of which is longer than
+	 * planned. A short piece has a short lead, which readers may miss; then the next one
+	 * resumes (sn_steer_resume()).
 	 */
 	room = sn_piece_origin(p->start) + ((uint64_t)1 << 32) - p->start;
 	if (room < length)
@@ -184,7 +190,7 @@ void sn_steer_first_line(struct sn_pieces *t, unsigned long current, const struc
 	 * Until now times came from the kernel's clock. The line must not lie below it, so the
 	 * kernel's reading is assigned to the earliest moment at which it can have been taken.
 	 */
-	p.start = p.before = p.sample = s.early; /* nothing before */
+	p.start = p.before = p.sample = s.early; /* there is no predecessor */
 	p.sample_ns = s.ns;
 	p.wall = wall_offset(0);
 	p.span = SHORT_NS;
@@ -198,9 +204,9 @@ void sn_steer_first_line(struct sn_pieces *t, unsigned long current, const struc
 }
 
 enum course {
-	STEADY,   /* it advanced at some possible rate */
-	JUMPED,   /* it did not */
-	WENT_BACK /* it is another clock */
+	STEADY,   /* the kernel's clock advanced at some possible rate */
+	JUMPED,   /* it did not: it, or the counter, jumped */
+	WENT_BACK /* it is now another clock */
 };
 
 /*
@@ -249,7 +255,8 @@ void sn_steer_append(struct sn_pieces *t, unsigned long current, const struct sn
 	enum course course;
 	struct sample s;
 
-	/* A thread that is stopped until the piece is over leaves this to the next reader. */
+	/* If this thread is stopped until the piece is over, it leaves the work to the next
+	 * reader. */
 	p.start = last->start + last->length;
 	if (take_sample(&s) < 0 || s.counter <= last->sample || s.counter >= p.start)
 		return;
@@ -275,7 +282,7 @@ void sn_steer_resume(struct sn_pieces *t, unsigned long current, const struct sn
 
 	if (take_sample(&s) < 0)
 		return;
-	p.start = p.before = s.early; /* nothing before */
+	p.start = p.before = s.early; /* no predecessor */
 	course = judge(&p, last, s.early, s.ns);
 	if (course == WENT_BACK || (int64_t)(s.ns - start_ns) > 0)
 		start_ns = s.ns;

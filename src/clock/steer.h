@@ -3,9 +3,9 @@
  * Steering: choosing the next piece of the counter's clock, so that it follows the kernel's.
  *
  * Contract. The functions below measure, compute a piece and publish it (piece.h). Any reader may
- * call them, at any time and several at once; the first to publish wins. A piece's slope is chosen
- * so that it meets the kernel's clock at the piece's own end: an accumulated error is corrected
- * evenly. Steps are only for jumps of the kernel's clock.
+ * call them at any time, and several may do so at the same time; the first to publish wins. They
+ * choose the slope so that the piece meets the kernel's clock at its end, which corrects an
+ * accumulated error evenly. The clock steps only when the kernel's clock jumps.
  *
  * Every measurement is compared with the last one, at the rate that was measured before (judge()):
  *
@@ -18,19 +18,20 @@
  *    have full length again.
  *  - The kernel's clock is ahead by more than a rate explains: the counter stopped or was set back,
  *    or the process has entered another time namespace with setns(). The clock steps forward.
- *  - It is behind by that much, but later than at the last measurement: the counter ran while the
- *    machine slept, or jumped, or another namespace is some milliseconds behind. The clock must
- *    not go back; it runs at a sixteenth of its speed until the kernel's has caught up. Because no
- *    piece reaches far beyond its measurement, that takes a few pieces.
- *  - It is earlier than at the last measurement. CLOCK_MONOTONIC never does that, so the process is
- *    in another namespace, and this clock goes back as the kernel's did. A step back is at the join
- *    of two pieces like any other, so threads still agree on what a counter value means. (The
- *    kernel lets only a process with one thread enter a namespace.)
+ *  - The kernel's clock is behind by more than that, but later than at the last measurement: the
+ *    counter ran while the machine slept, or jumped, or the process has entered a namespace that is
+ *    some milliseconds behind. This clock must not go back; it runs at a sixteenth of its speed
+ *    until the kernel's has caught up. Because no piece reaches far beyond its measurement, that
+ *    takes a few pieces.
+ *  - The kernel's clock is earlier than at the last measurement. CLOCK_MONOTONIC never goes back,
+ *    so the process is in another namespace, and this clock goes back as the kernel's did. Like any
+ *    step, this one lies at the join of two pieces, so threads still agree on what a counter value
+ *    means. (The kernel lets only a process with one thread enter a namespace.)
  *
  * If the kernel's clock jumps relative to the counter in several consecutive pieces, as with an
  * unstable counter, the counter is given up permanently (SN_PIECE_GIVEN_UP).
  *
- * There is no state here: all of it is in the pieces.
+ * These functions keep no state of their own: all of it is in the pieces.
  *
  * Rejected: a thread that recalibrates, which a library for programs without threads cannot have;
  * the rate that CPUID or CNTFRQ report, because the kernel's clock is steered away from it;
@@ -52,23 +53,23 @@
 #define SN_STEER_FIRST_NS 20000000
 
 /*
- * A time that lies this far behind one that was read before is of another namespace: no piece ends
- * more than 2 * SN_STEER_PIECE_NS beyond its beginning, and none begins far beyond the kernel's
- * time.
+ * A time that is this much earlier than one that was read before belongs to another namespace: no
+ * piece ends more than 2 * SN_STEER_PIECE_NS after its beginning, and none begins much later than
+ * the kernel's time.
  */
 #define SN_STEER_FAR_NS (16 * SN_STEER_PIECE_NS)
 
-/* The first measurement, where there is none; the strikes are those of earlier first ones. */
+/* Makes the first measurement. strikes: how many earlier first measurements were of no use. */
 void sn_steer_begin(struct sn_pieces *t, unsigned long current, uint32_t strikes);
 
-/* The second measurement, SN_STEER_FIRST_NS later, and so the first line. */
+/* Makes the second measurement, SN_STEER_FIRST_NS later, and publishes the first line. */
 void sn_steer_first_line(struct sn_pieces *t, unsigned long current,
 			 const struct sn_piece *waiting);
 
-/* The next piece, while the last one is still good. */
+/* Publishes the next piece, while the last one still holds. */
 void sn_steer_append(struct sn_pieces *t, unsigned long current, const struct sn_piece *last);
 
-/* A piece that begins now: the time was not read while the last one was good. */
+/* Publishes a piece that begins now, because no reader came while the last one still held. */
 void sn_steer_resume(struct sn_pieces *t, unsigned long current, const struct sn_piece *last);
 
 #endif

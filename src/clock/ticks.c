@@ -17,7 +17,7 @@
  * clock has another origin, so it must not continue with its parent's pieces.
  *
  * Who may write what:
- *   ticks, decided   sn_ticks_prepare(), once; two threads at the same time write the same
+ *   ticks, decided   sn_ticks_prepare(), once; two threads at the same time write the same values
  */
 #include "clock/clock.h"
 
@@ -73,8 +73,8 @@ void sn_ticks_prepare(void)
 		/* Without the wiping a child could continue with its parent's pieces. */
 		if (sn_counter_usable() && is_clocksource() &&
 		    sn_sys3(__NR_madvise, (long)page, SN_PAGE_BYTES, MADV_WIPEONFORK) == 0) {
-			/* Another thread that does the same at the same time races as later writers
-			 * do. */
+			/* Another thread that does this at the same time does no harm: one of the
+			 * two publishes, as with later pieces. */
 			sn_steer_begin(page, 0, 0);
 			verdict = SN_CLOCK_SOURCE_COUNTER;
 			/* Release: a thread that sees the page sees what sn_steer_begin() wrote. */
@@ -85,8 +85,8 @@ void sn_ticks_prepare(void)
 }
 
 #ifndef SENNIT_NO_LIBC
-/* In this file, not where the vDSO is looked up, so that static programs without ticks do not get
- * it. */
+/* It is in this file, not where the vDSO is looked up, so that static programs without ticks do not
+ * get it. */
 __attribute__((constructor(102))) static void prepare(void)
 {
 	sn_ticks_prepare();
@@ -108,8 +108,8 @@ static struct sn_pieces *get_page(void)
 /* ---- reading ---- */
 
 /*
- * The rare cases, and the maintenance. Returns the time; *wall is to be added for CLOCK_REALTIME,
- * and is 0 where the time is the kernel's.
+ * Handles the rare cases, and publishes pieces. Returns the time. The caller adds *wall for
+ * CLOCK_REALTIME; it is 0 where the time is the kernel's.
  */
 static sn_noinline int64_t read_slowly(uint64_t *wall)
 {
@@ -133,8 +133,9 @@ static sn_noinline int64_t read_slowly(uint64_t *wall)
 
 		if (p.state == SN_PIECE_BLANK || p.state == SN_PIECE_WAITING) {
 			/*
-			 * The kernel's time is valid as long as no line has begun. The second check
-			 * ensures that no reader can have taken a later time from one.
+			 * The kernel's time is valid as long as no line has begun. The check after
+			 * it was read ensures that no reader can have taken a later time from a
+			 * line.
 			 */
 			now = sn_now();
 			if (p.state == SN_PIECE_BLANK)
@@ -168,7 +169,8 @@ static sn_noinline int64_t read_slowly(uint64_t *wall)
 	}
 	*wall = 0;
 	now = sn_now();
-	/* Unless it is an error, or the time of another namespace. */
+	/* floor, if the kernel's time is earlier, unless that is an error, or the time of another
+	 * namespace. */
 	return now >= 0 && floor - (uint64_t)now < SN_STEER_FAR_NS ? (int64_t)floor : now;
 }
 

@@ -2,30 +2,30 @@
 /*
  * The bridge between libgc and the runtime.
  *
- * Contract. When libgc marks, every word by which a task may refer to an object has been shown to
- * it; no memory is read that is not mapped; and between stopping the threads and restarting them no
- * lock is taken and nothing is allocated.
+ * Contract. When libgc marks, the bridge has shown it every word by which a task may refer to an
+ * object. The bridge makes libgc read no memory that is not mapped, and between the stop of the
+ * threads and their restart it takes no lock and allocates nothing.
  *
  * What libgc does by itself. It stops the registered threads by a signal, whose handler runs on the
  * present stack (no SA_ONSTACK), stores its stack pointer, and waits. Then, for each thread, libgc
  * pushes everything from that stack pointer to the thread's *bottom*. The registers lie in the
- * signal's frame, between the two. For the collecting thread, it pushes from its own stack pointer,
- * with registers saved above. All this is also right for a thread of the runtime, provided that the
- * bottom is the end of the stack on which the thread was stopped, not of the one with which it was
- * registered.
+ * signal's frame, between the two. For the collecting thread, libgc pushes from the present stack
+ * pointer, after it has saved the registers above that. All this is also right for a thread of the
+ * runtime, provided that the bottom is the end of the stack on which the thread was stopped, not of
+ * the one with which it was registered.
  *
  * What is added:
  *   1. A handler that runs before libgc's own notes the thread's stack pointer (on_stop()).
- *   2. When all are stopped, and before libgc pushes anything (push_roots(), its hook for further
- *      roots), the stack around each noted stack pointer is looked up and made the thread's bottom
- *      (GC_set_stackbottom(), which requires that the allocation lock is held, as it is then). The
- *      same is done for the collecting thread, with the address of a local variable.
- *   3. Then libgc pushes its threads, and then the bridge pushes the tasks: of each, the part of
- *      its block with its argument; and if no thread is on its stack, everything on the stack from
- *      the saved stack pointer up.
+ *   2. When all threads are stopped, and before libgc pushes anything, libgc calls push_roots(),
+ *      its hook for further roots. This looks up the stack around each noted stack pointer and
+ *      makes its end the thread's bottom (GC_set_stackbottom(), which requires the allocation lock,
+ *      which libgc holds then). For the collecting thread it uses the address of its own frame.
+ *   3. Then libgc pushes its threads, and after that the bridge pushes the tasks: for each task the
+ *      part of its block that has its argument and, if no thread is on its stack, everything on the
+ *      stack from the saved stack pointer up.
  *   4. For each thread that is on a task's stack, the bridge also pushes the thread's own stack
- *      from where it began. The thread-locals lie there, which libgc sees only together with a
- *      thread's own stack.
+ *      from where it began. The thread's thread-locals lie there, which libgc sees only together
+ *      with that stack.
  *
  * Why that is sound, at whichever instruction a thread was stopped. The bridge does not rely on
  * what the runtime believes to be running: the bottom follows the stack pointer, which is on some
@@ -50,25 +50,25 @@
  * A thread that has not posted is in GC_do_blocking(), and has cleared "stopped", in the last step
  * of its handler, before it got there.
  *
- * Some threads get no signal: those in GC_do_blocking(), whose stack pointer libgc has from when
- * they entered it. They must not park, so the bottom is the end of their task's stack, or of their
- * own.
+ * Some threads get no signal: those in GC_do_blocking(), whose stack pointer libgc has noted when
+ * they entered it. They must not park, so their bottom is the end of the stack of their task, or of
+ * their own stack.
  *
  * A thread may be stopped in a signal handler on an alternate stack (the runtime's own, when it
  * serves a scan; or the program's). Then the bottom is the end of that stack, below which lie the
- * frame of the first signal and all registers; but the interrupted stack pointer is not known.
- * Therefore the whole stack is pushed of each task that is on a thread, but on whose stack no
+ * frame of the first signal and all registers; but the interrupted stack pointer is not known. The
+ * bridge therefore pushes the whole stack of each task that is on a thread, but on whose stack no
  * thread is known to be. The same happens when a thread is on an unknown stack, such as one of a
- * library's own coroutines. There the bottom is the interrupted stack pointer, so that libgc sees
- * the registers, and does not read memory that may not be mapped.
+ * library's own coroutines. In that case the bottom is the interrupted stack pointer, so that libgc
+ * sees the registers, and does not read memory that may not be mapped.
  *
- * A second signal may come late, after the thread has been restarted (libgc repeats them). What
- * on_stop() then notes is never read, because it counts only while "stopped" is 1, which ends when
- * libgc's handler returns.
+ * A second signal may come late, after the thread has been restarted, because libgc repeats
+ * signals. The fields that on_stop() then stores are never read: they count only while "stopped" is
+ * 1, which ends when libgc's handler returns.
  *
  * The bridge uses GC_push_all_eager(). GC_push_all() is for a bounded number of roots: it takes
  * space on the mark stack, and its only reaction to an overflow is abort(). Eager marking puts only
- * objects there, and libgc handles their overflow.
+ * objects on the mark stack, whose overflow libgc handles.
  *
  * Who may write what:
  *   threads, and a struct's fields except those below  with libgc's allocation lock
@@ -78,10 +78,10 @@
  * Rejected:
  *   - Setting the bottom at each switch: before or after the switch, it would be wrong for some
  *     instructions, and it takes a lock of libgc.
- *   - Keeping handlers off tasks' stacks, by SA_ONSTACK: it would apply to all threads of the
+ *   - Keeping handlers off tasks' stacks by SA_ONSTACK: that would apply to all threads of the
  *     program, also to those whose alternate stack libgc does not know.
  *   - A bottom below everything, and pushing all stacks here: libgc decides by the sum of the
- *     stacks' sizes when to collect, and with a negative sum it collects never, or always.
+ *     stacks' sizes when to collect, and with a negative sum it would collect never, or always.
  *   - Looking up the stacks in the handlers, on all threads at once: sn_run()'s caller may not have
  *     been stopped yet, and might unmap them.
  */
@@ -122,11 +122,11 @@ struct thread {
 	void *handle;    /* libgc's handle */
 	bool registered; /* by the bridge, not by the program */
 	char *own_low, *own_high;
-	char *own_from; /* where its own stack was when it began */
+	char *own_from; /* its stack pointer on its own stack when it began */
 
 	volatile sig_atomic_t stopped;
 	char *sp;                             /* when stopped */
-	char *alternate_low, *alternate_high; /* NULL: it was not on one */
+	char *alternate_low, *alternate_high; /* NULL: it was not on an alternate stack */
 
 	enum place place;
 	char *low, *high; /* of the stack that it is on */
@@ -169,7 +169,8 @@ static bool sp_is_on(const stack_t *stack, const char *sp)
 	return !(stack->ss_flags & SS_DISABLE) && sp > low && sp <= low + stack->ss_size;
 }
 
-/* libgc's signal. libgc's handler returns when the threads are restarted. */
+/* The handler of libgc's signal. libgc's own handler, which it calls, returns when the threads are
+ * restarted. */
 static void on_stop(int signum, siginfo_t *info, void *context)
 {
 	const ucontext_t *at = context;
@@ -177,8 +178,8 @@ static void on_stop(int signum, siginfo_t *info, void *context)
 	if (known) {
 		self.sp = sp_of(at);
 		self.alternate_low = self.alternate_high = NULL;
-		/* The flags of uc_stack do not say whether it is in use: they are those with which
-		 * it was set up. */
+		/* The flags of uc_stack do not say whether the alternate stack is in use: they are
+		 * those with which it was set up. */
 		if (sp_is_on(&at->uc_stack, self.sp)) {
 			self.alternate_low = at->uc_stack.ss_sp;
 			self.alternate_high = self.alternate_low + at->uc_stack.ss_size;
@@ -232,7 +233,7 @@ static void set_bottom(struct thread *thread)
 {
 	struct GC_stack_base base = {.mem_base = thread->high};
 
-	/* An empty range for libgc. */
+	/* Shows libgc an empty range. */
 	if ((sn_gc_blind & SN_GC_BLIND_RUNNING) && thread->place == ON_TASK)
 		base.mem_base = thread->low;
 	GC_set_stackbottom(thread->handle, &base);
@@ -274,7 +275,7 @@ static void push_soon(const void *low, const void *high)
 			__builtin_prefetch(low);
 }
 
-/* Called once for each task on a thread, so about as often as there are threads. */
+/* Called once for each task that is on a thread, so about as often as there are threads. */
 static bool anybody_stands_on(const void *low)
 {
 	for (const struct thread *thread = threads; thread; thread = thread->next)
@@ -306,8 +307,8 @@ static void push_task(const struct sn_task_roots *roots, void *arg)
 }
 
 /*
- * libgc's hook for further roots, which also pushes the stacks of threads. On the collecting
- * thread, with the allocation lock, when all other threads are stopped.
+ * libgc's hook for further roots, whose previous function also pushes the stacks of threads. Called
+ * on the collecting thread, with the allocation lock, when all other threads are stopped.
  */
 static void GC_CALLBACK push_roots(void)
 {
@@ -433,7 +434,7 @@ static void thread_begins(void *runtime)
 	pthread_attr_getstack(&attr, &low, &size);
 	pthread_attr_destroy(&attr);
 	memset(&self, 0, sizeof self);
-	/* If the program has registered the caller of sn_run() already, that is fine. */
+	/* The program may have registered the caller of sn_run() already. */
 	self.registered = GC_register_my_thread(&base) == GC_SUCCESS;
 	self.handle = GC_get_my_stackbottom(&base);
 	self.runtime = runtime;
@@ -453,7 +454,7 @@ static void thread_ends(void *runtime)
 		GC_unregister_my_thread();
 }
 
-/* A child of fork() has one thread; libgc forgets the others too. */
+/* A child of fork() has one thread; libgc forgets the others as well. */
 static void in_child(void)
 {
 	threads = known ? &self : NULL;
@@ -473,7 +474,7 @@ static void *value_alloc(size_t align, size_t size)
 
 	if (align > GRANULE && __builtin_add_overflow(size, align - GRANULE, &size))
 		return NULL;
-	/* The allocation may have to collect, which only threads that libgc knows can do. */
+	/* The allocation may begin a collection, which only a thread that libgc knows may do. */
 	if (unknown &&
 	    (GC_get_stack_base(&base) != GC_SUCCESS || GC_register_my_thread(&base) != GC_SUCCESS))
 		return NULL;

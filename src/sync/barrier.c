@@ -4,10 +4,10 @@
  * that have arrived; arrived is their number. The last party to arrive takes all of them off and
  * wakes them.
  *
- * A deadline or a cancellation may be ending one of these waits at that moment. The last party has
- * claimed the others by then, and claims cannot be given back, so the round cannot be called off.
- * Instead, the party whose wait was ended counts as arrived, too: when it is about to give up and
- * finds itself off the list, it returns 0. All parties of a round therefore agree that it is
+ * A deadline or a cancellation may be ending one of these waits at that moment. The last party may
+ * already have claimed the others, and claims cannot be given back, so the round cannot be called
+ * off. Instead, the party whose wait was ended counts as arrived, too: when it is about to give up
+ * and finds itself off the list, it returns 0. All parties of a round therefore agree that it is
  * complete.
  */
 #include <sennit/barrier.h>

@@ -21,7 +21,8 @@
 #include <elf.h>
 #include <errno.h>
 
-/* `width` bytes at the offset, little-endian; bytes outside the image are zero. */
+/* Returns the little-endian number in `width` bytes at the offset; 0 if any of them is outside the
+ * image. */
 static uint64_t get(const struct sn_vdso *v, uint64_t offset, unsigned width)
 {
 	uint64_t value = 0;
@@ -33,7 +34,8 @@ static uint64_t get(const struct sn_vdso *v, uint64_t offset, unsigned width)
 	return value;
 }
 
-/* A field that is as wide as an address of the image's class, with its offset in either class. */
+/* Reads a field that is as wide as an address of the image's class. narrow, wide: its offset from
+ * base in the 32-bit and the 64-bit class. */
 static uint64_t get_word(const struct sn_vdso *v, uint64_t base, unsigned narrow, unsigned wide)
 {
 	return v->wide ? get(v, base + wide, 8) : get(v, base + narrow, 4);
@@ -78,7 +80,7 @@ static int open_header(struct sn_vdso *v)
 	return 0;
 }
 
-/* Finds out where addresses begin, and the dynamic section: [*dynamic, *dynamic_end). */
+/* Sets v->shift, and finds the dynamic section: [*dynamic, *dynamic_end). */
 static int open_segments(struct sn_vdso *v, uint64_t *dynamic, uint64_t *dynamic_end)
 {
 	uint64_t headers = FIELD(v, 0, Ehdr, e_phoff);
@@ -96,8 +98,8 @@ static int open_segments(struct sn_vdso *v, uint64_t *dynamic, uint64_t *dynamic
 
 		if (type == PT_LOAD && !loaded) {
 			/*
-			 * The first one decides where addresses begin. Old kernels linked the image
-			 * for a fixed address and mapped it elsewhere.
+			 * The first loadable segment decides where addresses begin. Old kernels
+			 * linked the image for a fixed address and mapped it elsewhere.
 			 */
 			v->shift = offset - FIELD(v, at, Phdr, p_vaddr);
 			loaded = 1;
@@ -161,7 +163,7 @@ static int has_version(const struct sn_vdso *v, uint64_t index, const char *vers
 
 	if (!version || !v->versions || !v->definitions)
 		return 1;
-	/* The top bit says that it is not the default version, which matters to linkers only. */
+	/* The top bit marks a version that is not the default, which matters to linkers only. */
 	wanted = get(v, v->versions + 2 * index, 2) & 0x7fff;
 	/* Records do not overlap, so their number is at most a twentieth of the image's size. */
 	for (; at < v->size; at += next) {
@@ -233,8 +235,8 @@ static void *find_by_gnu_hash(const struct sn_vdso *v, const char *version, cons
 	return NULL;
 }
 
-/* The table: two words (buckets, symbols), the buckets, and the next in its chain for each
- * symbol. */
+/* The table: two words (number of buckets, number of symbols), the buckets, and for each symbol the
+ * next one in its chain. */
 static void *find_by_hash(const struct sn_vdso *v, const char *version, const char *name)
 {
 	uint64_t buckets = get(v, v->hash, 4), symbols = get(v, v->hash + 4, 4);
@@ -266,7 +268,7 @@ void *sn_vdso_find(const struct sn_vdso *v, const char *version, const char *nam
 {
 	void *place = v->gnu_hash ? find_by_gnu_hash(v, version, name) : NULL;
 
-	/* arm64 kernels since 6.11 have only the first table, old kernels only the second. */
+	/* arm64 kernels since 6.11 have only DT_GNU_HASH, old kernels only DT_HASH. */
 	if (!place && v->hash)
 		place = find_by_hash(v, version, name);
 	return place;

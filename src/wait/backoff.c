@@ -15,12 +15,12 @@
  * The first pause, and the limit up to which pauses double. They are measured by the clock, because
  * one sn_cpu_relax() takes between 1 and 50 ns, depending on the machine.
  *
- * The first pause is several times as long as the runtime's locks are held. So a holder, which most
- * likely wants the lock again soon, keeps it and its cache lines for some rounds instead of handing
- * them over in each. Eight tasks on one channel, on two processors, took 40 ns an item with pauses
- * that began with 26 ns, 29 with 100, 23 with 200, 20 with 400; a mutex took 7.4, 6.6, 6.6 and 6.1;
- * two tasks on one channel did not differ (bench-tasks, four runs in turns). The limit keeps a wait
- * below the resolution that the budgets need.
+ * The first pause is several times as long as the runtime's locks are held. A holder, which most
+ * likely wants the lock again soon, therefore keeps it and its cache lines for some rounds instead
+ * of handing them over in each. Eight tasks on one channel, on two processors, took 40 ns an item
+ * with pauses that began with 26 ns, 29 with 100, 23 with 200, 20 with 400; a mutex took 7.4, 6.6,
+ * 6.6 and 6.1; two tasks on one channel did not differ (bench-tasks, four runs in turns). The limit
+ * is short enough that a wait ends close to its budget.
  */
 #define FIRST_PAUSE_NS 200
 #define LAST_PAUSE_NS 800
@@ -98,7 +98,7 @@ void sn_race_window(void)
 }
 #endif
 
-/* Relaxed: as with the CPUs. */
+/* Relaxed, as usable_cpus. */
 static _Atomic bool only_spin;
 
 void sn_backoff_only_spin(bool only)
@@ -117,7 +117,8 @@ static sn_noinline void begin(struct sn_backoff *backoff, int64_t now)
 		backoff->spin_ns = INT64_MAX;
 }
 
-/* Bounded, because the clock may stand still where there is none (sennit/clock.h). */
+/* Bounded, because sn_now() returns a constant error where a process can read no clock
+ * (sennit/clock.h). */
 static void pause_until(int64_t when)
 {
 	for (int i = 0; i < MOST_RELAXES && (i == 0 || sn_now() < when); i++)

@@ -16,7 +16,7 @@
  *
  * Benchmarks can replace the policy by plain spinning, to compare the two. Waits for another thread
  * (SN_BACKOFF_FOR_THREADS) then spin until their condition holds, however long that takes, even on
- * one CPU. Waits for work or for a task are excluded, because that task may have to run on the
+ * one CPU. Waits for work or for a task are not affected, because the task may have to run on the
  * waiter's own processor. The setting is read in a wait's first pause, so code that does not wait
  * does not pay for it.
  */
@@ -32,7 +32,7 @@
 struct sn_backoff {
 	int64_t spin_ns, yield_ns;
 	int64_t began;     /* 0 before the first pause */
-	uint32_t pause_ns; /* the next: doubles up to a limit */
+	uint32_t pause_ns; /* length of the next pause, which doubles up to a limit */
 	bool slept;        /* the budgets are used up */
 	enum sn_wait_site site;
 };
@@ -46,12 +46,12 @@ struct sn_backoff {
  * errno. */
 bool sn_backoff_pause(struct sn_backoff *backoff);
 
-/* The time since the first pause, in ns, for callers that do something else after a while than what
- * the policy says. 0: no pause yet. */
+/* Returns the time since the first pause in ns, 0 if there was none yet; for callers that after a
+ * while do something other than what the policy says. */
 int64_t sn_backoff_waited(const struct sn_backoff *backoff);
 
-/* For a caller that is about to sleep, with or without pauses: it has waited at least since
- * then. */
+/* The caller is about to sleep, and has waited since this time at the latest, with or without
+ * pauses. */
 static inline void sn_backoff_sleeps(struct sn_backoff *backoff, int64_t since)
 {
 	if (backoff->began == 0)
@@ -63,7 +63,8 @@ static inline void sn_backoff_sleeps(struct sn_backoff *backoff, int64_t since)
 	(1u << SN_WAIT_LOCK | 1u << SN_WAIT_LEASE | 1u << SN_WAIT_SCAN | \
 	 1u << SN_WAIT_SCAN_OWNER | 1u << SN_WAIT_ALARM)
 
-/* SENNIT_WAIT_SPIN: waits for threads that begin from now on only spin. Any thread. */
+/* For SENNIT_WAIT_SPIN: waits for threads that begin from now on spin without a bound. Any
+ * thread. */
 void sn_backoff_only_spin(bool only);
 
 /* Counts the wait. */
@@ -75,10 +76,10 @@ static inline void sn_backoff_end(const struct sn_backoff *backoff)
 		sn_backoff_record(backoff);
 }
 
-/* How many CPUs this process may run on, at least 1; as of the last count. Any thread. */
+/* Returns how many CPUs this process may run on, at least 1, as of the last count. Any thread. */
 int sn_usable_cpus(void);
 
-/* Counts them again. */
+/* Counts these CPUs again, and returns their number. */
 int sn_count_cpus(void);
 
 #endif

@@ -18,7 +18,7 @@
 
 #	define MOST_PASSES 8
 
-/* How many bytes of a stack are walked whose end is not known. */
+/* How many bytes of a stack a backtrace may look at. */
 #	define STACK_WALKED 65536
 
 static const struct {
@@ -30,16 +30,16 @@ static const struct {
 #	undef SN_LOCK_RANK
 };
 
-/* Written by its thread alone, also in signal handlers. */
+/* Only the thread itself writes it, also in its signal handlers. */
 static __thread struct {
 	struct sn_lock *held[MOST_NAMED]; /* in the order in which they were taken */
 	int named;
-	int further; /* how many more it holds, beyond MOST_NAMED */
+	int further; /* how many locks the thread holds beyond MOST_NAMED */
 	struct sn_lock *handed;
 	int passes;
 	int held_in[MOST_PASSES]; /* how many locks were held when each began */
 	int needed;               /* how many others wait for the thread */
-	const char *thread;       /* the name of one that must not wait; NULL: it may */
+	const char *thread;       /* its name, if it must not wait; NULL: it may */
 	bool watched, failing;
 } me;
 
@@ -55,7 +55,7 @@ static bool is_bound(void)
 	return me.named > 0 || me.further > 0 || me.needed > 0 || me.thread != NULL;
 }
 
-/* In a stretch that may wait, with no lock held that was taken within it. */
+/* Whether the thread is in a stretch that may wait, and holds no lock that it took within it. */
 static bool is_in_pass(void)
 {
 	return me.passes > 0 && me.named + me.further <= me.held_in[me.passes - 1];
@@ -74,8 +74,8 @@ bool sn_checked_may_allocate(void)
 	return true;
 }
 
-/* System calls are dispatched to the handler only while the thread must not wait; otherwise they
- * cost nothing more. */
+/* Has the kernel dispatch system calls to the handler only while the thread must not wait, so that
+ * others cost nothing more. */
 static void watch_if_bound(void)
 {
 	const bool on = !sn_checked_may_wait();
@@ -88,7 +88,7 @@ static void watch_if_bound(void)
 
 /* ---- the report ---- */
 
-/* The end of what is mapped above the address, within a few pages. */
+/* Returns the end of the mapped pages from the address upwards, at most STACK_WALKED further on. */
 static const void *stack_above(const void *address)
 {
 	const uintptr_t page = 4096;

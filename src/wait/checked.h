@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The checked build (SENNIT_CHECKED): no thread waits while it has what others need.
+ * The checked build (SENNIT_CHECKED), which finds threads that wait while others need them.
  *
  * Contract. In this build each of the following ends the process, with a message on stderr that
  * names the locks and the call, and a backtrace:
- *   - a lock is taken against the order of rank.h, or has no line there;
- *   - a system call that may wait is made while a lock is held, or on a thread that must not wait
- *     (the monitor), by the runtime or by code of the program that it calls (system_call.c);
+ *   - a thread takes a lock against the order of rank.h, or one that has no line there;
+ *   - a thread that holds a lock or must not wait (the monitor) makes a system call that may wait,
+ *     in the runtime or in code of the program that the runtime calls (system_call.c);
  *   - such a thread sleeps on a futex of src/wait, except for the next lock;
  *   - a task parks, yields or ends with a lock held other than the one that its commit releases;
  *   - such a thread calls a callback of the program.
@@ -14,13 +14,13 @@
  * In other builds nothing of this exists: the functions below are empty, and the macros vanish.
  *
  * A stretch of code that may wait although a lock is held stands between sn_checked_pass() and
- * sn_checked_pass_end(). Each has a comment that says why nothing is lost.
+ * sn_checked_pass_end(). Each such stretch has a comment that says why that does no harm.
  *
- * What is not seen: a page fault; a wait by spinning; on machines other than x86_64, or where the
- * kernel has no system call user dispatch (before 5.11), system calls. What a signal handler does
- * while its thread holds a lock counts as done under the lock. That is intended.
+ * The build does not see page faults and waits by spinning; nor system calls on machines other than
+ * x86_64, or where the kernel has no system call user dispatch (before 5.11). What a signal handler
+ * does while its thread holds a lock counts as done under the lock. That is intended.
  *
- * Everything is in thread-local storage, written by the thread alone. The functions are not
+ * All state is in thread-local storage, which only the thread itself writes. The functions are not
  * inlined, because a task that parks may be on another thread afterwards, while a compiler takes
  * the address of a thread-local to be the same for all of a function. No lock stays held across a
  * switch except that of an exclusive waiter (task/waiter.h), which is released on the same thread.
@@ -43,17 +43,19 @@ void sn_checked_lock(struct sn_lock *lock);
 void sn_checked_locked(struct sn_lock *lock);
 void sn_checked_unlock(struct sn_lock *lock);
 
-/* The calling thread is about to sleep, or may be. what: in which call, for the message. */
+/* The calling thread is about to make a call in which it may sleep. what: the name of the call, for
+ * the message. */
 void sn_checked_wait(const char *what);
 
-/* A line is about to be written on stderr. Not with a lock held, even though there is no wait for
- * room: stderr may be a file on a slow device. */
+/* The calling thread is about to write a line on stderr. It must not hold a lock, even though it
+ * does not wait for room: stderr may be a file on a slow device. */
 void sn_checked_line(void);
 
-/* Code of the program is about to be called, or returned to. */
+/* The calling thread is about to call code of the program. */
 void sn_checked_callback(const char *what);
 
-/* The running task leaves its thread. The commit of its park then releases lock (NULL: none). */
+/* The running task is about to leave its thread; the commit of its park releases the lock (NULL:
+ * none). sn_checked_leave() is called at the switch itself. */
 void sn_checked_hand_over(struct sn_lock *lock);
 void sn_checked_leave(void);
 
@@ -68,20 +70,21 @@ void sn_checked_thread(const char *name);
 /* Whether system calls are checked on this machine. For tests. */
 bool sn_checked_sees_calls(void);
 
-/* Another thread waits for the calling one, without a bound: from now on, or no longer. Nests. */
+/* From now on another thread waits for the calling one without a bound (begins), or no longer does.
+ * Calls nest. */
 void sn_checked_needed(bool begins);
 
-/* Prints the interrupted or calling code's backtrace; context is a ucontext_t. stack_high: the end
- * of the stack, as far as it is known to be there. Set by a layer above. */
+/* Prints the backtrace of a context, which is a ucontext_t. stack_high: an address up to which the
+ * stack is known to be mapped. A layer above sets it. */
 extern void (*sn_checked_backtrace)(const void *context, const void *stack_high);
 
 /* ---- for system_call.c ---- */
 
-/* Whether the calling thread may wait now, or allocate memory. */
+/* Whether the calling thread may now wait, and whether it may allocate memory. */
 bool sn_checked_may_wait(void);
 bool sn_checked_may_allocate(void);
 
-/* The calling thread, for a message. */
+/* What the calling thread is, for a message: "the monitor" or the like. */
 const char *sn_checked_who(void);
 
 /* Ends the process with the message; context: of the code to blame, NULL: the caller. */

@@ -14,10 +14,10 @@
 #include "wait/checked.h"
 
 /*
- * FUTEX_WAIT_BITSET rather than FUTEX_WAIT, because it takes an absolute time: a wait that is
- * interrupted and repeated does not get longer. On 32-bit machines the system call with 64-bit time
- * is tried first. Kernels before 5.1 have only the other one, where a deadline past 2038 cannot
- * occur, because it counts from boot.
+ * Waits use FUTEX_WAIT_BITSET rather than FUTEX_WAIT, because it takes an absolute time: a wait
+ * that is interrupted and repeated does not get longer. On 32-bit machines the system call with
+ * 64-bit time is tried first. Kernels before 5.1 have only the one with 32-bit time. That suffices,
+ * because the deadline counts from boot.
  */
 static long futex(_Atomic uint32_t *word, int op, uint32_t value, int64_t deadline)
 {
@@ -56,10 +56,10 @@ bool sn_futex_is_wide(void)
 #if SN_TSAN
 /*
  * TSan defers signal handlers to the next libc call that it intercepts, and syscall() is not one of
- * them. While its thread sleeps here the handler would not run, perhaps never. So each sleep has a
- * deadline, at most SLEEP_NS away, and an intercepted call follows it. A sleep with a deadline is
- * interrupted by any handler, also by TSan's own. A signal that comes just before the sleep is
- * handled when it ends.
+ * them. While its thread sleeps here the handler would not run, perhaps never. Each sleep therefore
+ * has a deadline, at most SLEEP_NS away, and an intercepted call follows it. Any handler interrupts
+ * a sleep with a deadline, TSan's own, too. A signal that comes just before the sleep is handled
+ * when it ends.
  */
 #	define SLEEP_NS 1000000000
 
@@ -98,7 +98,7 @@ void sn_futex_wake(_Atomic uint32_t *word, int count)
 {
 	int saved = errno;
 
-	sn_checked_pass(); /* it does not wait */
+	sn_checked_pass(); /* FUTEX_WAKE does not wait */
 	syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);
 	sn_checked_pass_end();
 	errno = saved;
@@ -110,9 +110,9 @@ int sn_parker_wait(struct sn_parker *parker, int64_t deadline)
 
 	if (!atomic_compare_exchange_strong(&parker->word, &seen, 2)) {
 		/*
-		 * Not a plain store: another release may have merged with the one just seen. An
-		 * exchange reads the last of them, so that what its thread wrote before is visible
-		 * afterwards. A release that comes later finds 0 and is kept.
+		 * Not a plain store, because another release may have merged with the one just
+		 * seen. The exchange reads the last of them, so that what its thread wrote before
+		 * it is visible here. A release that comes later finds 0 and is kept.
 		 */
 		atomic_exchange(&parker->word, 0);
 		return 0;

@@ -15,23 +15,25 @@
  */
 int sn_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t deadline);
 
-/* Whether the call that has 64-bit times is made: never where all times have 64 bits, and on 32-bit
- * machines where the kernel has it. Preserves errno. */
+/* Whether sn_futex_wait() makes the separate system call with 64-bit times: on 32-bit machines
+ * whose kernel has it. Preserves errno. */
 bool sn_futex_is_wide(void);
 
 /* Wakes at most count sleepers. Preserves errno. */
 void sn_futex_wake(_Atomic uint32_t *word, int count);
 
 /*
- * A parking place: one thread waits in it, any thread releases it. A release that comes first is
- * kept; several merge into one. Everything written before sn_parker_release() is visible after the
- * sn_parker_wait() that it ends (release by the exchange, acquire by the compare-and-swap).
+ * A parking place: its owner, one thread, waits in it, and any thread releases it. A release that
+ * comes before the wait is kept; several merge into one. Everything written before
+ * sn_parker_release() is visible after the sn_parker_wait() that it ends (release by the exchange,
+ * acquire by the compare-and-swap).
  */
 struct sn_parker {
 	_Atomic uint32_t word; /* 0 empty, 1 released, 2 the owner is asleep */
 };
 
-/* Returns 0 when released, -ETIMEDOUT past the deadline (0: none). Only the owner. */
+/* Waits for a release. Returns 0 when released, -ETIMEDOUT past the deadline (0: none). Only the
+ * owner may call it. */
 int sn_parker_wait(struct sn_parker *parker, int64_t deadline);
 void sn_parker_release(struct sn_parker *parker);
 

@@ -12,14 +12,15 @@
 
 /*
  * The work under these locks takes well under a microsecond. A holder that has not released the
- * lock after 5 us is not running, and more spinning would only keep the CPU from it. The histograms
- * of "lock" (docs/waiting.md) have two peaks: 92 of 100 waits in a relay, and 97 in bench-mutex,
- * take less than 1 us, nearly none take 2 to 16, and the others take 30 to 300, which is a sleep
- * and a wake-up.
+ * lock after 5 us is most likely not running, and more spinning would only keep the CPU from it.
+ * The histograms of "lock" (docs/waiting.md) have two peaks: 92 % of the waits in a relay, and 97 %
+ * in bench-mutex, take less than 1 us, nearly none take 2 to 16, and the others take 30 to 300,
+ * which is a sleep and a wake-up.
  */
 #define SPIN_NS 5000
 
-/* How long a sleep may last whose membarrier has failed, although other threads rely on it. */
+/* How long a sleep may last if the sleeper's membarrier has failed although unlocking threads rely
+ * on it. */
 #define UNSURE_NS 1000000
 
 #define MEMBARRIER_PRIVATE_EXPEDITED (1 << 3)
@@ -38,10 +39,11 @@ void sn_lock_forget_sleepers(void)
 }
 
 /*
- * The membarrier is tried even before the registration is known here, because other threads may
- * know of it. If it fails because there was none at that time, every thread that unlocks without a
- * fence does so after this thread has been counted. Returns false when it should have worked: in a
- * child of fork() whose kernel has forgotten the registration.
+ * Makes every thread execute a barrier. The membarrier is tried even before this thread knows of
+ * the registration, because other threads may know of it. If it fails because there was none at
+ * that time, every thread that unlocks without a fence does so after this thread has been counted.
+ * Returns false when the membarrier should have worked but has not: in a child of fork() whose
+ * kernel has forgotten the registration.
  */
 static bool barrier_everywhere(void)
 {
@@ -74,8 +76,8 @@ void sn_lock_slow(struct sn_lock *lock)
 		if (try_lock(lock))
 			return;
 	atomic_fetch_add(sleepers, 1);
-	/* Allowed with another lock held: the order of locks makes it safe, and holders are
-	 * brief. */
+	/* This sleep is allowed with another lock held: the order of locks makes it safe, and
+	 * holders are brief. */
 	sn_checked_pass();
 	sure = barrier_everywhere();
 	while (!try_lock(lock))

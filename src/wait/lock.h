@@ -9,9 +9,9 @@
  * (run_at_once() in sched/switch.c). models/scan.pml covers this.
  *
  * Unlocking is a plain store, which halves the cost of an uncontended pair: 7 ns instead of 14 on
- * the machine that this was written on. A plain store cannot tell the unlocking thread whether
- * another one sleeps. It looks into a table instead, in which a thread that is about to sleep
- * counts itself:
+ * the machine that this was written on. A plain store does not show the unlocking thread whether
+ * another one sleeps. The unlocking thread looks into a table instead, in which a thread that is
+ * about to sleep counts itself:
  *
  *	sleeper: sleepers++; barrier everywhere; sleep while the word is held
  *	unlock:  word = free; compiler barrier; if sleepers > 0 wake one
@@ -40,13 +40,14 @@
 #include "wait/rank.h"
 
 struct sn_lock {
-	_Atomic uint32_t word; /* the first bit: held; the others never change in between */
+	_Atomic uint32_t word; /* the first bit: held; the others never change */
 };
 
-/* Enough that two locks which both have sleepers seldom share a count. */
+/* So many that two locks which both have sleepers seldom share a count. */
 #define SN_LOCK_COUNTS 64
 
-/* Written by sleepers, on their way to sleep and back, and once by sn_lock_registered(). */
+/* sleepers[]: written by threads on their way to sleep and back. asymmetric: set once, by
+ * sn_lock_registered(). */
 extern struct sn_lock_table {
 	_Alignas(SN_CACHE_LINE) _Atomic bool asymmetric;
 	_Atomic uint32_t sleepers[SN_LOCK_COUNTS];
@@ -55,10 +56,10 @@ extern struct sn_lock_table {
 void sn_lock_slow(struct sn_lock *lock);
 void sn_unlock_slow(struct sn_lock *lock);
 
-/* For a child of fork(), where the sleepers do not exist. */
+/* Called in a child of fork(), where the threads that sleep do not exist. */
 void sn_lock_forget_sleepers(void);
 
-/* The process has registered for expedited private membarriers, which is permanent. */
+/* Called when the process has registered for expedited private membarriers, which is permanent. */
 void sn_lock_registered(void);
 
 static inline _Atomic uint32_t *sn_lock_sleepers(struct sn_lock *lock)
@@ -122,7 +123,8 @@ static inline void sn_lock(struct sn_lock *lock)
 	sn_checked_locked(lock);
 }
 
-/* Whether any thread holds the lock. If none does, acquires what earlier holders did. */
+/* Whether any thread holds the lock. If none does, the caller sees what earlier holders did
+ * (acquire). */
 static inline bool sn_lock_is_held(struct sn_lock *lock)
 {
 	return atomic_load_explicit(&lock->word, memory_order_acquire) != sn_lock_free_word(lock);
@@ -147,8 +149,8 @@ static inline void sn_unlock(struct sn_lock *lock)
 		sn_unlock_slow(lock);
 }
 
-/* In a child of fork(), where the lock is held: by the calling thread (mine), which took it before
- * the fork, or by a thread that the child does not have. */
+/* Makes the lock free in a child of fork(). Its holder is the calling thread, which took it before
+ * the fork (mine), or a thread that the child does not have. */
 static inline void sn_lock_forget(struct sn_lock *lock, bool mine)
 {
 	if (mine)

@@ -4,10 +4,11 @@
  *
  * A thread takes a lock only while all locks that it holds stand above it in this table. It takes
  * several of one line only where the line has SN_LOCK_ALIKE, in the order that the file named
- * beside it gives. This order makes a circle of threads that wait for each other impossible. The
- * checked build checks it at each lock (checked.h). Other builds do not use the table.
+ * beside it gives. This order rules out a circle of threads that wait for each other. The checked
+ * build checks it at each lock (checked.h). Other builds do not use the table.
  *
- * fork() takes those that it needs in the order of this table too (fork_handlers in run/run.c).
+ * fork() takes the locks that it needs in the order of this table, too (fork_handlers in
+ * run/run.c).
  *
  *   SN_LOCK_ALIKE    several of this line may be held together
  *   SN_LOCK_MEMORY   memory may be allocated, freed and mapped while it is held, which may wait for

@@ -49,13 +49,14 @@ struct block {
 
 static struct block *_Atomic blocks;
 static _Atomic unsigned nblocks;
-static struct block nobodys; /* not in the list; shared by threads that could not get one */
+static struct block nobodys; /* not in the list; shared by threads that could not get a block of
+                              * their own */
 
 /*
  * Threads beyond this number share the block `nobodys`, with atomic additions: where there are
  * thousands, nearly all are in foreign code and seldom wait for each other. A block is a page, and
- * is never freed. Without a bound, 10,000 simultaneous threads left 40 MiB behind, and starting
- * them took 7 s, 5 of which were spent searching each other's blocks.
+ * is never freed. Without the bound, 10,000 simultaneous threads left 40 MiB behind, and starting
+ * them took 7 s, 5 of which they spent on searching each other's blocks.
  */
 #ifndef SN_WAIT_MOST_BLOCKS
 #	define SN_WAIT_MOST_BLOCKS 256u
@@ -74,7 +75,7 @@ static pid_t own_id(void)
 	return (pid_t)syscall(SYS_gettid);
 }
 
-/* When the kernel does not say (a seccomp filter may refuse the call), the thread counts as
+/* If the kernel does not answer, because a seccomp filter refuses the call, the thread counts as
  * alive. */
 static bool has_ended(pid_t thread)
 {
@@ -90,8 +91,8 @@ static struct block *take_over(pid_t me)
 	static _Atomic uint32_t turn;
 	unsigned n = sn_wait_blocks(), left = n < TRIES ? n : TRIES, first = 0, at = 0;
 
-	/* Other threads begin elsewhere in the list. Two rounds, because the first may begin near
-	 * the end. */
+	/* Each search begins elsewhere in the list, so that threads do not all try the same blocks.
+	 * There are two rounds, because the first may begin near the end. */
 	if (n > TRIES)
 		first = atomic_fetch_add_explicit(&turn, TRIES, memory_order_relaxed) % n;
 	for (int round = 0; round < 2; round++)
@@ -115,8 +116,8 @@ static struct block *make(pid_t me)
 {
 	struct block *block = MAP_FAILED;
 
-	/* The wait for a lock may be recorded with other locks held. Blocks are made so rarely that
-	 * this matters no more than a page fault does. */
+	/* A thread that records its wait for a lock may hold other locks here. Blocks are made so
+	 * rarely that this matters no more than a page fault does. */
 	sn_checked_pass();
 	if (atomic_fetch_add(&nblocks, 1) < SN_WAIT_MOST_BLOCKS)
 		block = mmap(NULL, sizeof *block, PROT_READ | PROT_WRITE,
@@ -180,8 +181,7 @@ void sn_wait_record(enum sn_wait_site site, int64_t ns, bool slept)
 	add(&counts->total_ns, (uint64_t)ns, shared);
 	if (slept)
 		add(&counts->slept, 1, shared);
-	/* In nobodys another thread's longer wait may be overwritten; it still is in the
-	 * buckets. */
+	/* In nobodys this may overwrite another thread's longer wait; the buckets still have it. */
 	if ((uint64_t)ns > atomic_load_explicit(&counts->longest_ns, memory_order_relaxed))
 		atomic_store_explicit(&counts->longest_ns, (uint64_t)ns, memory_order_relaxed);
 	errno = saved;
@@ -239,7 +239,7 @@ int sn_wait_stats(struct sn_wait_stats *stats, int count)
 	for (int i = 0; err == 0 && i < count && i < SN_WAIT_SITES; i++) {
 		struct sn_wait_stats *to = (void *)((char *)stats + (size_t)i * distance), site;
 
-		to->size = distance; /* that of the first holds for all */
+		to->size = distance; /* the size of the first element holds for all */
 		read_site(i, &site);
 		err = SN_SIZED_GIVE(to, &site);
 	}

@@ -7,24 +7,25 @@
  * instruction and no shared cache line. Further threads share one block. A reader adds up all
  * blocks (sn_wait_stats()).
  *
- * A block outlives its thread, with its counts, and is reused by the next thread that needs one.
- * Nothing is lost by that, and there are never many more blocks than threads at a time. A thread
- * that needs a block asks the kernel, by thread id, whether the owner of an existing one has ended.
- * Blocks are mapped, linked once, and never freed. Therefore nothing here takes a lock or uses the
- * heap: waits happen in handlers of fork(), and next to a heap that hangs.
+ * A block outlives its thread, with its counts, and the next thread that needs one continues with
+ * it, so no count is lost, and there are never many more blocks than there were threads at the same
+ * time. A thread that needs a block asks the kernel, by thread id, whether the owner of an existing
+ * one has ended. Blocks are mapped, linked once, and never freed. Therefore nothing here takes a
+ * lock or uses the heap: waits happen in handlers of fork(), and next to a heap that hangs.
  *
  * Who may write what:
- *   next    the thread that links the block, before it does
- *   owner   by compare-and-swap, the thread that takes the block; in a child of fork(), its thread
+ *   next    the thread that makes the block, before it links it
+ *   owner   the thread that takes the block, by compare-and-swap; in a child of fork(), the thread
+ *           that has the block, which has a new id there
  *   counts  the owner; in the shared block, any thread, by locked additions
  *
  * If a wait in a signal handler interrupts a recording in the same thread, one of the two may be
  * lost.
  *
  * Rejected:
- *   - The counts in thread-local storage: 3 KiB in every thread of the program, more than a library
- *     that is loaded by dlopen() may have in the static block, and the end of a thread would have
- *     to be noticed.
+ *   - The counts in thread-local storage: that takes 3 KiB in every thread of the program, which is
+ *     more than a library that is loaded by dlopen() may have in the static block, and the library
+ *     would have to notice the end of each thread.
  *   - A destructor for the end of a thread (pthread_key_create()): pthread_setspecific() may
  *     allocate, and destructors of others, which may wait, run after it.
  */
@@ -54,7 +55,8 @@ enum sn_wait_site {
 /* A wait of the calling thread is over. Any thread; async-signal-safe. Preserves errno. */
 void sn_wait_record(enum sn_wait_site site, int64_t ns, bool slept);
 
-/* In a child of fork(): the calling thread, which has a new id there, keeps its block. */
+/* Called in a child of fork(), so that the calling thread, which has a new id there, keeps its
+ * block. */
 void sn_wait_fork_child(void);
 
 /* How many blocks there are. For tests. */

@@ -7,25 +7,27 @@
  * Therefore a thread that may wait pays nearly nothing. It does not matter who makes the call: this
  * library, the C library, or a callback of the program.
  *
- * The handler lets a call pass that does not wait (is_brief()): it makes the call in the thread's
- * place, from the one piece of code that the kernel exempts, and leaves the result in the
- * registers. All others end the process (sn_checked_fail()). is_brief() is a list of known calls.
- * A call that is not in it fails once; then either the caller is repaired or the list gets a line.
+ * A call that does not wait passes (is_brief()): the handler makes it in the thread's place, from
+ * the one piece of code that the kernel exempts, and leaves the result in the registers. Every
+ * other call ends the process (sn_checked_fail()). is_brief() is a list of known calls. A call that
+ * is not in it fails once; then either the caller is repaired or the list gets a line.
  *
  * fork() and exec() end the dispatch, so a child's thread asks for it again. A child that shares
  * the memory (process/process_child.h) is not looked at.
  *
- * If SIGSYS is blocked the kernel ends the process without a message, with SIGSYS as the cause. It
- * is therefore unblocked at the moment from which a thread must not wait, and the runtime's own
+ * If SIGSYS is blocked the kernel ends the process without a message, with SIGSYS as the cause. A
+ * thread therefore unblocks SIGSYS at the moment from which it must not wait, and the runtime's own
  * threads and handlers never block it. A signal handler of the program that blocks it can still end
  * the process in this way, if it interrupts a thread that must not wait.
  *
  * Rejected:
- *   - Replacing the C library's functions (ld --wrap, or macros): calls that are made within it are
- *     not seen, such as those of malloc(), fclose() or a destructor of the program.
- *   - A seccomp filter with SECCOMP_RET_TRAP: it cannot see whether a lock is held, it cannot be
- *     taken off, and programs that are started inherit it.
- *   - ptrace: a second process, and two switches for each call of each thread; no debugger.
+ *   - Replacing the C library's functions (ld --wrap, or macros): this does not see calls that the
+ *     library makes within itself, such as those of malloc(), fclose() or a destructor of the
+ *     program.
+ *   - A seccomp filter with SECCOMP_RET_TRAP: it cannot see whether a lock is held, cannot be
+ *     removed, and is inherited by programs that the process starts.
+ *   - ptrace: it needs a second process and two switches for each call of each thread, and rules
+ *     out a debugger.
  *   - Looking at voluntary context switches (getrusage()) at each release: it sees only waits that
  *     happen, and not what might.
  */
@@ -81,12 +83,13 @@ static __thread volatile unsigned char selector;
 static __thread bool armed; /* in this process */
 static bool available;
 
-/* When the heap makes an arena it counts the CPUs, in a file of the kernel: its descriptor. */
+/* The descriptor of the kernel's file of CPUs, while the heap counts the CPUs for a new arena; else
+ * -1. */
 static __thread long cpus_fd = -1;
 
 /*
  * The exempt code: the return from the handler, in the bytes by which debuggers and unwinders
- * recognize it, and the call of the C ABI that makes a system call.
+ * recognize it, and a function of the C ABI that makes a system call.
  */
 void sn_checked_restore(void);
 long sn_checked_call(long number, const long *arguments);
@@ -165,7 +168,7 @@ static bool is_brief(long number, const long *a)
 	switch (number) {
 	case SYS_futex:
 		return is_brief_futex(a[1], a[2], a[3]);
-	/* They look at the process or the machine, or set what concerns the caller alone. */
+	/* These read the state of the process or the machine, or change only the caller's own. */
 	case SYS_getpid:
 	case SYS_gettid:
 	case SYS_getppid:
@@ -191,7 +194,7 @@ static bool is_brief(long number, const long *a)
 	case SYS_timer_gettime:
 	case SYS_timer_delete:
 	case SYS_timerfd_settime:
-	/* An interrupt to each CPU, which answers without a wait. */
+	/* membarrier interrupts each CPU, which answers without waiting. */
 	case SYS_membarrier:
 	/* Signals are queued. */
 	case SYS_kill:
@@ -330,7 +333,7 @@ static long change_mask(ucontext_t *context, const long *a)
 			*mask = *set;
 		else
 			return -EINVAL;
-		/* The kernel would end the process at the next call. */
+		/* With SIGSYS blocked, the kernel would end the process at the next call. */
 		*mask &= ~(unblockable | 1ull << (SIGSYS - 1));
 	}
 	if (a[2])
@@ -349,7 +352,7 @@ static void handle(int signum, siginfo_t *info, void *opaque)
 	(void)signum;
 	selector = PASS;
 	if (number == SYS_rt_sigreturn) {
-		/* From the handler of another signal: the same call, at an exempt place. */
+		/* The handler of another signal returns: make it do so at the exempt place. */
 		at[REG_RIP] = (greg_t)(uintptr_t)sn_checked_restore;
 	} else if (number == SYS_rt_sigprocmask) {
 		at[REG_RAX] = change_mask(context, a);
@@ -386,7 +389,7 @@ static void install(void)
 	pthread_atfork(NULL, NULL, in_child);
 }
 
-/* A program may block every signal of a thread, and later lock something. */
+/* A program may have blocked every signal of a thread that now takes a lock. */
 static void unblock(void)
 {
 	const uint64_t set = 1ull << (SIGSYS - 1);

@@ -42,8 +42,8 @@ static inline long sn_sys_map(void *place, size_t size, int protection, int flag
 }
 
 /*
- * isb keeps the counter from being read before the control flow up to it is decided. It does not
- * keep it from being read before an earlier load has its value; dmb ishld does.
+ * isb keeps the processor from reading the counter before the control flow up to here is decided;
+ * dmb ishld keeps it from reading the counter before an earlier load has its value.
  */
 static inline unsigned long sn_counter_halves(unsigned long *high)
 {
@@ -55,9 +55,9 @@ static inline unsigned long sn_counter_halves(unsigned long *high)
 }
 
 /*
- * The architecture guarantees that it is constant and does not stop. Where a chip breaks that
- * guarantee, the kernel works around it with another clock source name or without the vDSO; the
- * caller checks both.
+ * The architecture guarantees that the counter is constant and does not stop. Where a chip breaks
+ * that guarantee, the kernel works around it with another clock source name or without the vDSO;
+ * the caller checks both.
  */
 static inline int sn_counter_usable(void)
 {

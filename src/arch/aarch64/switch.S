@@ -11,18 +11,18 @@
  * Both stacks have the same layout at the moment when sp changes from one to the other, so the CFI
  * holds at every instruction, for the stack that sp is on.
  *
- * FPCR is callee-saved by the ABI. Writing it may drain the pipeline, and it is nearly always the
+ * FPCR is callee-saved by the ABI. Writing FPCR may drain the pipeline, and it is nearly always the
  * same, so it is written only when it differs. FPSR is status, not control, and stays the thread's.
  * x18 belongs to the platform, and Linux does not use it. SME's ZA is not preserved: code that has
  * it enabled must save it before it parks, as before any function that the ABI calls private-ZA.
  *
- * It ends in ret, not in br. Nearly all switches come from one call site, so the return-stack
- * prediction made for the task that called is right for the task that continues, and stays
- * balanced.
+ * The switch ends in ret, not in br. Nearly all switches come from one call site, so the
+ * return-stack prediction made for the task that called is right for the task that continues, and
+ * stays balanced.
  *
  * Branch protection. The function begins with a landing pad; sn_arch_task_start is reached only by
- * ret, which needs none. Where the library is compiled to sign return addresses, this signs them
- * too, and machine.h signs the first one. All of these are hints: nops for processors and
+ * ret, which needs none. Where the library is compiled to sign return addresses, this file signs
+ * them, too, and machine.h signs the first one. All of these are hints: nops for processors and
  * assemblers that do not know them. Keys belong to the process, so what one thread signs another
  * can check.
  */

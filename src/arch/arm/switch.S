@@ -13,13 +13,13 @@
  * the end of the prologue to the pop.
  *
  * The ABI makes FPSCR's control bits callee-saved: rounding, flush to zero, default NaN, half
- * precision, traps. Writing it may drain the pipeline, and they are nearly always the same, so it
- * is written only when they differ. Its other bits are flags and sticky exceptions, which are not
- * control, and vector length and stride, which must be zero at calls.
+ * precision, traps. Writing FPSCR may drain the pipeline, and these bits are nearly always the
+ * same, so it is written only when they differ. Its other bits are flags and sticky exceptions,
+ * which are not control, and vector length and stride, which must be zero at calls.
  *
- * It ends in a pop into pc, which processors treat as a return, not in a jump. Nearly all switches
- * come from one call site, so the return-stack prediction made for the task that called is right
- * for the task that continues, and stays balanced.
+ * The switch ends in a pop into pc, which processors treat as a return, not in a jump. Nearly all
+ * switches come from one call site, so the return-stack prediction made for the task that called is
+ * right for the task that continues, and stays balanced.
  *
  * Assembled as Thumb-2 or as ARM, like the library. Thumb-1 lacks the instructions, and calls ARM.
  */

@@ -86,10 +86,11 @@ sn_arch_task_start:
 	.section .note.GNU-stack,"",@progbits
 
 /*
- * For a processor that checks where calls and jumps land (CET): nothing here is reached by an
- * indirect one, and ret is not checked. A program may run so if all of it is marked. There is no
- * mark for shadow stacks: a task's stack has none, so the ret of a switch would be refused. The
- * linker then leaves the mark out of the whole, even if the rest has it.
+ * For a processor that checks where calls and jumps land (CET): no indirect call or jump leads
+ * here, and ret is not checked, so this file has the mark of code that may run with the check
+ * (IBT), which a program gets if all of its parts have it. This file has no mark for shadow stacks,
+ * because a task's stack has no shadow stack, so the processor would refuse the ret of a switch.
+ * The linker then leaves that mark out of the whole program.
  */
 	.section .note.gnu.property,"a",@note
 	.p2align 2
