@@ -65,7 +65,7 @@ public:
 		return std::string(buf, n < 0 ? 0 : static_cast<std::size_t>(n));
 	}
 
-	/* Whether it is an address at all. */
+	/* Whether this is an address, and not "none". */
 	explicit operator bool() const noexcept { return family != 0; }
 
 	/* Every byte is significant (address.h). */
@@ -78,7 +78,7 @@ public:
 		return std::memcmp(&a, &b, sizeof a) <=> 0;
 	}
 
-	/* The text, also for std::format(), where the library has it. */
+	/* Print the text; std::format() takes an address, too, where the library has it. */
 	friend std::string to_string(const address &at) { return at.text(); }
 	template <class Traits>
 	friend std::basic_ostream<char, Traits> &operator<<(std::basic_ostream<char, Traits> &out,

@@ -89,7 +89,7 @@ static inline void sn_enter_blocking_as(const char *what)
 	__atomic_store_n(&lease->blocking, what ? what : "", __ATOMIC_RELAXED);
 }
 
-/* The same without a name. */
+/* sn_enter_blocking_as() without a name. */
 static inline void sn_enter_blocking(void)
 {
 	sn_enter_blocking_as(NULL);

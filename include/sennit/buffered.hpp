@@ -99,7 +99,7 @@ public:
 		return write(bytes.data(), bytes.size());
 	}
 
-	/* As printf(3). May park. */
+	/* Writes text as printf(3) does. May park. */
 	SN_PRINTF(2, 3) result<void> print(const char *format, ...)
 	{
 		std::va_list args;
@@ -185,15 +185,15 @@ public:
 	reader &operator=(const reader &) = delete;
 	~reader() { sn_reader_free(&reader_); }
 
-	/* The most bytes that a line with its end, or another piece in the buffer, may have
+	/* Sets the most bytes that a line with its end, or another piece in the buffer, may have
 	 * (sn_reader_set_limit()). */
 	result<void> set_limit(std::size_t limit) noexcept
 	{
 		return detail::nothing_or_error(sn_reader_set_limit(&reader_, limit));
 	}
 
-	/* The writer is flushed whenever the reader is about to ask for bytes; it must exist as
-	 * long as the reader is used (sn_reader_tie()). */
+	/* Has the reader flush the writer whenever it is about to ask for bytes. The writer must
+	 * exist as long as the reader is used (sn_reader_tie()). */
 	void tie(writer &to) noexcept { sn_reader_tie(&reader_, to.get()); }
 	void untie() noexcept { sn_reader_tie(&reader_, nullptr); }
 

@@ -109,8 +109,8 @@ SN_API int sn_clock_getres(int id, struct sn_timespec *resolution);
 SN_API int sn_gettimeofday(struct sn_timeval *time, struct sn_timezone *zone);
 
 /*
- * The CPU and the NUMA node on which the caller runs; either pointer may be NULL. They may have
- * changed before the call returns. Returns 0, or a negative errno value.
+ * Gets the CPU and the NUMA node on which the caller runs; either pointer may be NULL. They may
+ * have changed before the call returns. Returns 0, or a negative errno value.
  */
 SN_API int sn_getcpu(unsigned int *cpu, unsigned int *node);
 
@@ -124,9 +124,9 @@ SN_API int sn_getcpu(unsigned int *cpu, unsigned int *node);
 SN_API SN_CHECK_RESULT ssize_t sn_getrandom(void *bytes, size_t size, uint32_t flags);
 
 /*
- * The counter itself (TSC, CNTVCT), or sn_now() where there is no reliable one. For short spans on
- * one machine. The counter is read after everything that precedes the call in program order has
- * completed.
+ * Returns the counter itself (TSC, CNTVCT), or sn_now() where there is no reliable counter. For
+ * short spans on one machine. The counter is read after everything that precedes the call in
+ * program order has completed.
  */
 SN_API uint64_t sn_ticks(void);
 
@@ -168,9 +168,9 @@ enum sn_clock_source {
 };
 
 /*
- * How the call is served now, or -EINVAL for an unknown one. With SN_CLOCK_SOURCE_VDSO the kernel's
- * function decides: it makes a system call of its own for CPU times and other ids that it does not
- * serve, and for all ids while programs cannot read the machine's clock source
+ * Returns how the call is served now, or -EINVAL for an unknown call. With SN_CLOCK_SOURCE_VDSO the
+ * kernel's function decides: it makes a system call of its own for CPU times and other ids that it
+ * does not serve, and for all ids while programs cannot read the machine's clock source
  * (/sys/devices/system/clocksource/clocksource0/current_clocksource).
  */
 SN_API int sn_clock_source(enum sn_clock_call call);

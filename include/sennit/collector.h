@@ -27,7 +27,7 @@ struct sn_collector {
 	 * needs a task.
 	 */
 	void (*thread_begins)(void *thread);
-	void (*thread_ends)(void *thread); /* after its last task, under the same rules */
+	void (*thread_ends)(void *thread); /* called on the same threads after their last task */
 
 	/*
 	 * Memory that the collector searches for references, and that stays until it is freed: for

@@ -50,8 +50,8 @@ SN_API SN_CHECK_RESULT int sn_cond_wait(sn_cond *cond, sn_mutex *mutex);
 SN_API SN_CHECK_RESULT int sn_cond_wait_until(sn_cond *cond, sn_mutex *mutex, int64_t deadline);
 
 /*
- * End one wait, or all present ones. Any thread; do not park. Return how many they ended. If that
- * is 0, the signal is not remembered.
+ * End one wait, or all present waits. Any thread; do not park. Return how many waits they have
+ * ended. If nobody waits, the signal is not remembered.
  */
 SN_API int sn_cond_signal(sn_cond *cond);
 SN_API int sn_cond_broadcast(sn_cond *cond);

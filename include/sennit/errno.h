@@ -3,10 +3,11 @@
  * errno that stays right when a task changes threads.
  *
  * Each thread has an errno of its own, and the C library declares the function that finds it to be
- * constant. So a compiler calls it once in a function and keeps the address, also over a call that
- * parks, after which the task may be on another thread: the function then looks at the errno of the
- * thread that it has left. "Try, look at errno, wait, try again" is the commonest form of code for
- * non-blocking descriptors, and this happens to it at every optimization level but the lowest.
+ * constant. A compiler therefore calls it once in a function and keeps the address, even over a
+ * call that parks, after which the task may be on another thread: the function then looks at the
+ * errno of the thread that it has left. "Try, look at errno, wait, try again" is the commonest form
+ * of code for non-blocking descriptors, and this happens to it at every optimization level but the
+ * lowest.
  *
  * This header defines errno by a function of which the compiler assumes nothing. Every header of
  * sennit includes it, so code that is compiled with any of them has it, whether <errno.h> is

@@ -50,7 +50,7 @@ enum sn_hooks_mode {
 SN_API struct sn_foreign *sn_foreign_self(void);
 
 /*
- * Whether the calling code may call something that parks. That costs a system call. Any thread;
+ * Asks whether the calling code may make a call that parks, which costs a system call. Any thread;
  * does not park. Preserves errno. Returns 0; -ENOTSUP where sn_foreign_self() is NULL; -EBUSY when
  * the task is pinned, so that parking gains nothing, or is within a blocking bracket (blocking.h);
  * -EINTR in what may be a signal handler: the stack is not the task's, or the thread's signal mask

@@ -78,11 +78,11 @@ struct sn_hooks_stats {
 	/* Set by SN_HOOKS_STATS_INIT(). */
 	size_t size SN_SIZE_OF(struct sn_hooks_stats);
 	uint64_t parked; /* times that a task waited without its thread */
-	/* Calls that were passed through, because the task */
-	uint64_t passed_held;  /* held a lock, */
-	uint64_t passed_busy;  /* was pinned, or in a bracket, */
-	uint64_t passed_mask;  /* was in a signal handler, or had changed the signal mask, */
-	uint64_t passed_other; /* or could not wait, or waited in vain (docs/hooks.md) */
+	/* Calls that were passed through, by the reason: */
+	uint64_t passed_held;  /* the task held a lock */
+	uint64_t passed_busy;  /* it was pinned, or in a bracket */
+	uint64_t passed_mask;  /* it was in a signal handler, or had changed the signal mask */
+	uint64_t passed_other; /* the wait was not possible, or did not help (docs/hooks.md) */
 	uint64_t moved; /* of parked: continued on another thread, because their own was stuck */
 };
 

@@ -12,8 +12,8 @@
  * Attempts. The layer's functions are attempts: each does what can be done without waiting. One
  * that cannot continue returns -EAGAIN, after a system call on the socket has returned EAGAIN in
  * whichever direction it needs. The calling task then waits for an edge of the socket, in either
- * direction, and makes the same attempt again. So a read that must first send something, and a
- * write that must first receive, need nothing special. The task waits on its own side of the
+ * direction, and makes the same attempt again. A read that must first send something, and a write
+ * that must first receive, therefore need nothing special. The task waits on its own side of the
  * stream: its deadline, cancellation and close end the wait as those of a plain stream.
  *
  * They are called in a task, outside the runtime, so they may compute for long and may lock an
@@ -93,8 +93,8 @@ typedef int sn_layer_attempt(void *state, void *arg);
 /*
  * Repeats an attempt until it returns something other than -EAGAIN. It counts as an operation that
  * both reads and writes, so the call returns -EBUSY when another task does either. Returns what the
- * attempt returned; -ETIMEDOUT past the deadline, or one of the stream's; the errors of
- * sn_layer_use(), and those of a read. May park.
+ * attempt returned; -ETIMEDOUT past the deadline or one of the stream's deadlines; the errors of
+ * sn_layer_use() and of a read. May park.
  */
 SN_API int sn_layer_run(sn_stream *stream, const struct sn_layer *layer, sn_layer_attempt *attempt,
 			void *arg, int64_t deadline);

@@ -134,7 +134,7 @@ public:
 		sn_tcp_listener_set_deadline(get(), detail::to_ns(until));
 	}
 
-	/* The address it is bound to, with the port that the system chose. */
+	/* The address that the socket is bound to, with the port that the system chose. */
 	result<std::string> address() const
 	{
 		return detail::text_of<SN_ADDRESS_MAX>(sn_tcp_listener_address, get());

@@ -14,10 +14,10 @@
  * descriptor is ready, every wait for it returns immediately. Files and devices that cannot be
  * polled are always ready, as in poll(2).
  *
- * Sharing. Any number of tasks may wait for one descriptor, for the same events or for others, and
- * each of them is woken by what it asked for. Nothing of the descriptor changes: it need not be
- * non-blocking, and nothing is read from it. A call that follows may still block, if another thread
- * was faster, unless the descriptor is non-blocking.
+ * Sharing. Any number of tasks may wait for one descriptor, for the same events or for different
+ * ones, and each of them is woken by the events that it asked for. Nothing of the descriptor
+ * changes: it need not be non-blocking, and nothing is read from it. A call that follows may still
+ * block, if another thread was faster, unless the descriptor is non-blocking.
  *
  * Closing. A wait is for the descriptor that has the number at the time of the call. Before you
  * close a descriptor that tasks may wait for, call sn_fd_closing(), which ends their waits. It does
@@ -46,25 +46,25 @@
 SN_BEGIN
 
 /*
- * Waits until the descriptor is ready for one of the events. Returns those that it is ready for,
- * always at least one, with POLLERR and POLLHUP among them. With a deadline that has passed it only
- * looks; a wait that has lasted until its deadline does not look again, because the number may mean
- * another descriptor at that time. May park.
- * Errors: -ETIMEDOUT past the deadline; -EBADF when it is not open, or was closed meanwhile
- * (above); -EINVAL for an event that cannot be asked for; -ECANCELED or another reason, when the
- * task's scope is cancelled (scope.h); -ENOMEM; -ENOSPC past fs.epoll.max_user_watches, or for a
- * number of 1,048,576 or more; -EMFILE or -ENFILE when the descriptor is sennit's own, of which the
- * wait needs a copy; -EPERM for one that cannot be polled and is not ready; -ELOOP for epoll
- * descriptors nested too deeply; -ENOTSUP outside a task.
+ * Waits until the descriptor is ready for one of the events. Returns the events that it is ready
+ * for, always at least one, with POLLERR and POLLHUP among them. With a deadline that has passed it
+ * only looks; a wait that has lasted until its deadline does not look again, because the number may
+ * mean another descriptor at that time. May park.
+ * Errors: -ETIMEDOUT past the deadline; -EBADF when the descriptor is not open, or is closed during
+ * the wait (above); -EINVAL for an event that cannot be asked for; -ECANCELED or another reason,
+ * when the task's scope is cancelled (scope.h); -ENOMEM; -ENOSPC past fs.epoll.max_user_watches, or
+ * for a number of 1,048,576 or more; -EMFILE or -ENFILE when the descriptor is sennit's own, of
+ * which the wait needs a copy; -EPERM for one that cannot be polled and is not ready; -ELOOP for
+ * epoll descriptors nested too deeply; -ENOTSUP outside a task.
  */
 SN_API int sn_fd_wait(int fd, int events, int64_t deadline);
 
 /*
  * The same for several descriptors, as poll(2): fds[i].events is asked for, fds[i].revents is
- * written. A negative fd is skipped, and one that is not open, or was closed meanwhile, is reported
- * as POLLNVAL. Returns how many have revents, at least one; after an error revents is 0. With n of
- * 0 it sleeps until the deadline. May park. Errors: as sn_fd_wait(), but never -EBADF; -EINVAL also
- * for more descriptors than the process may have (RLIMIT_NOFILE).
+ * written. A negative fd is skipped, and one that is not open, or is closed during the wait, is
+ * reported as POLLNVAL. Returns how many have revents, at least one; after an error revents is 0.
+ * With n of 0 it sleeps until the deadline. May park. Errors: as sn_fd_wait(), but never -EBADF;
+ * -EINVAL also for more descriptors than the process may have (RLIMIT_NOFILE).
  */
 SN_API int sn_fd_wait_any(struct pollfd *fds, size_t n, int64_t deadline);
 

@@ -115,9 +115,9 @@ struct sn_process_attr {
 	const char *program;
 	const char *directory; /* NULL: this process's */
 	const char *const
-		*environment; /* "NAME=value" and a NULL at the end; NULL: this process's */
+		*environment; /* "NAME=value", with a NULL at the end; NULL: that of this process */
 	const char *const
-		*changes; /* to that: "NAME=value" sets, "NAME" removes; NULL at the end */
+		*changes; /* to environment: "NAME=value" sets, "NAME" removes; NULL at the end */
 	struct sn_process_stdio in;                      /* its standard input */
 	struct sn_process_stdio out;                     /* its standard output */
 	struct sn_process_stdio err;                     /* its standard error output */
@@ -129,8 +129,9 @@ struct sn_process_attr {
 
 	/*
 	 * With SN_PROCESS_IN_SCOPE: the nanoseconds from SIGTERM to SIGKILL. 0: five seconds;
-	 * negative: SIGKILL immediately. A program that leads a group gets both together with its
-	 * group, and what is left of the group when its leader has ended gets SIGKILL.
+	 * negative: SIGKILL immediately. If the program leads a group, both signals go to the whole
+	 * group, and the processes of the group that are left when the leader has ended get
+	 * SIGKILL.
 	 */
 	int64_t grace;
 

@@ -124,7 +124,8 @@ class process : public unique_handle<sn_process, detail::close_process>
 public:
 	using unique_handle::unique_handle;
 
-	/* arguments: from argv[0] on. Blocks the thread until the program has been loaded. */
+	/* Starts a program. arguments: from argv[0] on. Blocks the thread until the program has
+	 * been loaded. */
 	static result<process> start(const std::vector<std::string> &arguments,
 				     const process_attr &attr = {})
 	{
@@ -169,7 +170,7 @@ struct program_result {
 	std::string out, err;
 	sn_process_status status{};
 
-	/* Whether it has exited with 0. */
+	/* Whether the program has exited with 0. */
 	bool succeeded() const noexcept { return status.signum == 0 && status.exit_code == 0; }
 };
 

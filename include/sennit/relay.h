@@ -4,9 +4,9 @@
  *
  * The small pieces of a stream that the other side does not answer are coalesced: they are read
  * when several have arrived, 250 us after the first at the latest. That takes half to a third of
- * the CPU time for pieces of 1 and 4 KiB (make bench-relay). For that SO_RCVLOWAT of the socket is
- * changed, and set back to 1 afterwards; the system may enlarge its receive buffer. A socket whose
- * value is not 1, or that is not TCP, is left alone.
+ * the CPU time for pieces of 1 and 4 KiB (make bench-relay). For that the relay changes SO_RCVLOWAT
+ * of the socket, and sets it back to 1 afterwards; the system may enlarge the socket's receive
+ * buffer. A socket whose SO_RCVLOWAT is not 1, or that is not TCP, is left alone.
  *
  * The last bytes and the end of a stream are sent in one packet if they arrived together
  * (MSG_MORE), on connections of sn_tcp_accept() and sn_tcp_connect(). A connection whose descriptor

@@ -9,12 +9,12 @@
  * after the answer is looked up again. A task that joins a lookup which hangs waits for that
  * lookup, because another one of the same name would hang as well.
  *
- * A name that hangs occupies one thread until the resolver gives up, and delays nobody who asks for
- * other names. Sixteen lookups begin immediately. One that has taken 50 ms does not count any more,
- * and lets another begin, up to 256 threads. While 256 different names hang, further lookups wait
- * for one of them to end, and their callers until their deadlines. Only where the system refuses a
- * thread, and none is left from earlier lookups, does the caller's own thread wait for the
- * resolver.
+ * A name that hangs occupies one thread until the resolver gives up, and does not delay tasks that
+ * ask for other names. Sixteen lookups begin immediately. One that has taken 50 ms does not count
+ * any more, and lets another begin, up to 256 threads. While 256 different names hang, further
+ * lookups wait for one of them to end, and their callers until their deadlines. Only where the
+ * system refuses a thread, and none is left from earlier lookups, does the caller's own thread wait
+ * for the resolver.
  *
  * Threads outside the runtime: sn_resolved_free() and sn_srv_list_free(); the others return
  * -ENOTSUP. Signal handlers: none.

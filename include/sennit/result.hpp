@@ -35,8 +35,8 @@ namespace sennit
 
 /*
  * Error codes and the negative errno values of the C interface. The error codes are of
- * std::generic_category(), so they compare with std::errc; those of TLS are of a category of their
- * own (tls.hpp), and do so too. from_errno() of 0 or more is no error.
+ * std::generic_category(), so they compare with std::errc; those of TLS have a category of their
+ * own (tls.hpp), and compare with std::errc, too. from_errno() of 0 or more is no error.
  */
 inline std::error_code from_errno(long returned) noexcept
 {
@@ -95,10 +95,10 @@ decltype(auto) call_with_value(Result &&from, F &&f)
 /*
  * The operations of std::expected on a result:
  *
- *	and_then(f)         f of the value, which returns a result of any type
- *	transform(f)        the same, but f returns what the result is to hold, or nothing
- *	or_else(f)          the value, or f of the error, which returns a result of the same type
- *	transform_error(f)  the value, or the error that f makes of the error
+ *	and_then(f)         calls f with the value; f returns a result of any type
+ *	transform(f)        calls f with the value; f returns the new value, or nothing
+ *	or_else(f)          calls f with the error; f returns a result of the same type
+ *	transform_error(f)  calls f with the error; f returns another error code
  *
  * An error passes through the first two, a value through the others. f of a result<void> has no
  * argument.

@@ -55,15 +55,15 @@ SN_API SN_CHECK_RESULT int sn_rwlock_try_read(sn_rwlock *lock);
 SN_API int sn_rwlock_read_uncancelled(sn_rwlock *lock);
 SN_API int sn_rwlock_write_uncancelled(sn_rwlock *lock);
 
-/* Lock it for writing. Otherwise as above. */
+/* Lock it for writing; otherwise as the calls for reading. */
 SN_API SN_CHECK_RESULT int sn_rwlock_write(sn_rwlock *lock);
 SN_API SN_CHECK_RESULT int sn_rwlock_write_until(sn_rwlock *lock, int64_t deadline);
 SN_API SN_CHECK_RESULT int sn_rwlock_try_write(sn_rwlock *lock);
 
 /*
- * Unlock it, after reading and after writing. For the task or thread that has locked it; do not
- * park. Return 0, or -EPERM when it was not locked that way (debug builds abort, also when anyone
- * but the writer unlocks it).
+ * Unlock it, after reading and after writing. Only the task or thread that has locked it may call
+ * them; do not park. Return 0, or -EPERM when it was not locked that way (debug builds abort, also
+ * when anyone but the writer unlocks it).
  */
 SN_API int sn_rwlock_read_unlock(sn_rwlock *lock);
 SN_API int sn_rwlock_write_unlock(sn_rwlock *lock);

@@ -84,10 +84,11 @@ struct sn_scan {
 };
 
 /*
- * A callback. It may run on another thread than the caller's, even in a signal handler, while the
- * task does not run. So it should be quick, and call only what is async-signal-safe. sennit calls
- * inside it behave as on a thread of the program's own that must not wait: those that would wait
- * fail with -EDEADLK, or with -ENOTSUP where only a task may call them.
+ * The callback of a scan. It may run on a thread other than the caller's, even in a signal handler,
+ * and the task does not run until it returns. It should therefore be quick, and call only what is
+ * async-signal-safe. sennit calls inside it behave as on a thread of the program's own that must
+ * not wait: those that would wait fail with -EDEADLK, or with -ENOTSUP where only a task may call
+ * them.
  */
 typedef void sn_task_scan_fn(const struct sn_scan *scan, void *arg);
 
@@ -116,9 +117,9 @@ typedef void sn_task_scan_fn(const struct sn_scan *scan, void *arg);
 SN_API int sn_task_scan(sn_task *task, sn_task_scan_fn *fn, void *arg);
 
 /*
- * The same without waiting: when the task is on a thread, that thread calls fn at the next
- * opportunity, perhaps before this call returns. If the task ends before that, fn is called with
- * NULL; if the runtime ends, it is not called at all. Errors as above.
+ * As sn_task_scan(), but does not wait: when the task is on a thread, that thread calls fn at the
+ * next opportunity, perhaps before this call returns. If the task ends before that, fn is called
+ * with NULL; if the runtime ends, it is not called at all. Errors as above.
  */
 SN_API int sn_task_scan_async(sn_task *task, sn_task_scan_fn *fn, void *arg);
 

@@ -36,7 +36,7 @@
  * Values that belong to a scope (sn_scope_set_value()) are visible to all tasks that work in it or
  * in scopes inside it, without being passed through every call.
  *
- * A scope that is open when sn_run() returns has ended with it. Calls with a scope that was closed,
+ * A scope that is open when sn_run() returns ends with the run. Calls with a scope that was closed,
  * or has ended in this way, return -ESRCH. They reach no other scope until four million scopes have
  * used the same place in memory (63 in a 32-bit process).
  *
@@ -99,8 +99,8 @@ SN_API int sn_scope_close(sn_scope *scope);
 /*
  * As sn_scope_close(), but waits for the tasks no longer than until the deadline: then it cancels
  * the scope with -ETIMEDOUT, and waits for the rest. For a server that shuts down: its tasks have
- * until then to finish by themselves. A deadline of the scope that is earlier stays; none of its
- * tasks can move it beyond this one. SN_NO_DEADLINE: as sn_scope_close(). May park.
+ * until then to finish by themselves. If the scope has an earlier deadline, that one stays; no task
+ * can move it beyond this deadline any more. SN_NO_DEADLINE: as sn_scope_close(). May park.
  *
  * Returns 0 when all tasks have ended by themselves; -ETIMEDOUT when it had to cancel, even if the
  * tasks then returned other errors; any other reason for which the scope was cancelled before, such
@@ -121,10 +121,10 @@ SN_API int sn_scope_close_until(sn_scope *scope, int64_t deadline);
  * call returns -ETIMEDOUT, and the scope is cancelled, or about to be: sn_cancelled() may still be
  * 0 for a moment. When the call returns 0 the old deadline has no effect any more.
  *
- * Each scope has a deadline of its own, and is cancelled with the scope around it. So the earliest
- * counts: moving an outer deadline to a later time does not lengthen an inner one, and moving it to
- * an earlier time cancels what is inside at that time. A deadline later than that of the scope
- * around is kept, and counts if the outer one is moved.
+ * Each scope has a deadline of its own, and is cancelled with the scope around it. The earliest
+ * deadline therefore counts: moving an outer deadline to a later time does not lengthen an inner
+ * one, and moving it to an earlier time cancels what is inside at that time. A deadline later than
+ * that of the scope around is kept, and counts if the outer one is moved.
  *
  * Returns 0; the reason, when the scope is cancelled, and nothing is changed; -EINVAL for NULL;
  * -ENOMEM, only for a scope without a deadline; -ESRCH when it is no longer open, or no runtime

@@ -109,7 +109,7 @@ public:
 			sn_scope_set_deadline(scope_, detail::to_ns(until)));
 	}
 
-	/* Any task or thread that knows the scope to be open. */
+	/* Cancels the scope. Any task or thread that knows the scope to be open. */
 	void cancel() noexcept
 	{
 		if (scope_)
@@ -239,7 +239,8 @@ public:
 	scope_value(const scope_value &) = delete;
 	scope_value &operator=(const scope_value &) = delete;
 
-	/* The value must outlive the scope. Only the task that made the scope. */
+	/* Gives the scope a value, which must outlive it. Only the task that made the scope may
+	 * call this. */
 	void set(scope &in, T &value)
 	{
 		detail::throw_if_error(sn_scope_set_value(in.get(), this, std::addressof(value)),

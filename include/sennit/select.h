@@ -79,8 +79,8 @@ struct sn_case {
  *                select. A mistake makes the case ready immediately: -ESRCH, -EINVAL, -EBUSY when
  *                another task joins it or has it in a select, -EDEADLK for the calling task
  *   POLL         the events that the descriptor is ready for, at least one, with POLLERR and
- *                POLLHUP among them; -EBADF: it is not open, or was closed meanwhile (poll.h). If
- *                another case was chosen just then, the next select does not learn of that
+ *                POLLHUP among them; -EBADF: it is not open, or is closed during the wait (poll.h).
+ *                If another case was chosen just then, the next select does not learn of that
  *                sn_fd_closing() any more
  *   SCOPE        0: the scope has no tasks, because all have ended or none was started; or the
  *                reason, as of sn_scope_close(), if it was cancelled; -ESRCH: it is no longer open;

@@ -9,9 +9,10 @@
  *	sn_signal_send_to(sn_untyped(signals), quit, 2);
  *	sn_signal_send_to(sn_untyped(signals), reload, 1);
  *
- * A caught signal goes to each channel that was asked to have it; else to the task that has waited
- * for it for the longest time; else it stays pending until a task or a channel asks for it.
- * Deliveries of one signal merge into one until it has been passed on, as they do in the kernel.
+ * A caught signal goes to each channel that was given to sn_signal_send_to() for it. If there is
+ * none, it goes to the task that has waited for it for the longest time; if no task waits, it stays
+ * pending until a task or a channel asks for it. Deliveries of one signal merge into one until it
+ * has been passed on, as they do in the kernel.
  *
  * Threads outside the runtime: none: they return -ENOTSUP. Signal handlers: none.
  */
@@ -28,8 +29,8 @@ SN_BEGIN
 /*
  * Catches a signal from now on, until sn_run() returns, which restores the previous disposition.
  * Returns 0, -EINVAL for a signal that cannot be caught or that the runtime needs (SIGSEGV,
- * SIGBUS); -EMFILE, -ENFILE or -ENOMEM for the first in a run; -ENOTSUP outside a task. Does not
- * park.
+ * SIGBUS); -EMFILE, -ENFILE or -ENOMEM, for the first signal of a run; -ENOTSUP outside a task.
+ * Does not park.
  */
 SN_API int sn_signal_catch(int signum);
 
@@ -41,18 +42,18 @@ SN_API int sn_signal_catch(int signum);
  */
 SN_API int sn_signal_wait(int64_t deadline);
 
-/* The same for some of the caught signals. Also -EINVAL when n is 0, or one of them has not been
- * caught. May park. */
+/* Waits for one of the given signals, which must have been caught. Also -EINVAL when n is 0, or one
+ * of them has not been caught. May park. */
 SN_API int sn_signal_wait_for(const int *signums, size_t n, int64_t deadline);
 
 /*
  * Catches the signals, and from now on sends the number of each that arrives to the channel, in
- * addition to those that it gets already. The channel's elements are ints, without functions of
- * their own, and it has a buffer: a signal that finds the buffer full is dropped for this channel.
- * Signals that are pending are sent to it immediately. The runtime keeps a reference to the channel
- * until sn_signal_stop(), or until sn_run() returns. Returns 0; -EINVAL for another kind of
- * channel, NULL, an n of 0, or a signal as above; -ENOMEM and others as sn_signal_catch(), after
- * which the channel gets none of them. Does not park.
+ * addition to signals that the channel gets already. The channel's elements are ints, without
+ * functions of their own, and it has a buffer: a signal that finds the buffer full is dropped for
+ * this channel. Signals that are pending are sent to it immediately. The runtime keeps a reference
+ * to the channel until sn_signal_stop(), or until sn_run() returns. Returns 0; -EINVAL for another
+ * kind of channel, NULL, an n of 0, or a signal as above; -ENOMEM and others as sn_signal_catch(),
+ * after which the channel gets none of them. Does not park.
  */
 SN_API int sn_signal_send_to(sn_chan *chan, const int *signums, size_t n);
 

@@ -16,13 +16,13 @@
 namespace sennit
 {
 
-/* As sn_signal_catch(). */
+/* Catches a signal; as sn_signal_catch(). */
 inline result<void> catch_signal(int signum)
 {
 	return detail::nothing_or_error(sn_signal_catch(signum));
 }
 
-/* The number of a caught signal, once there is one; as sn_signal_wait(). May park. */
+/* Waits for any caught signal and returns its number; as sn_signal_wait(). May park. */
 inline result<int> wait_signal(time_limit until = no_deadline)
 {
 	const int signum = sn_signal_wait(detail::to_ns(until));
@@ -49,7 +49,7 @@ inline result<void> send_signals(const channel<int> &to, std::initializer_list<i
 		sn_signal_send_to(to.get(), signums.begin(), signums.size()));
 }
 
-/* As sn_signal_stop(). */
+/* Sends no more signals to the channel; as sn_signal_stop(). */
 inline result<void> stop_signals(const channel<int> &to)
 {
 	return detail::nothing_or_error(sn_signal_stop(to.get()));

@@ -14,10 +14,10 @@
  *	std::jthread worker([token = stop.get_token()] { compute(token); });
  *
  * Why neither races with the end of the scope. A cancel_on_stop holds the handle of a scope, not
- * the scope: after the scope has ended, the handle reaches nothing (scope.h). So a stop may be
- * requested at any time, and the two objects may end in any order. A stop_on_cancel is a scope with
- * one task, which waits for the scope's cancellation. The object's destructor waits for that task,
- * so afterwards nothing remains that could call anything. No lock of sennit is held while the
+ * the scope: after the scope has ended, the handle reaches nothing (scope.h). A stop may therefore
+ * be requested at any time, and the two objects may end in any order. A stop_on_cancel is a scope
+ * with one task, which waits for the scope's cancellation. The object's destructor waits for that
+ * task, so afterwards nothing remains that could call anything. No lock of sennit is held while the
  * callbacks of a token run, and none is needed while a scope is being cancelled from such a
  * callback.
  *
@@ -112,7 +112,8 @@ public:
 		sn_scope_close(scope_);
 	}
 
-	/* Valid beyond this object; the stop is then no longer requested. */
+	/* The token stays valid after this object has ended, but then no stop is requested any
+	 * more. */
 	std::stop_token get_token() const noexcept { return source_.get_token(); }
 
 private:

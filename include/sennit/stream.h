@@ -22,9 +22,9 @@
  * it. A call that fails with -ETIMEDOUT leaves the stream as it was and can be repeated with a
  * later deadline. A call whose deadline was ahead when it began fails only after an attempt that
  * was made past the deadline: bytes that arrived while the process, or the machine, was stopped are
- * not taken for silence. So a call that waits may succeed past its deadline, also past one that was
- * moved into the past to end it. Deadlines do not interrupt a call on a file; they are checked
- * before it.
+ * not taken for silence. A call that waits may therefore succeed past its deadline, even past one
+ * that was moved into the past to end the call. Deadlines do not interrupt a call on a file; they
+ * are checked before it.
  *
  * Reading or writing 0 bytes never waits and returns 0, unless the stream, its deadline or its
  * other users make a call of any size fail immediately.
@@ -100,8 +100,8 @@ SN_API SN_CHECK_RESULT ssize_t sn_stream_read_full(sn_stream *stream, void *buf,
 						   size_t *done);
 
 /*
- * sn_stream_read() and sn_stream_write() with several pieces of memory, iov[0] to iov[n - 1], which
- * are filled or taken in that order by one system call. Return the number of bytes over all pieces,
+ * As sn_stream_read() and sn_stream_write(), with several pieces of memory, iov[0] to iov[n - 1],
+ * which one system call fills or takes in that order. Return the number of bytes over all pieces,
  * at least one unless all are empty. Further errors: -EINVAL when n is below 1 or above IOV_MAX
  * (1024), or when the sizes add up to more than SSIZE_MAX. iov is not changed. May park.
  */
@@ -148,7 +148,7 @@ SN_API int sn_stream_abort(sn_stream *stream);
  */
 SN_API int sn_stream_cancel(sn_stream *stream);
 
-/* Deadlines of reading and of writing. Any task; do not park. Return 0. */
+/* Set the deadline of reading and of writing. Any task; do not park. Return 0. */
 SN_API int sn_stream_set_read_deadline(sn_stream *stream, int64_t deadline);
 SN_API int sn_stream_set_write_deadline(sn_stream *stream, int64_t deadline);
 

@@ -38,9 +38,9 @@ namespace detail
 {
 
 /*
- * True for success, false when the call's own deadline has passed. When it is the scope's deadline
- * that has passed, which gives the same error, throws: a program that tries again after false would
- * never end.
+ * Returns true for success, false when the call's own deadline has passed. When it is the scope's
+ * deadline that has passed, which gives the same error, throws: a program that tries again after
+ * false would never end.
  */
 inline bool done_by(std::int64_t deadline, int returned, const char *call)
 {
@@ -111,7 +111,7 @@ public:
 	shared_mutex(const shared_mutex &) = delete;
 	shared_mutex &operator=(const shared_mutex &) = delete;
 
-	/* For writing. May park, except try_lock(). */
+	/* Lock and unlock for writing. May park, except try_lock(). */
 	void lock()
 	{
 		detail::throw_if_error(sn_rwlock_write_uncancelled(&lock_),
@@ -130,7 +130,7 @@ public:
 		return try_until(detail::until_ns(when));
 	}
 
-	/* For reading. May park, except try_lock_shared(). */
+	/* Lock and unlock for reading. May park, except try_lock_shared(). */
 	void lock_shared()
 	{
 		detail::throw_if_error(sn_rwlock_read_uncancelled(&lock_),
@@ -375,7 +375,7 @@ public:
 	barrier(const barrier &) = delete;
 	barrier &operator=(const barrier &) = delete;
 
-	/* True for one caller of each round. May park. */
+	/* Waits for the other parties. Returns true for one caller of each round. May park. */
 	bool arrive_and_wait()
 	{
 		const int result = sn_barrier_wait(&barrier_);

@@ -16,8 +16,8 @@
  *
  * A task must not end its thread (pthread_exit()): that aborts the process, see debug.h.
  *
- * Compilers assume that the address of a thread-local is constant within a function. So read
- * thread-locals afresh through a function that is not inlined. errno is read afresh in all code
+ * Compilers assume that the address of a thread-local is constant within a function. Therefore read
+ * thread-locals afresh, through a function that is not inlined. errno is read afresh in all code
  * that includes a header of sennit (errno.h). To use such a value after a call that may park, save
  * it in a variable first.
  *

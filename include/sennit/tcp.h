@@ -10,10 +10,10 @@
  * (unix.h), so that a program whose addresses come from its configuration needs no second set of
  * calls. The result is a Unix stream socket as an sn_tcp: every call of this header takes it, and
  * so do those of unix.h, by sn_tcp_unix() and sn_tcp_listener_unix(). unix.h describes these
- * addresses, their files and their errors. The differences: there is no reset,
- * so sn_tcp_abort() closes; there are no options of TCP; and a client usually has no address, which
- * is "unix:" as text. What follows "unix:" has to begin with '/', '.' or '@'. Anything else is the
- * port of a host that is called unix.
+ * addresses, their files and their errors. A Unix socket differs from TCP in these points: there is
+ * no reset, so sn_tcp_abort() closes; there are no options of TCP; and a client usually has no
+ * address, which is "unix:" as text. What follows "unix:" has to begin with '/', '.' or '@'.
+ * Anything else is the port of a host that is called unix.
  *
  * A connection is a stream: sn_tcp_read() and the others at the end of this header are the calls of
  * stream.h under another name. The rules of stream.h for sharing, closing, NULL, deadlines, 0 bytes
@@ -67,7 +67,7 @@ SN_API SN_CHECK_RESULT int sn_tcp_listener_adopt(sn_tcp_listener **listener, int
  * Waits for a connection. The caller owns *conn and closes it. May park. When descriptors or memory
  * run out (EMFILE, ENFILE, ENOBUFS, ENOMEM) it does not fail. It pauses, counts that in
  * accept_pauses (sn_run_stats(), run.h), and continues when some are available again; until then
- * connections wait in the backlog. Errors: -EBADF when the listener was closed meanwhile;
+ * connections wait in the backlog. Errors: -EBADF when the listener is closed during the call;
  * -ETIMEDOUT past the deadline; -EBUSY when another task is accepting; -ENOTSUP outside a task.
  */
 SN_API SN_CHECK_RESULT int sn_tcp_accept(sn_tcp_listener *listener, sn_tcp **conn);
@@ -99,9 +99,9 @@ SN_API int sn_tcp_listener_close(sn_tcp_listener *listener);
  * Connects to the first of the name's addresses that answers (RFC 8305). The attempts begin in the
  * order of sn_resolve(), but alternating between IPv6 and IPv4; each begins when the one before has
  * failed, or after 250 ms. With many addresses and a near deadline that interval is shorter, down
- * to 100 ms. The first attempt that succeeds wins, and the others are closed. So an address that
- * drops packets costs 250 ms. At most 8 attempts are under way, each with a descriptor: one more
- * takes the place of the oldest. If there are no descriptors for more, those that have begun
+ * to 100 ms. The first attempt that succeeds wins, and the others are closed. An address that drops
+ * packets therefore costs 250 ms. At most 8 attempts are under way, each with a descriptor: one
+ * more takes the place of the oldest. If there are no descriptors for more, those that have begun
  * continue. Without a deadline the kernel's limit decides, some two minutes for each address.
  *
  * The name is looked up as by sn_resolve() (resolve.h): the deadline counts during the lookup too,
@@ -222,13 +222,13 @@ static inline int sn_tcp_cancel(sn_tcp *conn)
 	return sn_stream_cancel(sn_tcp_stream(conn));
 }
 
-/* Deadline of reading: sn_stream_set_read_deadline(). Does not park. */
+/* Sets the deadline of reading: sn_stream_set_read_deadline(). Does not park. */
 static inline int sn_tcp_set_read_deadline(sn_tcp *conn, int64_t deadline)
 {
 	return sn_stream_set_read_deadline(sn_tcp_stream(conn), deadline);
 }
 
-/* Deadline of writing: sn_stream_set_write_deadline(). Does not park. */
+/* Sets the deadline of writing: sn_stream_set_write_deadline(). Does not park. */
 static inline int sn_tcp_set_write_deadline(sn_tcp *conn, int64_t deadline)
 {
 	return sn_stream_set_write_deadline(sn_tcp_stream(conn), deadline);

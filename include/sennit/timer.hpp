@@ -104,7 +104,7 @@ private:
 	std::function<void()> f_;
 };
 
-/* A synonym, for readers who look for this name. */
+/* A synonym of alarm, for readers who look for a timer. */
 using timer = alarm;
 
 /* As sn_ticker. The destructor stops it, when nobody may wait for it any more. */
@@ -135,8 +135,8 @@ public:
 	}
 	bool stop() noexcept { return sn_ticker_stop(&ticker_) == 1; }
 
-	/* The number of ticks since the last wait; 0 when there is none by the deadline. May
-	 * park. */
+	/* Waits for a tick. Returns the number of ticks since the last wait; 0 when there is none
+	 * by the deadline. May park. */
 	std::int64_t wait(time_limit until = no_deadline)
 	{
 		const std::int64_t n = sn_ticker_wait_until(&ticker_, detail::to_ns(until));

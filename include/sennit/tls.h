@@ -92,7 +92,7 @@ enum sn_tls_verify {
 	SN_TLS_VERIFY_REQUIRE = 2, /* the default for clients, for which REQUEST is the same */
 };
 
-/* How to verify the peer. The default of servers is SN_TLS_VERIFY_NONE. A server that verifies
+/* Sets how to verify the peer. The default of servers is SN_TLS_VERIFY_NONE. A server that verifies
  * needs sn_tls_config_add_ca(), or sn_tls_config_add_system_ca() if it means every authority of the
  * web: sn_tls_server() returns -EINVAL otherwise. */
 SN_API int sn_tls_config_set_verify(sn_tls_config *config, enum sn_tls_verify verify);
@@ -106,7 +106,7 @@ SN_API int sn_tls_config_add_ca(sn_tls_config *config, const char *where);
 SN_API int sn_tls_config_add_system_ca(sn_tls_config *config);
 
 /*
- * Revocation lists, of a file or PEM text. Once there is one, the peer's own certificate is
+ * Adds revocation lists, from a file or PEM text. Once there is one, the peer's own certificate is
  * checked, and is refused if its issuer has no list here. The first has to come before the first
  * connection (-EBUSY); others may be added at any time, and the newest list of an issuer counts. A
  * session that is resumed is not checked again.
@@ -124,12 +124,12 @@ enum sn_tls_stapling {
 };
 
 /*
- * For clients that verify. A response is good when it says that this very certificate is, is in
- * time (without an end: of the last day), and is signed by the certificate's issuer, or by a
- * responder to which that issuer has given a certificate for this purpose. With REQUEST, too, a
- * certificate that itself demands a response ("must staple", RFC 7633) is refused without one. What
- * is not good gives -EKEYREJECTED, and sn_tls_error() says why. No responder is asked. A session
- * that is resumed is not checked again.
+ * Sets that, for clients that verify. A response is good when it says that this very certificate
+ * is, is in time (without an end: of the last day), and is signed by the certificate's issuer, or
+ * by a responder to which that issuer has given a certificate for this purpose. With REQUEST, too,
+ * a certificate that itself demands a response ("must staple", RFC 7633) is refused without one.
+ * What is not good gives -EKEYREJECTED, and sn_tls_error() says why. No responder is asked. A
+ * session that is resumed is not checked again.
  */
 SN_API int sn_tls_config_set_stapling(sn_tls_config *config, enum sn_tls_stapling stapling);
 
@@ -189,16 +189,17 @@ enum sn_tls_version {
 	SN_TLS_1_3 = 0x0304,
 };
 
-/* The versions that are allowed. */
+/* Sets the versions that are allowed. */
 SN_API int sn_tls_config_set_versions(sn_tls_config *config, enum sn_tls_version lowest,
 				      enum sn_tls_version highest);
 
 /*
- * Whether sessions are resumed, which saves the most expensive part of a handshake. The default is
+ * Sets whether sessions are resumed, which saves the most expensive part of a handshake. The
+ * default is
  * 1. A client keeps the last 256 sessions, 16 of each name at most, and uses one for a server of
  * the same name. A server gives its clients tickets, with keys that live as long as the
- * configuration, or those that it is given. Once the certificate of a peer that is verified has
- * expired, its sessions are not resumed any more.
+ * configuration, or those of sn_tls_config_set_ticket_keys(). Once the certificate of a peer that
+ * is verified has expired, its sessions are not resumed any more.
  */
 SN_API int sn_tls_config_set_resumption(sn_tls_config *config, int on);
 
@@ -262,9 +263,9 @@ SN_API int sn_tls_server(sn_stream *stream, sn_tls_config *config);
  * the first read reports that the server has refused it.
  *
  * Returns 0; -ETIMEDOUT; -EKEYREJECTED when the peer's certificate is refused; -EPROTO for other
- * failures in TLS, also those that the peer reports; -ECONNABORTED when the peer closes meanwhile;
- * -ENOBUFS when too little of the task's stack is left; -ECONNRESET and other errors of the socket;
- * -EBADF, -ECANCELED, -EPROTOTYPE for a stream without TLS, -ENOTSUP. May park.
+ * failures in TLS, also those that the peer reports; -ECONNABORTED when the peer closes during the
+ * handshake; -ENOBUFS when too little of the task's stack is left; -ECONNRESET and other errors of
+ * the socket; -EBADF, -ECANCELED, -EPROTOTYPE for a stream without TLS, -ENOTSUP. May park.
  */
 SN_API SN_CHECK_RESULT int sn_tls_handshake(sn_stream *stream, int64_t deadline);
 
@@ -283,8 +284,8 @@ SN_API const char *sn_tls_last_error(void);
 
 /*
  * Text that says why TLS has failed on this stream, such as "the peer's certificate is refused:
- * certificate has expired"; "" when it has not. It belongs to the stream, which must not be closed
- * meanwhile. NULL for a stream without TLS.
+ * certificate has expired"; "" when it has not. The text belongs to the stream, which must not be
+ * closed while it is used. NULL for a stream without TLS.
  */
 SN_API const char *sn_tls_error(sn_stream *stream);
 

@@ -107,7 +107,7 @@ inline const std::error_category &tls_category() noexcept
 	return category;
 }
 
-/* For comparisons with std::error_code. */
+/* Makes a tls_errc comparable with std::error_code. */
 inline std::error_condition make_error_condition(tls_errc condition) noexcept
 {
 	return {static_cast<int>(condition), tls_category()};

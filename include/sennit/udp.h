@@ -64,7 +64,7 @@ typedef struct sn_udp sn_udp;
 #define SN_UDP_PACKET_INFO 16u  /* messages have the local address and the interface */
 #define SN_UDP_TOS 32u          /* messages have the type of service, which has the ECN bits */
 #define SN_UDP_GRO 64u          /* the system may join datagrams of one peer: segment, below */
-#define SN_UDP_ERRORS 128u      /* what the network reports is kept: sn_udp_next_error() */
+#define SN_UDP_ERRORS 128u      /* errors of the network are kept: sn_udp_next_error() */
 
 /* How a socket is opened. SN_UDP_OPTIONS_INIT(), or NULL in its place, is the usual way. */
 struct sn_udp_options {
@@ -164,8 +164,8 @@ struct sn_udp_message {
 	struct sn_address peer; /* its sender, or to whom to send; none: the socket's one peer */
 	/*
 	 * Received, with SN_UDP_PACKET_INFO: the address that it was sent to. To send: the address
-	 * to send it from; none leaves the choice to the system. The port is not used. So an answer
-	 * that copies this and the interface goes the way that the question came.
+	 * to send it from; none leaves the choice to the system. The port is not used. An answer
+	 * that copies this and the interface therefore goes back the way that the question came.
 	 */
 	struct sn_address local;
 	unsigned interface; /* the same: the index of the interface, or 0 */
@@ -266,8 +266,8 @@ SN_API int sn_udp_get(sn_udp *udp, enum sn_udp_setting setting);
 /*
  * Joins and leaves a multicast group, on one interface (its index, from if_nametoindex()); 0 leaves
  * the choice to the routes. Do not park. Any thread. Return 0; -EINVAL for an address that is no
- * group; -EADDRINUSE when it has joined already; -EADDRNOTAVAIL when it leaves what it has not
- * joined; -ENODEV for an unknown interface or without a route; -ENOBUFS past the system's limit
+ * group; -EADDRINUSE when it has joined already; -EADDRNOTAVAIL when it leaves a group that it has
+ * not joined; -ENODEV for an unknown interface or without a route; -ENOBUFS past the system's limit
  * (net.ipv4.igmp_max_memberships); -EBADF.
  */
 SN_API int sn_udp_join(sn_udp *udp, const struct sn_address *group, unsigned interface);
@@ -282,17 +282,17 @@ SN_API int sn_udp_set_peer(sn_udp *udp, const struct sn_address *peer);
 
 /* ---- the rest ---- */
 
-/* The address that the socket is bound to, and that of its one peer, as text: the length, or
- * -ENOSPC; -ENOTCONN without a peer; -EBADF. A size of SN_ADDRESS_MAX is always enough. Do not
- * park. Any thread. */
+/* Write the address that the socket is bound to, and that of its one peer, into buf as text. Return
+ * the length; -ENOSPC; -ENOTCONN without a peer; -EBADF. A size of SN_ADDRESS_MAX is always enough.
+ * Do not park. Any thread. */
 SN_API int sn_udp_local_address(sn_udp *udp, char *buf, size_t size);
 SN_API int sn_udp_peer_address(sn_udp *udp, char *buf, size_t size);
 
-/* The same as values; return 0. */
+/* Get the same addresses as values; return 0. */
 SN_API int sn_udp_local(sn_udp *udp, struct sn_address *address);
 SN_API int sn_udp_peer(sn_udp *udp, struct sn_address *address);
 
-/* Deadlines of receiving and of sending. Any task; do not park. Return 0. */
+/* Set the deadline of receiving and of sending. Any task; do not park. Return 0. */
 SN_API int sn_udp_set_read_deadline(sn_udp *udp, int64_t deadline);
 SN_API int sn_udp_set_write_deadline(sn_udp *udp, int64_t deadline);
 

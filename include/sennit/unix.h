@@ -81,11 +81,11 @@ struct sn_unix_options {
  * Listens on an address. The backlog is the system's largest. The caller owns *listener and closes
  * it with sn_unix_listener_close(). options->type is a stream or SN_UNIX_SEQPACKET.
  *
- * A path that exists already is an error, -EADDRINUSE, unless it is a socket that nobody has open:
- * one that a process has left behind when it ended. That is removed. Nothing reaches the owner of a
- * path that is in use. Of several processes that start at the same time, one gets the path, if they
- * all use sennit and may read the directory: they lock it (flock(2)) for that moment. Someone
- * else's lock on the directory delays the call for at most a second.
+ * A path that exists already is an error, -EADDRINUSE, unless it is a socket that no process has
+ * open, because its owner has ended and left the file behind. Such a file is removed. The owner of
+ * a path that is in use does not notice the call. Of several processes that start at the same time,
+ * one gets the path, if they all use sennit and may read the directory: they lock it (flock(2)) for
+ * that moment. Someone else's lock on the directory delays the call for at most a second.
  *
  * Closing removes the file, if it is still the one that this call has made; so does the end of
  * sn_run() for listeners that are open then. A child of fork() leaves it alone. If the process
@@ -114,8 +114,9 @@ SN_API SN_CHECK_RESULT int sn_unix_listener_adopt(sn_unix_listener **listener, i
 /*
  * Waits for a connection, which has the listener's type. The caller owns *conn and closes it with
  * sn_unix_close(). When descriptors or memory run out it does not fail, but pauses, as
- * sn_tcp_accept() does (tcp.h). May park. Errors: -EBADF when the listener was closed meanwhile;
- * -ETIMEDOUT past the deadline; -EBUSY when another task is accepting; -ENOTSUP outside a task.
+ * sn_tcp_accept() does (tcp.h). May park. Errors: -EBADF when the listener is closed during the
+ * call; -ETIMEDOUT past the deadline; -EBUSY when another task is accepting; -ENOTSUP outside a
+ * task.
  */
 SN_API SN_CHECK_RESULT int sn_unix_accept(sn_unix_listener *listener, sn_unix **conn);
 
@@ -277,14 +278,16 @@ struct sn_unix_credentials {
 SN_API int sn_unix_peer_credentials(sn_unix *conn, struct sn_unix_credentials *peer);
 
 /*
- * A pidfd of that process, which stays that process's. Returns the descriptor, close-on-exec, which
- * the caller closes. -ENOPROTOOPT before Linux 6.5; -ENODATA where there is no such process, -ESRCH
- * or -EINVAL when it has ended; -EMFILE, -ENFILE, -EBADF. Any thread; does not park.
+ * Returns a pidfd of that process, which never comes to mean another one: a close-on-exec
+ * descriptor that the caller closes. Errors: -ENOPROTOOPT before Linux 6.5; -ENODATA where there is
+ * no such process, -ESRCH or -EINVAL when it has ended; -EMFILE, -ENFILE, -EBADF. Any thread; does
+ * not park.
  */
 SN_API SN_CHECK_RESULT int sn_unix_peer_pidfd(sn_unix *conn);
 
-/* This end's and the peer's address as text, as sn_unix_listener_address(): empty, of length 0,
- * when it has none. -ENOTCONN. Any thread; do not park. */
+/* Write this end's and the peer's address as text, as sn_unix_listener_address() does: empty, with
+ * length 0, when it has none. -ENOTCONN for the peer's when the socket has no peer. Any thread; do
+ * not park. */
 SN_API int sn_unix_local_address(sn_unix *conn, char *buf, size_t size);
 SN_API int sn_unix_peer_address(sn_unix *conn, char *buf, size_t size);
 
@@ -391,13 +394,13 @@ static inline int sn_unix_cancel(sn_unix *conn)
 	return sn_stream_cancel(sn_unix_stream(conn));
 }
 
-/* Deadline of reading and receiving: sn_stream_set_read_deadline(). Does not park. */
+/* Sets the deadline of reading and receiving: sn_stream_set_read_deadline(). Does not park. */
 static inline int sn_unix_set_read_deadline(sn_unix *conn, int64_t deadline)
 {
 	return sn_stream_set_read_deadline(sn_unix_stream(conn), deadline);
 }
 
-/* Deadline of writing and sending: sn_stream_set_write_deadline(). Does not park. */
+/* Sets the deadline of writing and sending: sn_stream_set_write_deadline(). Does not park. */
 static inline int sn_unix_set_write_deadline(sn_unix *conn, int64_t deadline)
 {
 	return sn_stream_set_write_deadline(sn_unix_stream(conn), deadline);

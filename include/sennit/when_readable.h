@@ -53,9 +53,9 @@ SN_BEGIN
 SN_API int sn_go_when_readable(sn_stream *stream, sn_fn *fn, void *arg);
 
 /*
- * The same with the attributes of sn_spawn() (task.h), NULL for the defaults, and as a task of a
- * scope (scope.h), unless that is NULL: closing the scope waits for it also when it has not begun,
- * and cancelling the scope begins it. Errors also as sn_scope_spawn().
+ * As sn_go_when_readable(), with the attributes of sn_spawn() (task.h), NULL for the defaults, and
+ * as a task of a scope (scope.h), unless scope is NULL: closing the scope waits for the task even
+ * when it has not begun, and cancelling the scope begins it. Errors also as sn_scope_spawn().
  */
 SN_API int sn_spawn_when_readable(sn_stream *stream, sn_scope *scope, sn_fn *fn, void *arg,
 				  const struct sn_task_attr *attr);

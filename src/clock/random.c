@@ -31,7 +31,7 @@
 #define MOST_STATES 16
 #define FEW_TRIES 3
 
-/* The vDSO's requirements for that memory; the kernel's layout. */
+/* The vDSO's requirements for the memory of states, in the kernel's layout. */
 struct parameters {
 	uint32_t size, protection, flags, reserved[13];
 };

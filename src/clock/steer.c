@@ -210,8 +210,8 @@ enum course {
 };
 
 /*
- * Takes a measurement into the piece, which is still a copy of the last one, and says how the
- * kernel's clock has advanced since that one's.
+ * Stores a measurement in p, which is still a copy of the last piece, and returns how the kernel's
+ * clock has advanced since the last piece's measurement.
  */
 static enum course judge(struct sn_piece *p, const struct sn_piece *last, uint64_t counter,
 			 uint64_t ns)

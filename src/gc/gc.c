@@ -82,8 +82,8 @@
  *     program, also to those whose alternate stack libgc does not know.
  *   - A bottom below everything, and pushing all stacks here: libgc decides by the sum of the
  *     stacks' sizes when to collect, and with a negative sum it would collect never, or always.
- *   - Looking up the stacks in the handlers, on all threads at once: sn_run()'s caller may not have
- *     been stopped yet, and might unmap them.
+ *   - Looking up the stacks in the handlers, on all threads at the same time: sn_run()'s caller may
+ *     not have been stopped yet, and might unmap them.
  */
 #include <sennit/gc.h>
 

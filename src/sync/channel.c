@@ -31,7 +31,7 @@
  * Rejected: a lock-free ring for the buffer. It saves a lock's pair of atomic instructions only for
  * one producer and one consumer. With select, close and a deadline on either end, every operation
  * would need the sequence number of a slot, and then the queues' lock as well. Rejected, too:
- * waking the other side with the lock held, because that may have to start a thread.
+ * waking the other side with the lock held, because a wake-up may have to start a thread.
  */
 #include "sync/channel.h"
 #include "sync/waits.h"
@@ -54,8 +54,8 @@ static uintptr_t next_tag(void)
 }
 
 /*
- * Frees the memory of a channel. Debug builds keep the most recent ones, so that a call with a
- * channel that is gone is reported, instead of using what is at the address by that time.
+ * Frees the memory of a channel. Debug builds keep the channels that were freed last, so that they
+ * can report a call with such a channel.
  */
 static void free_memory(struct sn_chan *chan)
 {

@@ -13,8 +13,8 @@
  * it, by a store that is its last access to the mutex:
  *
  *   - usually: LOCKED is cleared, WOKEN is set, and the first waiter is woken to try again. While
- *     WOKEN is set no other waiter is woken. So a holder that locks and unlocks many times, while
- *     the woken waiter is on its way, pays for one wake-up. That waiter clears WOKEN when it
+ *     WOKEN is set no other waiter is woken. A holder that locks and unlocks many times while the
+ *     woken waiter is on its way therefore pays for one wake-up. That waiter clears WOKEN when it
  *     takes the mutex, or when it waits again, which it then does in front of the others.
  *   - STARVING: LOCKED stays, and the first waiter learns that it is the holder now.
  *

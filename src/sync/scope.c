@@ -31,8 +31,8 @@ static void await_last(struct sn_scope *scope, _Atomic uint32_t *count, int64_t 
 	sn_waiter_park(&waiter, NULL);
 }
 
-/* Puts the scope into the list of the scope around. Returns 0, or the reason for which that is
- * cancelled. */
+/* Puts the scope into the list of the scope around. Returns 0, or the reason for which the scope
+ * around is cancelled. */
 static int link_to_outer(struct sn_scope *scope)
 {
 	struct sn_scope *outer = scope->outer;

@@ -16,11 +16,11 @@
  * to a freed scope is held.
  *
  * Handles (base/handle.h). The memory of scopes is only ever used for scopes: a caller with a stale
- * handle finds another generation. To be sure, the caller takes a count, which is possible only
- * while the counter is not zero, that is, while the scope is not being closed. Then it compares the
- * generation, which cannot change while the count is held. If it is another scope's, the caller
- * gives the count back. A scope that was open when its run ended has the number of that run, which
- * no longer is the present one; its memory is lost.
+ * handle finds another generation. Before it relies on the generation, the caller takes a count,
+ * which is possible only while the counter is not zero, that is, while the scope is not being
+ * closed. Then it compares the generation, which cannot change while the count is held. If it is
+ * another scope's, the caller gives the count back. A scope that was open when its run ended has
+ * the number of that run, which no longer is the present one; its memory is lost.
  *
  * Order of locks: the outer scope's, the inner scope's, then the lock of a task (task/cancel.h).
  *
@@ -259,8 +259,9 @@ struct sn_scope_watch {
  * of SN_CASE_SCOPE (sennit/select.h). The handle may be stale, but not NULL. */
 bool sn_scope_over(struct sn_thread *self, const sn_scope *handle, int *result);
 
-/* Begins to wait for that. Returns false if the scope has ended. Otherwise the watch holds a count
- * of the scope, whose end wakes the waiter with 0, unless something else has woken it first. */
+/* Begins to wait for the end of the scope. Returns false if it has ended already. Otherwise the
+ * watch holds a count of the scope, and the end of the scope wakes the waiter with 0, unless
+ * something else has woken it first. */
 bool sn_scope_watch_begin(struct sn_thread *self, struct sn_scope_watch *watch,
 			  struct sn_waiter *waiter, const sn_scope *handle);
 

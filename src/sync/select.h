@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The parts of a select over channels, for select.c, which argues them, and for selects that have
- * other cases, too (io/select_any.c). Those need what is above this layer, so sn_select() finds
- * them through sn_select_beyond.
+ * other cases, too (io/select_any.c). Those need code of layers above this one, so sn_select()
+ * calls them through sn_select_beyond.
  *
  * The functions are inline, and take a constant that says whether there may be other cases, so that
  * a select over channels alone pays nothing for the others. As functions of a file of their own

@@ -3,8 +3,8 @@
  * Counting semaphores. The word is the number of permits, times two, plus WAITERS.
  *
  * WAITERS is set only when there are no permits. Permits that are released while it is set go to
- * the waiters, under the list's lock. So with WAITERS the number of permits is zero, and only a
- * thread that holds the lock changes the word. Without WAITERS everything is done by
+ * the waiters, under the list's lock. With WAITERS the number of permits is therefore zero, and
+ * only a thread that holds the lock changes the word. Without WAITERS everything is done by
  * compare-and-swap. The store that ends a release is its last access to the semaphore: see waits.h.
  */
 #include <sennit/semaphore.h>

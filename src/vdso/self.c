@@ -4,9 +4,9 @@
  *
  * The address comes from the auxiliary vector's AT_SYSINFO_EHDR, through libc where there is one.
  * What libc says is final. A tool that removed the entry, as valgrind does, did so because the code
- * there must not be called. So /proc/self/auxv, which shows the kernel's own vector, is read only
- * where there is no libc (SENNIT_NO_LIBC). Where /proc is not mounted, prctl(PR_GET_AUXV) of Linux
- * 6.4 returns the same.
+ * there must not be called. /proc/self/auxv, which shows the kernel's own vector, is therefore read
+ * only where there is no libc (SENNIT_NO_LIBC). Where /proc is not mounted, prctl(PR_GET_AUXV) of
+ * Linux 6.4 returns the same.
  *
  * No call returns the size, so the image's own first PT_LOAD is trusted, within limits. The kernel
  * maps whole pages, so the first 4096 bytes are there, and the headers must lie in them; and no

@@ -13,7 +13,7 @@
  *   SN_LOCK_ALIKE    several of this line may be held together
  *   SN_LOCK_MEMORY   memory may be allocated, freed and mapped while it is held, which may wait for
  *                    the process's memory map or a heap's lock. Each line with this flag says why
- *                    that is bounded enough.
+ *                    that wait is short enough.
  */
 #ifndef SENNIT_WAIT_RANK_H
 #define SENNIT_WAIT_RANK_H

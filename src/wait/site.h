@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The sites of waits: all of them, their names, and the cost of their waits.
+ * The places where threads wait (sites), and the counting of their waits.
  *
  * Contract. A wait is recorded once, when it is over, by the thread on which it ends. Each of the
  * first 256 threads counts in a block of its own, with plain loads and stores: no locked
