@@ -40,7 +40,8 @@ typedef struct sn_resolved {
 	const struct sn_resolved_address *addresses; /* freed with the list */
 } sn_resolved;
 
-/* In flags of sn_resolve(). One family alone leaves the other out; both or neither: any. */
+/* In flags of sn_resolve(). One of the two limits the addresses to its family; with both or
+ * neither, both families are looked up. */
 #define SN_RESOLVE_IPV4 1u
 #define SN_RESOLVE_IPV6 2u
 /* Host and service are numbers. Anything else is -ENOENT, and the call does not park. */

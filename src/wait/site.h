@@ -43,7 +43,7 @@ enum sn_wait_site {
 	SN_WAIT_IDLE,       /* sched/steal.c */
 	SN_WAIT_GATHER,     /* sched/steal.c: to steal more than one task */
 	SN_WAIT_STEAL,      /* sched/runqueue.c */
-	SN_WAIT_SCAN,       /* observe/scan_wait.c: for an answer */
+	SN_WAIT_SCAN,       /* observe/scan_wait.c: for a running task's answer */
 	SN_WAIT_SCAN_OWNER, /* observe/scan_wait.c: for another thread that owns the stack */
 	SN_WAIT_MUTEX,      /* sync/mutex.c */
 	SN_WAIT_ALARM,      /* sync/alarm.c */
