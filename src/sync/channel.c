@@ -129,7 +129,7 @@ static bool others_wait(struct sn_chan *chan)
 	if (sn_likely(!sn_relaxed_load(chan->receivers.first) &&
 		      !sn_relaxed_load(chan->senders.first)))
 		return false;
-	SN_MISUSE("sn_chan_unref() of the last reference to a channel in which others wait");
+	SN_MISUSE("sn_chan_unref() drops the last reference to a channel in which others wait");
 	return true;
 }
 

@@ -111,7 +111,7 @@ static inline struct sn_chan *sn_chan_find_for(const sn_chan *handle, const char
 	if (sn_likely(chan->mark == sn_chan_mark(handle)))
 		return chan;
 	(void)call; /* only debug builds report it */
-	SN_MISUSE("%s() of a channel that was freed, or never was one", call);
+	SN_MISUSE("%s() called on a channel that was freed, or on what is no channel", call);
 	return NULL;
 }
 

@@ -82,7 +82,7 @@ static inline void note_owner(sn_mutex *mutex, bool owned)
 static void check_relock(sn_mutex *mutex, const char *call)
 {
 	if (SENNIT_DEBUG && __atomic_load_n(&mutex->owner, __ATOMIC_RELAXED) == sn_caller())
-		sn_misuse("%s() of a mutex that the caller has locked already", call);
+		sn_misuse("%s() called on a mutex that the caller has locked already", call);
 }
 
 bool sn_mutex_is_locked(sn_mutex *mutex, const char *call)
@@ -90,9 +90,9 @@ bool sn_mutex_is_locked(sn_mutex *mutex, const char *call)
 	bool locked = __atomic_load_n(&mutex->word, __ATOMIC_RELAXED) & LOCKED;
 
 	if (SENNIT_DEBUG && !locked)
-		sn_misuse("%s() of a mutex that is not locked", call);
+		sn_misuse("%s() called on a mutex that is not locked", call);
 	if (SENNIT_DEBUG && __atomic_load_n(&mutex->owner, __ATOMIC_RELAXED) != sn_caller())
-		sn_misuse("%s() of a mutex that another has locked", call);
+		sn_misuse("%s() called on a mutex that another task or thread has locked", call);
 	return locked;
 }
 

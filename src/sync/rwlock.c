@@ -128,7 +128,8 @@ static int wait_for(sn_rwlock *rw, bool writes, int64_t deadline, uint32_t flags
 	int result = 0;
 
 	if (SENNIT_DEBUG && __atomic_load_n(&rw->owner, __ATOMIC_RELAXED) == sn_caller())
-		sn_misuse("%s() of a lock that the caller has locked for writing already", call);
+		sn_misuse("%s() called on a lock that the caller has locked for writing already",
+			  call);
 	for (;;) {
 		if (writes ? write_if_free(rw) : read_if_free(rw, &word))
 			break;
@@ -255,7 +256,7 @@ int sn_rwlock_read_unlock(sn_rwlock *rw)
 	for (;;) {
 		if (word < READER) {
 			if (SENNIT_DEBUG)
-				sn_misuse("%s() of a lock that is not locked for reading",
+				sn_misuse("%s() called on a lock that is not locked for reading",
 					  __func__);
 			return -EPERM;
 		}
@@ -277,9 +278,9 @@ int sn_rwlock_write_unlock(sn_rwlock *rw)
 		return -EINVAL;
 	if (SENNIT_DEBUG) {
 		if (!(__atomic_load_n(&rw->word, __ATOMIC_RELAXED) & WRITER))
-			sn_misuse("%s() of a lock that is not locked for writing", __func__);
+			sn_misuse("%s() called on a lock that is not locked for writing", __func__);
 		if (__atomic_load_n(&rw->owner, __ATOMIC_RELAXED) != sn_caller())
-			sn_misuse("%s() of a lock that the caller has not locked", __func__);
+			sn_misuse("%s() called on a lock that the caller has not locked", __func__);
 		note_owner(rw, false);
 	}
 	if (sn_likely(__atomic_compare_exchange_n(&rw->word, &word, 0, false, __ATOMIC_RELEASE,

@@ -225,7 +225,7 @@ void sn_checked_leave(void)
 void sn_checked_pass(void)
 {
 	if (me.passes == MOST_PASSES)
-		sn_checked_fail(NULL, "too many stretches that may wait, one in another");
+		sn_checked_fail(NULL, "stretches that may wait are nested too deeply");
 	me.held_in[me.passes++] = me.named + me.further;
 	watch_if_bound();
 }

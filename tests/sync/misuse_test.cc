@@ -119,7 +119,7 @@ sn_chan *stale_channel(size_t elem_size, ssize_t capacity)
 }
 
 #define IN_TASK(...) test::run(1, [] { __VA_ARGS__; })
-#define FREED "sn_[a-z_]+\\(\\) of a channel that was freed.*in task [0-9]+ "
+#define FREED "sn_[a-z_]+\\(\\) called on a channel that was freed.*in task [0-9]+ "
 
 // Yields until so many tasks are parked.
 void await_parked(int wanted)
@@ -159,19 +159,20 @@ TEST(MisuseDeathTest, FreedChannelsAreReported)
 TEST(MisuseDeathTest, FreeingAChannelInWhichATaskWaitsIsReported)
 {
 	GTEST_FLAG_SET(death_test_style, TEST_DEATH_STYLE);
-	EXPECT_DEATH(test::run(1,
-			       [] {
-				       sn_chan *chan = nullptr;
+	EXPECT_DEATH(
+		test::run(1,
+			  [] {
+				  sn_chan *chan = nullptr;
 
-				       EXPECT_EQ(0, sn_chan_new(&chan, sizeof(int), 0));
-				       test::Task waiter([&] {
-					       int i;
-					       return sn_chan_recv(chan, &i);
-				       });
-				       await_parked(1);
-				       sn_chan_unref(chan);
-			       }),
-		     "sn_chan_unref\\(\\) of the last reference to a channel in which others wait");
+				  EXPECT_EQ(0, sn_chan_new(&chan, sizeof(int), 0));
+				  test::Task waiter([&] {
+					  int i;
+					  return sn_chan_recv(chan, &i);
+				  });
+				  await_parked(1);
+				  sn_chan_unref(chan);
+			  }),
+		"sn_chan_unref\\(\\) drops the last reference to a channel in which others wait");
 }
 #else
 // Whatever would have ended the waits, they end as if the channel had been closed; the waiters
