@@ -93,9 +93,9 @@ extern inline __attribute__((gnu_inline, always_inline)) int64_t sn_time(void)
 SN_API int64_t sn_time_exact(void);
 
 /*
- * The time of a clock by its id (CLOCK_REALTIME and so on, from <time.h>, or an id derived from a
- * process, thread or clock device). Returns 0, or -EINVAL for an id that the kernel does not know.
- * Clocks that the vDSO does not serve, such as CPU times, take a system call.
+ * Gets the time of a clock by its id (CLOCK_REALTIME and so on, from <time.h>, or an id derived
+ * from a process, thread or clock device). Returns 0, or -EINVAL for an id that the kernel does not
+ * know. Clocks that the vDSO does not serve, such as CPU times, take a system call.
  */
 SN_API int sn_clock_gettime(int id, struct sn_timespec *time);
 

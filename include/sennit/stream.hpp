@@ -61,7 +61,7 @@ private:
 namespace detail
 {
 
-/* The number of pieces for a C call: one that it refuses if there are too many. */
+/* The number of pieces for a C call; -1, which the call refuses, if there are too many. */
 inline int piece_count(std::span<const iovec> pieces) noexcept
 {
 	return pieces.size() > INT_MAX ? -1 : static_cast<int>(pieces.size());

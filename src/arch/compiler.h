@@ -10,8 +10,8 @@
 #define sn_likely(x) __builtin_expect(!!(x), 1)
 #define sn_unlikely(x) __builtin_expect(!!(x), 0)
 #define sn_noinline __attribute__((noinline))
-/* For data that hot paths read: without it, the code first looks up in a table where data of
- * another file lies. */
+/* For data of another file that hot paths read: without the attribute, the code loads the address
+ * from a table first. */
 #define sn_hidden __attribute__((visibility("hidden")))
 #define sn_container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
