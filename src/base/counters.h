@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is counted in a run, and by no processor. observe/stats.c shows it to the program.
+ * The counters of a run that belong to no processor. observe/stats.c shows them to the program.
  *
- * Who may write what: each, anyone, atomically; sn_counters_clear(), before the first thread of a
- * run starts. polls also says, to the monitor and to the search for deadlocks, that the poller was
- * served.
+ * Who may write what: any thread increments any counter, atomically. sn_counters_clear() zeroes all
+ * of them before the first thread of a run starts. The monitor and the search for deadlocks also
+ * read polls, to see whether epoll was polled since they last looked.
  */
 #ifndef SENNIT_BASE_COUNTERS_H
 #define SENNIT_BASE_COUNTERS_H
@@ -15,7 +15,7 @@
 #include "arch/compiler.h"
 
 extern struct sn_counters {
-	_Alignas(SN_CACHE_LINE) _Atomic uint64_t revocations; /* no neighbour is written with it */
+	_Alignas(SN_CACHE_LINE) _Atomic uint64_t revocations; /* shares no line with other data */
 	_Atomic uint64_t polls;
 	_Atomic uint64_t accept_pauses;
 	_Atomic uint64_t foreign_spawned; /* by threads without a processor */

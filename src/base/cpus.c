@@ -4,8 +4,8 @@
 #include "base/quota.h"
 #include "wait/backoff.h"
 
-/* Read when a run begins, before there is the monitor: mounts seldom change, and where there are
- * many of them the kernel takes a millisecond to list them. Constant during a run. */
+/* Read when a run begins, before the monitor exists, and constant during the run: mounts seldom
+ * change, and where there are many the kernel takes a millisecond to list them. */
 static struct sn_quota_mount *mounts;
 
 void sn_cpus_begin(void)

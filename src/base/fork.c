@@ -24,12 +24,12 @@ static void prepare(void)
 {
 	for (sn_fork_handler *const *handler = first; handler != end; handler++)
 		(*handler)(SN_FORK_PREPARE);
-	/* The fork itself, and what the C library and others do about it, with every lock held: the
-	 * price of a child that finds consistent data. */
+	/* The fork itself and the fork handlers of other libraries run with every lock held. That
+	 * is the price of consistent data in the child. */
 	sn_checked_pass();
 }
 
-/* Backwards, so that a handler finds the locks free that nest within its own. */
+/* In reverse order, so that a handler finds the locks that nest within its own released. */
 static void afterwards(enum sn_fork_phase phase)
 {
 	for (sn_fork_handler *const *handler = end; handler != first;)
@@ -53,7 +53,8 @@ void sn_fork_init(sn_fork_handler *const *handlers, size_t n)
 {
 	static _Atomic bool done;
 
-	/* This fails only without memory. A child that calls sennit is then on its own. */
+	/* pthread_atfork(), below, fails only for want of memory. Then nothing is done about forks,
+	 * and a child must not call sennit. */
 	if (atomic_exchange(&done, true))
 		return;
 	first = handlers;

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fork() while the runtime runs: the child has one thread, the one that called, and no runtime.
+ * fork() while the runtime runs: the child has only the thread that called, and no runtime.
  *
- * The modules' locks are held across the fork, so that the child finds consistent data. Each module
- * that has such a lock offers a handler, which takes the lock, releases it in the parent, or
- * reinitialises it in the child. The handlers may belong to any layer; run/run.c has the list.
+ * Contract. The parent holds the modules' locks across the fork, so the child finds consistent
+ * data. Each module that has such a lock offers a handler. It takes the lock before the fork,
+ * releases it in the parent, and reinitialises it in the child. Handlers may belong to any layer;
+ * run/run.c has the list.
+ *
+ * Who may write what: sn_fork_init() stores the list of handlers once, when the first run begins.
  */
 #ifndef SENNIT_BASE_FORK_H
 #define SENNIT_BASE_FORK_H
@@ -22,11 +25,11 @@ struct sn_lock;
 /* Does to a lock what the phase requires. */
 void sn_fork_lock(struct sn_lock *lock, enum sn_fork_phase phase);
 
-/* What a module does in each phase. In the child it runs in the only thread that there is. */
+/* A module's handler, called in each phase. In the child it runs in the only thread. */
 typedef void sn_fork_handler(enum sn_fork_phase phase);
 
-/* From now on fork() is handled: the n handlers are called in order before it, and in reverse order
- * after it. Idempotent: the first list stays. */
+/* From now on each fork() calls the n handlers: in order before the fork, in reverse order after
+ * it. Only the first call has an effect. */
 void sn_fork_init(sn_fork_handler *const *handlers, size_t n);
 
 #endif

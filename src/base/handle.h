@@ -3,17 +3,18 @@
  * Handles of objects whose memory is reused only for others of their kind: tasks, scopes,
  * connections.
  *
- * A handle is the object's address with a tag, which follows from the object's generation. Whoever
- * ends an object gives it the next generation, before the memory can become another object. So a
- * comparison recognizes an old handle, and the handle reaches no other object. For this the memory
- * must stay readable, and the generation must stay a generation, for as long as the process lives,
- * or for as long as the run where the public header says so.
+ * A handle is the object's address with a tag, which is derived from the object's generation. The
+ * thread that ends an object gives it the next generation before the memory can become another
+ * object. A comparison of tag and generation therefore recognizes an old handle, and such a handle
+ * reaches no other object. This requires that the memory stays readable, and that its generation
+ * field is never used for anything else, until the process ends, or until the run ends where the
+ * public header says so.
  *
- * The tag is in the six bits that are 0 in the address of every such object, and in 64-bit
+ * The tag is in the low six bits, which are 0 in the address of every such object, and in 64-bit
  * processes also in the upper 16 bits. Those are 0 in all user addresses, unless the program asks
- * the kernel for others (on x86_64 with five levels of pages, and on aarch64 with 52 bits). So a
- * stale handle matches again after 4 million generations, in a 32-bit process after 63. 0 is no
- * tag: inside the runtime, objects are known by their addresses.
+ * the kernel for others (on x86_64 with five levels of pages, and on aarch64 with 52 bits). A stale
+ * handle thus matches again after 4 million generations, or after 63 in a 32-bit process. No
+ * generation has the tag 0, because the runtime itself uses plain addresses.
  */
 #ifndef SENNIT_BASE_HANDLE_H
 #define SENNIT_BASE_HANDLE_H

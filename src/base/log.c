@@ -23,12 +23,14 @@
 #	define RWF_NOWAIT 8
 #endif
 
-/* A pipe that poll() calls writable has room for PIPE_BUF; a terminal usually has it, too. */
+/* The most that is written in one call after poll() reported room. A pipe that is writable has room
+ * for PIPE_BUF, which is more; a terminal usually has room for this, too. */
 #define AT_ONCE 512
 
 static _Atomic unsigned dropped;
 
-/* Bytes, or -1 with errno: EAGAIN when there is no room. */
+/* Returns the number of bytes that were written, or -1 with errno, which is EAGAIN if there is no
+ * room. */
 static ssize_t write_now(const char *text, size_t size)
 {
 	struct iovec part = {(char *)text, size};
@@ -40,13 +42,14 @@ static ssize_t write_now(const char *text, size_t size)
 	if (n >= 0 || errno != ENOTSOCK)
 		return n;
 	former = sn_sigpipe_hold();
-	/* At the file's position, which -1 stands for. Kernels before 6.4 know it for no pipe. */
+	/* The offset -1 stands for the file's position. Kernels before 6.4 have RWF_NOWAIT for no
+	 * pipe. */
 	n = syscall(SYS_pwritev2, STDERR_FILENO, &part, 1, -1L, -1L, RWF_NOWAIT);
 	if (n < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL)) {
 		if (size > AT_ONCE)
 			size = AT_ONCE;
-		/* Another process may take the room in between, and a file may wait for its disk:
-		 * it cannot be had without that. */
+		/* This write may still wait: another process may take the room before it, and a
+		 * file may wait for its disk. There is no better way on these kernels. */
 		if (poll(&room, 1, 0) > 0) {
 			sn_checked_pass();
 			n = write(STDERR_FILENO, text, size);
@@ -107,7 +110,7 @@ size_t sn_stderr_write(const char *text, size_t size, int64_t patience)
 	return done;
 }
 
-/* One write, so that lines of several threads do not mix. */
+/* Writes the line in one call, so that lines of several threads do not mix. */
 static void say(const char *format, va_list args)
 {
 	char line[512] = "sennit: ";
@@ -123,7 +126,7 @@ static void say(const char *format, va_list args)
 		atomic_fetch_add(&dropped, 1);
 }
 
-/* What was dropped before, if there is room for a line by now. */
+/* Reports how many lines were dropped, if there is room for that report now. */
 static void say_dropped(void)
 {
 	char line[96];

@@ -2,12 +2,14 @@
 /*
  * Lines on standard error.
  *
- * Contract. Writing them never blocks for longer than the caller says, whatever standard error is:
- * a pipe that nobody reads would stop a thread that holds a processor, and with it its tasks, or
- * the monitor, and with it everything. What does not fit is dropped, and the next line says how
- * many lines were. Nothing raises SIGPIPE. Any thread, signal handlers, under any lock.
+ * Contract. A write never blocks for longer than the caller allows, whatever standard error is. A
+ * pipe that nobody reads would otherwise stop a thread and the tasks of its processor, or the
+ * monitor, and then the whole runtime. A line for which there is no room is dropped, and the next
+ * line that is written says how many were. Nothing raises SIGPIPE. Any thread may call these
+ * functions, also in a signal handler, and under any lock.
  *
- * O_NONBLOCK is no way to do this, because it would be set for all who share the description.
+ * Rejected: O_NONBLOCK, because it would be set for every process that shares the open file
+ * description.
  *
  * sn_log() and sn_fatal() are declared in arch/compiler.h, for the layers below.
  */
@@ -18,14 +20,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Writes all of it, waiting for room at most `patience` in all. Returns how many bytes were
- * written. Preserves errno. */
+/* Writes the whole text, waiting for room at most `patience` ns in total. Returns how many bytes
+ * were written. Preserves errno. */
 size_t sn_stderr_write(const char *text, size_t size, int64_t patience);
 
 /*
- * Whether the kernel writes to a pipe without ever waiting (RWF_NOWAIT). Where it does not, room is
- * looked for first, and another process may take it before the write. Tries it on a pipe of its
- * own. False also when there is no descriptor left. Preserves errno.
+ * Whether the kernel can write to a pipe without ever waiting (RWF_NOWAIT). Where it cannot,
+ * sn_stderr_write() asks poll() for room first, and another process may take that room before the
+ * write. Finds out by a write to a pipe that it creates; also false if no descriptor is left for
+ * that. Preserves errno.
  */
 bool sn_stderr_never_waits(void);
 

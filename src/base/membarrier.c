@@ -16,10 +16,10 @@
 #define MEMBARRIER_PRIVATE_EXPEDITED (1 << 3)
 #define MEMBARRIER_REGISTER_PRIVATE_EXPEDITED (1 << 4)
 
-/* Relaxed: threads of a run begin after it was chosen, and whoever asks besides only shows it. */
+/* Relaxed: the threads of a run start after the choice, and other readers only show it. */
 static _Atomic bool use_membarrier, chosen;
 
-/* While it is used: what the last barrier has come to. Relaxed: it is only shown. */
+/* How the last barrier that membarrier() refused was executed. Relaxed: it is only shown. */
 static _Atomic enum sn_barrier_way last_way;
 
 static bool uses(void)
@@ -46,29 +46,28 @@ bool sn_membarrier_used(void)
 
 enum sn_barrier_way sn_barrier_way(void)
 {
-	/* Not a second time in a run, whose threads rely on the first. */
+	/* Never a second time in a run, because its threads rely on the first choice. */
 	if (!atomic_load_explicit(&chosen, memory_order_relaxed))
 		sn_membarrier_init();
 	return uses() ? atomic_load_explicit(&last_way, memory_order_relaxed) : SN_BARRIER_FENCES;
 }
 
-/* More than the kernel's nr_cpu_ids, everywhere. */
+/* More than the kernel's nr_cpu_ids on any machine. */
 #define MOST_CPUS 8192
 #define BITS_PER_WORD (8 * sizeof(unsigned long))
 
 /*
  * A full barrier on all threads of the process without membarrier(): the caller moves itself to
- * each CPU in turn, and back. Once it runs on a CPU, the kernel has switched away from whatever ran
- * there before. The kernel's switch between two threads is a full barrier for both; membarrier()
- * itself relies on this for threads that do not run. So a thread that ran when this began has
- * passed a barrier by the time this ends: on its CPU, when this thread came, or when it moved to a
- * CPU that comes later. A thread that did not run has passed a barrier before, and passes another
- * before it runs. The visit takes some 10 us for each CPU, and as long as others keep a CPU from
- * the caller.
+ * each CPU in turn, and back. Once it runs on a CPU, the kernel has switched away from the thread
+ * that ran there before. The kernel's switch between two threads is a full barrier for both;
+ * membarrier() itself relies on this for threads that do not run. A thread that ran when the visits
+ * began has therefore passed a barrier when they end: on its CPU when the visitor came, or when it
+ * moved to a CPU that is visited later. A thread that did not run passed a barrier when the kernel
+ * switched away from it, and passes another before it runs. A visit takes about 10 us for each CPU,
+ * and longer while other threads keep a CPU from the caller.
  *
- * A CPU that is refused with EINVAL is off, or not in this process's cpuset, where no thread of the
- * process runs. (Only threads that were put into threaded cgroups with cpusets of their own could
- * be elsewhere.)
+ * A CPU that is refused with EINVAL is offline or outside this process's cpuset. No thread of the
+ * process runs there, except threads that were put into threaded cgroups with cpusets of their own.
  */
 static bool visit_every_cpu(void)
 {
@@ -87,14 +86,14 @@ static bool visit_every_cpu(void)
 	return all;
 }
 
-/* A seccomp filter that refuses it was installed. Filters belong to threads, so others may still
- * have it. */
+/* The program has installed a seccomp filter that refuses membarrier(). A filter belongs to
+ * threads, so other threads may still be allowed to call it. */
 static bool without_membarrier(int err)
 {
 	static _Atomic bool logged;
 	bool done;
 
-	sn_checked_pass(); /* a few ticks for each CPU: slow, and the only way that is left */
+	sn_checked_pass(); /* up to a few ticks for each CPU: slow, but no other way is left */
 	done = visit_every_cpu();
 	sn_checked_pass_end();
 	atomic_store_explicit(&last_way, done ? SN_BARRIER_VISITS : SN_BARRIER_NOT_EVEN,
@@ -116,7 +115,7 @@ bool sn_barrier_everywhere(void)
 
 	atomic_thread_fence(memory_order_seq_cst);
 	if (uses() && syscall(SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) < 0)
-		done = without_membarrier(errno); /* it was registered, so the kernel has it */
+		done = without_membarrier(errno); /* not for want of it: it could be registered */
 	errno = saved;
 	return done;
 }

@@ -10,12 +10,12 @@ struct sn_quota_mount {
 	struct sn_quota_mount *next;
 	bool is_v1;
 	char *root;  /* the group that is mounted */
-	char *point; /* where */
+	char *point; /* the directory at which it is mounted */
 };
 
 /* ---- mounts ---- */
 
-/* Whether a list that is separated by commas has the word. */
+/* Whether a list whose items are separated by commas has the word. */
 static bool has_word(const char *list, const char *word)
 {
 	const size_t length = strlen(word);
@@ -32,7 +32,8 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
-/* The kernel writes spaces, tabs, newlines and backslashes as three octal digits. */
+/* A copy of a path in which the kernel has written spaces, tabs, newlines and backslashes as \ and
+ * three octal digits; NULL if there is no memory. */
 static char *decoded(const char *text)
 {
 	char *copy = malloc(strlen(text) + 1), *to = copy;
@@ -52,8 +53,9 @@ static char *decoded(const char *text)
 	return copy;
 }
 
-/* The fields of a line: id, parent, device, root, point, options, more of them, "-", type, source,
- * options of the file system. NULL: the line is not about a hierarchy with quotas, or no memory. */
+/* Parses a line, whose fields are id, parent, device, root, point, options, more options, "-",
+ * type, source, options of the file system. Returns NULL if the line is not about a hierarchy with
+ * quotas, or if there is no memory. */
 static struct sn_quota_mount *mount_of(char *line)
 {
 	char *rest = line, *fields[5], *type;
@@ -120,7 +122,7 @@ void sn_quota_mounts_free(struct sn_quota_mount *mounts)
 
 /* ---- quotas ---- */
 
-/* The numbers at the beginning of a file; how many there are, up to two. */
+/* Stores the numbers at the beginning of a file. Returns how many there are, at most two. */
 static int numbers_in(const char *point, const char *group, const char *name, long numbers[2])
 {
 	char path[8400];
@@ -137,7 +139,7 @@ static int numbers_in(const char *point, const char *group, const char *name, lo
 	return n;
 }
 
-/* The quota of one group. "max" and -1 are no limit. */
+/* The quota of one group in whole CPUs, 0 if it has none: "max" and -1 mean no limit. */
 static long quota_of(const struct sn_quota_mount *mount, const char *group)
 {
 	long quota[2] = {0, 0}, period[2] = {0, 0};
@@ -160,7 +162,7 @@ static long tighter(long a, long b)
 	return !a || (b && b < a) ? b : a;
 }
 
-/* Where the path continues from the mount's root; NULL when it is not below that. */
+/* The rest of the path after the mount's root; NULL if the path is not below that root. */
 static const char *below(const struct sn_quota_mount *mount, const char *path)
 {
 	const size_t length = strcmp(mount->root, "/") == 0 ? 0 : strlen(mount->root);
@@ -168,11 +170,12 @@ static const char *below(const struct sn_quota_mount *mount, const char *path)
 	if (strncmp(path, mount->root, length) != 0 || (path[length] && path[length] != '/'))
 		return NULL;
 	path += length;
-	/* Beside the namespace's root: the names on the way to there are not known. */
+	/* "/.." means that the group is outside the namespace's root, on a path with unknown
+	 * names. */
 	return strncmp(path, "/..", 3) == 0 && (!path[3] || path[3] == '/') ? NULL : path;
 }
 
-/* Of the group and of all above it, as far as the mount shows them. */
+/* The tightest quota of the group and of all groups above it, as far as the mount shows them. */
 static long quota_along(const struct sn_quota_mount *mount, const char *path)
 {
 	char group[4096], *slash;
@@ -189,9 +192,9 @@ static long quota_along(const struct sn_quota_mount *mount, const char *path)
 }
 
 /*
- * A mount that the path leads through counts. If there is none, the path is of another namespace
- * than the mounts, which show the groups that somebody has made this process see: their limits are
- * the best guess.
+ * The mounts whose root is on the path count. If there is none, the path belongs to another
+ * namespace than the mounts. These then show the groups that the container's manager chose to show
+ * to this process, and their limits are the best guess.
  */
 static long quota_by(const struct sn_quota_mount *mounts, bool is_v1, const char *path)
 {
@@ -219,7 +222,7 @@ long sn_quota_read(const struct sn_quota_mount *mounts, const char *cgroup)
 	size_t room = 0;
 	long least = 0;
 
-	/* The hierarchy's number, its controllers, which are none in version 2, and the path. */
+	/* A line has the hierarchy's number, its controllers (none in version 2) and the path. */
 	while (file && getline(&line, &room, file) > 0) {
 		char *rest = line, *number, *controllers;
 		bool is_v1;

@@ -26,9 +26,9 @@ enum sn_sigpipe sn_sigpipe_hold(void)
 }
 
 /*
- * tgkill() and its relatives are directed at the thread, all else at the process. The kernel lets a
- * thread send a signal that appears to be from elsewhere only to itself; sent by the thread's
- * number, it goes to the process too.
+ * tgkill() and its relatives send a signal to a thread (SI_TKILL), all other calls to the process.
+ * The kernel lets a thread forge the sender only of signals to itself; rt_sigqueueinfo() with the
+ * thread's number passes that check, and still directs the signal at the process.
  */
 static void put_back(siginfo_t *info)
 {
@@ -41,8 +41,9 @@ static void put_back(siginfo_t *info)
 }
 
 /*
- * The thread's own signals come before those of the process, so ours is found if there is one. This
- * does not use the C library's function, which does not distinguish tgkill() from kill().
+ * The kernel returns a thread's own signals before those of the process, so this finds the one that
+ * the call raised, if there is one. It does not use the C library's function, which does not
+ * distinguish tgkill() from kill().
  */
 static void take_sigpipe(const sigset_t *set)
 {
@@ -58,7 +59,6 @@ static void take_sigpipe(const sigset_t *set)
 		put_back(&info);
 }
 
-/* The call was asked for size bytes and has returned n. */
 void sn_sigpipe_release(enum sn_sigpipe former, ssize_t n, size_t size)
 {
 	sigset_t set;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The runtime's own descriptors never get the number of a standard one.
+ * The runtime's own descriptors never get the number of a standard one (0 to 2).
  *
- * In a process that has closed its standard input, output or error output, the next descriptor that
- * is opened gets that number, and whatever the process or a library prints goes into it.
+ * If a process has closed its standard input, output or error output, the next descriptor that it
+ * opens gets that number. Everything that the process or a library then prints goes into it.
  */
 #ifndef SENNIT_BASE_STANDARD_H
 #define SENNIT_BASE_STANDARD_H
@@ -13,8 +13,9 @@
 #include <unistd.h>
 
 /*
- * A descriptor as a system call has returned it, close-on-exec. Moves it above the standard ones if
- * it is one of these; on failure it is closed, and the result is -1 with errno, as with -1 itself.
+ * Takes what a system call that opens a close-on-exec descriptor has returned. Moves the descriptor
+ * above the standard ones if it is one of them, and returns it. If that fails, closes it and
+ * returns -1 with errno. Returns -1 for -1.
  */
 static inline int sn_above_standard(int fd)
 {

@@ -8,11 +8,10 @@
 #include "arch/compiler.h"
 
 /*
- * valgrind answers a request, which is a sequence of instructions without effect, different on each
- * architecture. Its header has them, if it is installed when this is built. Without the header:
- * valgrind loads a library of its own into the program through the environment, and removes it from
- * the environment of the programs that this one starts. That cannot be seen once the program has
- * changed the variable.
+ * A program asks valgrind by a sequence of instructions that has no effect elsewhere, and differs
+ * on each architecture. valgrind's header has it, if it is installed when this is built. Without
+ * the header this looks for the library that valgrind loads into the program through LD_PRELOAD; it
+ * finds none once the program has changed the variable.
  */
 #ifndef SN_VALGRIND_HEADER
 #	if defined(__has_include)
@@ -41,8 +40,8 @@ static bool in_valgrind(void)
 #endif
 
 /*
- * The initialisation of each sanitizer's runtime. Weak: it is in the program, or in a library of
- * its own, when the program is built for that sanitizer, and nowhere otherwise.
+ * The initialisation of each sanitizer's runtime. Weak, because it exists only if the program is
+ * built for that sanitizer: in the program or in a library of the sanitizer's.
  */
 extern void __asan_init(void) __attribute__((weak));
 extern void __hwasan_init(void) __attribute__((weak));
@@ -50,7 +49,7 @@ extern void __lsan_init(void) __attribute__((weak));
 extern void __msan_init(void) __attribute__((weak));
 extern void __tsan_init(void) __attribute__((weak));
 
-/* variant: the library to link. NULL: there is none. */
+/* variant is the library to link, or NULL if there is none for this tool. */
 static void warn(const char *tool, const char *variant)
 {
 	if (variant)
