@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A context: what can be switched to. Every task has one, and so has every thread, for the
- * scheduler's own loop on the thread's own stack.
+ * A context: the saved state to which a thread can switch. Every task has one. Every thread has
+ * one, too, for the scheduler's loop, which runs on the thread's own stack.
  *
  * The fields are written by the thread that switches away from the context, before the context is
  * published as runnable, and read by the thread that switches to it; the queue in between orders
@@ -16,9 +16,9 @@
 
 /*
  * The Itanium C++ ABI's per-thread exception state (__cxa_eh_globals). The ARM EHABI adds the
- * exceptions whose cleanups are running, because a destructor may park. libstdc++ decides by
- * __ARM_EABI_UNWINDER__, which is not predefined but comes from <unwind.h>: a test for it here
- * would give the structure different sizes in different files.
+ * exceptions whose cleanups are running, because a destructor may park. This does not test
+ * __ARM_EABI_UNWINDER__, as libstdc++ does, because that macro comes from <unwind.h>: the structure
+ * would have different sizes in different files.
  */
 struct sn_cxx_globals {
 	void *caught_exceptions;

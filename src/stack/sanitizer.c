@@ -19,7 +19,7 @@
 void sn_sanitizer_create(struct sn_context *context, const char *name)
 {
 #	if SN_ASAN
-	/* Frames of an earlier task on this stack that never returned have left poison behind. */
+	/* Frames of an earlier task on this stack may have left poison, if they never returned. */
 	__asan_unpoison_memory_region(context->stack_low, context->stack_size);
 	context->fake_stack = NULL;
 #	endif

@@ -14,7 +14,7 @@
 void sn_stacks_init(void)
 {
 	sn_lock(&sn_stack_lock);
-	sn_checked_pass(); /* it reads files, before there is any stack */
+	sn_checked_pass(); /* this reads files, but no stack exists yet for which others wait */
 	sn_stack_guards_choose();
 	sn_checked_pass_end();
 	sn_unlock(&sn_stack_lock);
@@ -23,8 +23,8 @@ void sn_stacks_init(void)
 /* ---- taking ---- */
 
 /*
- * There is no guard for the cache's next slot without the lock. 1: it has got one; 0: *stack is
- * another that has one.
+ * The guard of the cache's next slot could not be installed without the lock. Returns 1 if it is
+ * installed now, 0 if *stack is another stack, which has a guard, or -ENOMEM.
  */
 static sn_noinline int guard_slowly(struct sn_stack_cache *cache, int class, struct sn_stack *stack,
 				    const char **why)
@@ -45,7 +45,8 @@ static sn_noinline int guard_slowly(struct sn_stack_cache *cache, int class, str
 	return err;
 }
 
-/* The next of the cache's unused slots, of which there is one. Without the lock. */
+/* Takes the next of the cache's unused slots, of which there must be one. Called without the
+ * lock. */
 static int take_own(struct sn_stack_cache *cache, int class, struct sn_stack *stack,
 		    const char **why)
 {
@@ -107,7 +108,7 @@ void sn_stack_have_spare(int class, struct sn_stack_cache *caches)
 
 /* ---- giving back ---- */
 
-/* At once, as it is not worth keeping warm. */
+/* Cools the stack immediately, because a large one is not worth keeping warm. */
 static void free_large(struct sn_stack stack)
 {
 	uint64_t slots = (uint64_t)1 << sn_stack_slot_of(stack);
@@ -134,7 +135,8 @@ void sn_stack_free(struct sn_stack stack, struct sn_stack_cache *caches)
 		return;
 	}
 	if (cache->count == SN_STACK_CACHE_SIZE) {
-		/* Half, the coldest, so that a run of frees does not take the lock each time. */
+		/* Gives away the half that was freed first. With one stack at a time, each of a row
+		 * of frees would take the lock. */
 		sn_lock(&sn_stack_lock);
 		for (int i = 0; i < SN_STACK_CACHE_SIZE / 2; i++)
 			sn_stack_give_warm(cache->stacks[i]);
@@ -160,7 +162,7 @@ void sn_stack_flush(struct sn_stack_cache *caches)
 
 /* ---- the end ---- */
 
-/* Under the lock. */
+/* The lock is held. */
 static void nothing_is_free(void)
 {
 	sn_stack_store_clear();
@@ -187,7 +189,7 @@ void sn_stacks_fork(enum sn_fork_phase phase)
 {
 	sn_fork_lock(&sn_stack_lock, phase);
 	if (phase == SN_FORK_CHILD) {
-		/* The child stands on one of them. */
+		/* The child's thread runs on one of the stacks. */
 		sn_stack_slabs_forget();
 		nothing_is_free();
 		sn_stack_slabs_fork_child();

@@ -5,13 +5,14 @@
 
 #include "stack/stack_store.h"
 
-/* Cooling has a share of a CPU of a tenth at most. A process that works wants its threads looked at
- * in time; one that waits can do with a longer step, and wants its memory back. */
+/* How long the monitor cools at a time; it then pauses for at least nine times as long. In a busy
+ * process the monitor must look at the threads often, so the step is short. In an idle one it may
+ * be longer, and returns memory with fewer wake-ups. */
 #define COOL_STEP_NS 100000
 #define COOL_STEP_IDLE_NS 1000000
 
-static int64_t looked; /* when it last looked for idle ones */
-static bool owing;     /* it found some, and may not be through with them */
+static int64_t looked; /* when sn_stacks_cool() last looked for idle stacks */
+static bool owing;     /* that look found some, and may not have cooled all of them yet */
 static int64_t cooled; /* when stacks were cooled last */
 
 void sn_stacks_cool_clear(void)

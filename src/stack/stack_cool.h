@@ -2,10 +2,11 @@
 /*
  * Cooling: the pages of free stacks that nobody has needed go back to the kernel.
  *
- * Contract. What the store (stack_store.h) has held for a second and nobody needed, which is the
- * fewest warm stacks that it held in that time, is cooled. So what a burst of tasks has touched is
- * given back one to two seconds after it, and what a steady load needs is kept. Cooling takes a
- * tenth of a CPU at most. A large stack is not waited for: it is cooled when it is freed (stack.c).
+ * Contract. Once a second the monitor determines how many stacks nobody has needed: the fewest warm
+ * stacks that the store (stack_store.h) held during that second. It cools that many. The pages that
+ * a burst of tasks has touched therefore go back one to two seconds after the burst, and a steady
+ * load keeps its stacks. Cooling takes a tenth of a CPU at most. A large stack is cooled as soon as
+ * it is freed (stack.c).
  *
  * Only the monitor calls these functions, except sn_stacks_cool_clear().
  *
@@ -21,21 +22,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A second, the period of many a load that comes in bursts. */
+/* A second, because many loads come in bursts of that period. */
 #define SN_STACK_IDLE_NS 1000000000
 
-/* Cools the free stacks of one slab that have been idle: false when there are none (left). Takes
- * 50 us for the 64 of a slab. */
+/* Cools the idle stacks of one slab. Returns false if none are left, or if it is not due. Takes 50
+ * us for the 64 of a slab. */
 bool sn_stacks_cool(int64_t now);
 
-/* From which time on (ns, as of sn_now()) sn_stacks_cool() is worth calling; 0: not before a stack
- * is given to the store. */
+/* The time (ns, as of sn_now()) from which sn_stacks_cool() is worth calling; 0 if it is not before
+ * a stack is given to the store. */
 int64_t sn_stacks_cool_due(int64_t now);
 
-/* The monitor's chore: some of that, at its pace. */
+/* A chore of the monitor: cools slabs for a bounded time, and does nothing if it did so
+ * recently. */
 void sn_stacks_cool_step(int64_t now, bool idle);
 
-/* There is nothing to be cooled any more. */
+/* Called when the store has been emptied: no stack is left to be cooled. */
 void sn_stacks_cool_clear(void);
 
 #endif

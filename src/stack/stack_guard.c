@@ -25,11 +25,11 @@
 #endif
 
 enum sn_stack_guard sn_stack_guard_chosen;
-static bool several_work; /* guards by one process_madvise() */
+static bool several_work; /* one process_madvise() can install several guards */
 static bool initialised;
 static uint64_t mappings_left; /* for guards by mprotect() */
 
-/* True when the kernel itself may not read or write the page: what a guard is for. */
+/* True if the kernel itself cannot write to the page: then the page works as a guard. */
 static bool kernel_refuses(void *page)
 {
 	return syscall(SYS_uname, page) < 0 && errno == EFAULT;
@@ -80,7 +80,7 @@ void sn_stack_guards_choose(void)
 		return;
 	sn_stack_guard_chosen = !forced && guards_work(guard_alone) ? SN_STACK_GUARD_MADVISE
 								    : SN_STACK_GUARD_MPROTECT;
-	/* valgrind does not know process_madvise(), and says so at each. */
+	/* valgrind does not know process_madvise(), and prints a warning at each call. */
 	several_work = !SN_VALGRIND && sn_stack_guard_chosen == SN_STACK_GUARD_MADVISE &&
 		       guards_work(guard_among_several);
 	/* Two mappings a stack; the other half is for the program's own libraries and heaps. */
@@ -94,8 +94,8 @@ bool sn_stack_guards_at_once(void)
 }
 
 /*
- * The kernel refuses MADV_GUARD_INSTALL with EINVAL where memory is locked: the slot's guard is
- * then by mprotect(), and its pages, which nobody can touch, are not kept in memory.
+ * The kernel refuses MADV_GUARD_INSTALL with EINVAL where memory is locked. The guard is then made
+ * by mprotect(), and its pages, which nothing can touch, are unlocked and given back.
  */
 bool sn_stack_guard_install(char *at, int *mprotected)
 {
@@ -118,7 +118,8 @@ bool sn_stack_guard_install(char *at, int *mprotected)
 	return true;
 }
 
-/* How many of these guards one call has installed; 0: none, or there is no such call. */
+/* Installs guards by one system call. Returns how many it has installed; 0 also if the kernel does
+ * not have the call. */
 static int guards_at_once(const struct iovec *guards, int n)
 {
 	long size =

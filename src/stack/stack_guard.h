@@ -2,24 +2,26 @@
 /*
  * Guards: the inaccessible bytes below a stack, where an overflow ends the program.
  *
- * Contract. A guard that was installed refuses access until its slab is unmapped. It is installed
- * in one of two ways:
+ * Contract. Once installed, a guard refuses access until its slab is unmapped. There are two ways
+ * to install it:
  *   - by MADV_GUARD_INSTALL (Linux 6.13), which lives in the page table and splits no mapping, so
  *     that a million guarded stacks fit under vm.max_map_count;
  *   - otherwise by mprotect(), which costs two mappings a stack, while a budget of half of
- *     vm.max_map_count lasts. Past it there are no more guards: -ENOMEM. An unguarded stack is
- *     never handed out, because its overflow would corrupt another task in silence.
- * Whether the kernel really refuses access is probed at start: emulators accept advice that they do
- * not know. Where memory is locked, by mlockall() while the program runs, the kernel refuses
- * MADV_GUARD_INSTALL from then on; single guards are then installed by mprotect().
+ *     vm.max_map_count lasts. When it is used up, a stack that needs a new guard fails with
+ *     -ENOMEM. An unguarded stack is never handed out, because its overflow would silently corrupt
+ *     another task.
+ * At start this module probes whether the kernel really refuses access, because emulators accept
+ * advice that they do not know. If the program locks its memory later, by mlockall(), the kernel
+ * refuses MADV_GUARD_INSTALL from then on; single guards are then installed by mprotect().
  *
  * Several guards are installed by one process_madvise() where the kernel has it (Linux 6.15).
  *
  * Who may write what:
- *   the kind, and whether several at once work   sn_stack_guards_choose(), once
- *   the budget of mappings   under sn_stack_lock (stack_store.h)
+ *   the kind, and whether one call can install several   sn_stack_guards_choose(), once
+ *   the budget of mappings                               any thread, under sn_stack_lock
+ *                                                        (stack_store.h)
  *
- * Rejected: believing the kernel's version, or that the advice was accepted, for the reason above.
+ * Rejected: believing the kernel's version, or that the advice was accepted, because of emulators.
  */
 #ifndef SENNIT_STACK_STACK_GUARD_H
 #define SENNIT_STACK_STACK_GUARD_H
@@ -38,8 +40,9 @@
 #endif
 
 /*
- * Guards of one system call: 0.85 us each instead of 1.25, most of which is the page table. With
- * more there is little left to gain, and a task waits longer for the one that it needs.
+ * How many guards one system call installs: each then takes 0.85 us instead of 1.25, mostly for the
+ * page table. With more of them there is little left to gain, and a task waits longer for the one
+ * that it needs.
  */
 #define SN_STACK_GUARDS_AT_ONCE 16
 
@@ -48,8 +51,8 @@ enum sn_stack_guard {
 	SN_STACK_GUARD_MPROTECT,
 };
 
-/* Chooses the kind. SENNIT_STACK_GUARD=mprotect in the environment forces the fallback. Idempotent.
- * Under the lock. */
+/* Chooses the kind. SENNIT_STACK_GUARD=mprotect in the environment forces the fallback. Only the
+ * first call has an effect. The lock is held. */
 void sn_stack_guards_choose(void);
 
 extern enum sn_stack_guard sn_stack_guard_chosen sn_hidden;
@@ -59,23 +62,24 @@ static inline enum sn_stack_guard sn_stack_guard_kind(void)
 	return sn_stack_guard_chosen;
 }
 
-/* Whether several are installed by one call. After sn_stack_guards_choose(). */
+/* Whether one system call can install several guards. Valid after sn_stack_guards_choose(). */
 bool sn_stack_guards_at_once(void);
 
 /*
- * Installs the guard at that address. False, with errno, when the system refuses it. *mprotected
- * counts those by mprotect(), for sn_stack_guards_unmapped(). Under the lock, for the budget of
- * mappings.
+ * Installs the guard at that address. Returns false, with errno, if the system refuses it.
+ * Increments *mprotected, for sn_stack_guards_unmapped(), if it used mprotect(). The lock is held,
+ * because it guards the budget of mappings.
  */
 bool sn_stack_guard_install(char *at, int *mprotected);
 
 /*
- * SN_STACK_GUARD_MADVISE only: installs those of n slots, 0 < n <= SN_STACK_GUARDS_AT_ONCE, from
- * that address on. How many have a guard now, or a negative errno. Needs no lock.
+ * Installs the guards of n slots, 0 < n <= SN_STACK_GUARDS_AT_ONCE, the first of which begins at
+ * that address. Returns how many of them have a guard now, at least one, or a negative errno. For
+ * SN_STACK_GUARD_MADVISE only. Needs no lock.
  */
 int sn_stack_guards_install(char *at, size_t slot_size, int n);
 
-/* So many guards by mprotect() are gone, with the mapping that they were in. Under the lock. */
+/* That many guards made by mprotect() were unmapped with their slab. The lock is held. */
 void sn_stack_guards_unmapped(int mprotected);
 
 #endif

@@ -8,7 +8,8 @@
 
 static int default_class; /* constant while a runtime runs */
 
-/* Kept, as each spawn asks: sysconf() is 5 % of a spawn that is joined at once (bench-tasks). */
+/* Kept, because each spawn asks for it, and sysconf() is 5 % of a spawn that is immediately joined
+ * (bench-tasks). */
 size_t sn_page_size(void)
 {
 	static _Atomic size_t kept;
@@ -23,8 +24,8 @@ size_t sn_page_size(void)
 
 int sn_stack_class(size_t size)
 {
-	/* Pages may be larger than the smallest class (64 KiB on some aarch64 kernels), and both a
-	 * guard and a stack are whole pages. */
+	/* A stack is at least one page, which may be larger than the smallest class (64 KiB on some
+	 * aarch64 kernels). */
 	size_t page = sn_page_size();
 	int class = 0;
 

@@ -13,24 +13,25 @@
 #include "wait/checked.h"
 #include "wait/futex.h"
 
-/* Large classes get fewer slots, so that a slab stays below this unless it holds one slot only. */
+/* A slab of a large class gets fewer slots, so that it stays below this size if it has more than
+ * one. */
 #define SLAB_SIZE_LIMIT (sizeof(void *) == 8 ? (size_t)64 << 20 : (size_t)8 << 20)
 
-/* How the end of a run waits for those in sn_stack_find(), which takes microseconds. */
+/* How the end of a run waits for threads in sn_stack_find(), which takes microseconds. */
 #define FINDERS_SPIN_NS 5000
 #define FINDERS_YIELD_NS 100000
 #define FINDERS_LOOK_NS 1000000
 #define FINDERS_NS 1000000000
 
 static struct sn_slab *_Atomic all_slabs;
-/* Of former runs: orphans may still use them. Kept in sight of leak checkers, as they are not
- * lost. */
+/* The slabs of earlier runs, which orphans may still use. The list also shows leak checkers that
+ * they are not lost. */
 static struct sn_slab *_Atomic forgotten_slabs;
 
-/* In sn_stack_find(). */
+/* How many threads are in the part of sn_stack_find() that reads all_slabs. */
 static _Atomic uint32_t finders;
 
-/* The system has refused address space or a guard, and granted nothing since then. Relaxed: see
+/* The system has refused address space or a guard, and has granted none since then. Relaxed: see
  * sn_stack_is_scarce(). */
 static _Atomic bool refused;
 
@@ -55,9 +56,9 @@ static size_t round_up(size_t n, size_t unit)
 	return (n + unit - 1) / unit * unit;
 }
 
-/* After mlockall(MCL_FUTURE) all of it is locked into memory at once. Where so much may not be
- * locked (EAGAIN) a smaller one is tried, down to one slot. Not for want of address space: heap and
- * threads need some, too. */
+/* Maps a slab. After mlockall(MCL_FUTURE) the kernel locks all of it into memory immediately. If so
+ * much may not be locked (EAGAIN), tries smaller slabs, down to one slot. Does not do that for want
+ * of address space, because the heap and threads need some, too. */
 static char *slab_map(struct sn_slab *slab)
 {
 	char *base;
@@ -91,8 +92,8 @@ struct sn_slab *sn_stack_slab_create(int class, const char **why)
 		free(slab);
 		return NULL;
 	}
-	/* A huge page would commit two megabytes for one touched stack. Fails where there are none:
-	 * fine. */
+	/* A huge page would commit two megabytes for one touched stack. The call fails if the
+	 * kernel has no huge pages, which is just as good. */
 	madvise(slab->base, slab->slot_size * (size_t)slab->slots, MADV_NOHUGEPAGE);
 #if SN_VALGRIND
 	sn_sanitizer_slab_begins(slab->base, SN_STACK_GUARD_SIZE, slab->slot_size, slab->slots,
@@ -104,8 +105,8 @@ struct sn_slab *sn_stack_slab_create(int class, const char **why)
 	return slab;
 }
 
-/* Neighbouring slots in one call: a call for each would cost three times as much. Guards survive
- * it: only munmap() and MADV_GUARD_REMOVE end them. */
+/* Cools neighbouring slots by one call, because one for each would cost three times as much. Guards
+ * survive MADV_DONTNEED: only munmap() and MADV_GUARD_REMOVE end them. */
 void sn_stack_slab_cool(struct sn_slab *slab, uint64_t slots)
 {
 	while (slots) {
@@ -128,7 +129,8 @@ void sn_stack_slabs_forget(void)
 
 	for (last = slab; last && last->next; last = last->next)
 		;
-	/* In this order: a finder, which has no lock, finds a stack in either list. */
+	/* In this order, so that a finder, which has no lock, finds each stack in at least one of
+	 * the lists. */
 	if (last) {
 		last->next = atomic_load(&forgotten_slabs);
 		atomic_store(&forgotten_slabs, slab);
@@ -138,9 +140,9 @@ void sn_stack_slabs_forget(void)
 }
 
 /*
- * The finders are handlers of faults, and others as short. One that has itself faulted in
- * sn_stack_find() was left by a jump (debug/fault.c), and stays counted; so the wait has an end.
- * What such a finder was looking for is then not worth more.
+ * Waits until no thread is in sn_stack_find(). The callers of that are short: fault handlers, for
+ * example. A fault inside sn_stack_find() itself is left by a jump (debug/fault.c), and its thread
+ * stays counted. The wait therefore has a limit, after which the count is reset.
  */
 static void await_finders(void)
 {
@@ -150,7 +152,7 @@ static void await_finders(void)
 
 	while ((inside = atomic_load(&finders)) > 0 && sn_now() < deadline)
 		if (!sn_backoff_pause(&backoff)) {
-			sn_checked_pass(); /* bounded; and no task is left that needs a stack */
+			sn_checked_pass(); /* bounded, and no task is left that needs a stack */
 			sn_futex_wait(&finders, inside, sn_now() + FINDERS_LOOK_NS);
 			sn_checked_pass_end();
 		}
@@ -188,7 +190,7 @@ static bool find_from(struct sn_slab *slab, const void *address, struct sn_stack
 	for (; slab; slab = slab->next) {
 		size_t offset = (uintptr_t)address - (uintptr_t)slab->base;
 
-		/* Unsigned: an address below the base is far above the size. */
+		/* The offset is unsigned, so for an address below the base it exceeds the size. */
 		if (offset >= slab->slot_size * (size_t)slab->slots)
 			continue;
 		*stack = sn_stack_in_slot(slab, (int)(offset / slab->slot_size));

@@ -2,26 +2,29 @@
 /*
  * Slabs: the address space of stacks.
  *
- * A *slab* is one mapping that holds a number of equal *slots*; a slot is a guard, then the usable
- * stack, growing down towards the guard. The mapping is reserved, not committed: the kernel gives a
- * page at its first touch, and never a huge one.
+ * A *slab* is one mapping that holds a number of equal *slots*. A slot is a guard, then the usable
+ * stack, which grows down towards the guard. The mapping is reserved, not committed: the kernel
+ * commits a page at its first access, and never a huge one.
  *
- * Contract. A slab stays mapped until the end of the run, and if threads are left behind at the
- * end, forever. So sn_stack_find() can walk all slabs without a lock, in a signal handler too: it
- * says whether an address lies in a stack.
+ * Contract. A slab stays mapped until the end of the run, or forever if threads are left behind at
+ * the end. sn_stack_find(), which says whether an address lies in a stack, can therefore walk all
+ * slabs without a lock, also in a signal handler.
  *
- * Finding against the end. A finder counts itself, then reads the list of slabs. The end takes the
- * list away, then waits until no finder is counted, and only then unmaps. One of the two sees the
- * other.
+ * Finding against the end. A finder increments the count of finders, then reads the list of slabs.
+ * The thread that ends the run replaces the list by NULL, then waits until the count is zero, and
+ * only then unmaps. These four accesses are sequentially consistent, so a finder that the ending
+ * thread does not see counted finds no slab in the list.
  *
  * Who may write what:
- *   the list of slabs, and whether the system has refused   under sn_stack_lock (stack_store.h)
- *   the count of finders   each finder; zero, by the end, and by the child of fork()
- *   next, base, slot_size, class, slots   sn_stack_slab_create()
- *   used, mprotected, free, before, after   under sn_stack_lock
+ *   the list of slabs, and whether the system has refused   any thread, under sn_stack_lock
+ *                                                           (stack_store.h)
+ *   the count of finders   each finder; the ending thread and the child of fork() set it to zero
+ *   next, base, slot_size, class, slots   sn_stack_slab_create(), before the slab is in the list
+ *                                         (next also when a run with orphans ends)
+ *   used, mprotected, free, before, after   any thread, under sn_stack_lock
  *
- * Rejected: one mmap() a stack, which is two system calls and up to three mappings each, where the
- * kernel's mapping lock becomes the bottleneck of spawning.
+ * Rejected: one mmap() for each stack. That takes two system calls and up to three mappings a
+ * stack, and the kernel's mapping lock becomes the bottleneck of spawning.
  */
 #ifndef SENNIT_STACK_STACK_SLAB_H
 #define SENNIT_STACK_STACK_SLAB_H
@@ -40,7 +43,7 @@
  */
 #define SN_STACK_SLOTS_PER_SLAB 64
 
-/* What a free slot may hold; stack_store.h keeps a list of slabs for each. */
+/* What a free slot may hold; stack_store.h keeps one list of slabs for each value. */
 enum sn_stack_warmth {
 	SN_STACK_WARM, /* it may have pages */
 	SN_STACK_COLD, /* it has none */
@@ -48,17 +51,17 @@ enum sn_stack_warmth {
 };
 
 struct sn_slab {
-	struct sn_slab *next; /* in the list of all; never changes once published */
+	struct sn_slab *next; /* in the list of all slabs of the run, and constant during the run */
 	char *base;
 	size_t slot_size;
 	int class;
 	int slots;
-	/* Slots from used on have never been used, and belong to no cache; a bit for each of the
-	 * others that is free. */
+	/* The slots from `used` on have never been used, and belong to no cache. Of the others,
+	 * free has a bit for each that is free. */
 	int used;
 	int mprotected; /* how many of the guards are by mprotect() */
 	uint64_t free[SN_STACK_WARMTHS];
-	/* In a list while it has what the list is for. */
+	/* Links in the store's lists. The slab is in a list while it has slots of that kind. */
 	struct sn_slab *before[SN_STACK_WARMTHS], *after[SN_STACK_WARMTHS];
 #if SN_VALGRIND
 	unsigned valgrind_ids[SN_STACK_SLOTS_PER_SLAB];
@@ -85,44 +88,47 @@ static inline int sn_stack_slot_of(struct sn_stack stack)
 	return (int)((size_t)(stack.low - stack.slab->base) / stack.slab->slot_size);
 }
 
-/* Large stacks may have touched much, and are rare: not worth keeping warm. */
+/* Whether stacks of the class are not worth keeping warm: large ones are rare, and may have many
+ * pages. */
 static inline bool sn_stack_is_large(int class)
 {
 	return sn_stack_class_size(class) > 4 * SN_STACK_DEFAULT_SIZE;
 }
 
 /*
- * Whether stacks of the class may run out before memory does: of address space in a 32-bit process
- * or when they are large, of mappings with guards by mprotect(). Then a task gets its stack when it
- * is spawned, so that -ENOMEM is the spawn's.
+ * Whether stacks of the class may run out before memory does: address space may, in a 32-bit
+ * process or if the stacks are large, and so may mappings, if guards are made by mprotect(). A task
+ * then gets its stack when it is spawned, so that sn_spawn() can return -ENOMEM.
  */
 bool sn_stack_is_scarce(int class);
 
 /*
- * Notes whether the system has granted what was asked for; errno is that of the call when it has
- * not. Then *why says what ran out. Returns granted. Under the lock.
+ * Notes whether the system has granted a request. If it has not, errno is that of the call, and
+ * *why then says which resource ran out. Returns granted. The lock is held.
  */
 bool sn_stack_note_grant(bool granted, const char *what, const char **why);
 
-/* A new slab, no slot of which has been used. NULL: there is no room for it, as *why says. Under
- * the lock. */
+/* Makes a slab whose slots have never been used. Returns NULL if there is no room for it; *why says
+ * which resource ran out. The lock is held. */
 struct sn_slab *sn_stack_slab_create(int class, const char **why);
 
-/* Gives the pages of these slots back to the kernel. Their guards stay. Without the lock, by the
- * owner of the slots. */
+/* Gives the pages of these slots back to the kernel. Their guards stay. Called by the owner of the
+ * slots, without the lock. */
 void sn_stack_slab_cool(struct sn_slab *slab, uint64_t slots);
 
-/* The end of a run: leaves all slabs mapped, or unmaps them. Under the lock. */
+/* Called at the end of a run: the first leaves all slabs mapped, the second unmaps them. The lock
+ * is held. */
 void sn_stack_slabs_forget(void);
 void sn_stack_slabs_destroy(void);
 
-/* In the child of fork() no finder is left. */
+/* Called in the child of fork(), where no finder is left. */
 void sn_stack_slabs_fork_child(void);
 
 /*
- * What lies at an address, in this run or in one whose orphans are alive: a stack's slot (true,
- * with the stack in *stack; *in_guard says which part of it) or no stack (false).
- * Async-signal-safe: takes no lock.
+ * Finds the stack in whose slot an address lies, among those of this run and those that earlier
+ * runs left to their orphans. Returns true with the stack in *stack, and *in_guard says whether the
+ * address is in the guard. Returns false if the address is in no slot. Async-signal-safe: takes no
+ * lock.
  */
 bool sn_stack_find(const void *address, struct sn_stack *stack, bool *in_guard);
 

@@ -8,7 +8,8 @@ struct sn_lock sn_stack_lock = SN_LOCK_INIT(SN_RANK_STACKS);
 struct sn_stack_store sn_stack_stores[SN_STACK_CLASSES];
 _Atomic uint64_t sn_stack_mapped_count;
 
-/* Relaxed: the monitor, which alone reads it without the lock, comes again. */
+/* Relaxed: only the monitor reads it without the lock, and if it sees an old value it looks again
+ * later. */
 static _Atomic bool any_warm;
 
 uint64_t sn_stacks_mapped(void)
@@ -110,7 +111,8 @@ void sn_stack_give_warm(struct sn_stack stack)
 
 /* ---- cold stacks, and slots that have never been used ---- */
 
-/* From now on the slots from used on are those that have never been used. */
+/* From now on only the slots from `used` on have never been used. Moves the slab into the list of
+ * cold ones, or out of it, as that requires. */
 static void set_used(struct sn_slab *slab, int used)
 {
 	bool had = has_some(slab, SN_STACK_COLD);
@@ -122,7 +124,7 @@ static void set_used(struct sn_slab *slab, int used)
 		list_put(slab, SN_STACK_COLD);
 }
 
-/* Makes some of the slab's slots that have never been used the cache's, which has none. */
+/* Gives some of the slab's slots that have never been used to the cache, which has none. */
 static void take_unused(struct sn_slab *slab, struct sn_stack_cache *cache)
 {
 	int left = slab->slots - slab->used;
@@ -133,7 +135,8 @@ static void take_unused(struct sn_slab *slab, struct sn_stack_cache *cache)
 	set_used(slab, cache->end);
 }
 
-/* As unused, or with a guard. One for whose guard there is no memory is lost. */
+/* The slots count as never used again if no other cache has taken later ones of the slab. Otherwise
+ * each gets a guard and becomes a cold stack; a slot whose guard cannot be installed is lost. */
 void sn_stack_give_unused(struct sn_stack_cache *cache)
 {
 	struct sn_slab *slab = cache->slab;
