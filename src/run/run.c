@@ -5,13 +5,12 @@
  * The end, in order: the first task returns and sets stopping (stop()). Every thread leaves its
  * loop as soon as it is in the scheduler, or at the next sennit call of its task. The thread of
  * sn_run() joins them. Threads that are still in foreign code after ORPHAN_NS become orphans: they
- * are left alone with the memory that they may touch (their task's stack, hence all stacks, and
- * their block), and end when they return. Then no other thread is left, and everything is freed.
- * The statistics stay, for later queries.
+ * end when they return, and keep the memory that they may touch until then (their task's stack,
+ * hence all stacks, and their block). Once no other thread is left, the thread of sn_run() frees
+ * everything else. The statistics stay, for later queries.
  *
- * This is the only file that knows all the others. Everything that has to be begun, ended, or
- * handled around fork() is named here, from the lowest layer to the highest, so that no layer calls
- * one above it.
+ * This is the only file that knows all the others. It names everything that has to be begun, ended,
+ * or handled around fork(), so that no layer calls one above it.
  */
 #include <sennit/run.h>
 
@@ -89,16 +88,16 @@
 #include "wait/futex.h"
 
 /*
- * How long sn_run() waits at its end for tasks that are in foreign code. Long enough for calls that
- * end soon, such as a disk access. A program that wants to end does not wait for a read from a
- * terminal.
+ * How long sn_run() waits at its end for tasks that are in foreign code. This is long enough for
+ * calls that end soon, such as a disk access. A program that wants to end should not wait for a
+ * read from a terminal.
  */
 #define ORPHAN_NS 1000000000
 
 /* Go's figure: far more than any sane program has, and well below the kernel's limits. */
 #define MAX_THREADS 10000
 
-/* How long threads stay idle when there are more than processors. */
+/* How long a thread stays idle before it ends, when there are more threads than processors. */
 #define IDLE_MS 2000
 
 struct first_task {
@@ -115,13 +114,13 @@ struct first_task {
 	bool done;
 };
 
-static _Atomic bool taken; /* from the beginning to the end of a run */
+static _Atomic bool taken; /* set while a run is in progress */
 static bool print_waits;   /* SENNIT_WAIT_STATS */
 
 /* Begins the end of the runtime: every thread leaves its loop as soon as it can. */
 static void stop(void)
 {
-	/* Under the lock: a thread that is starting sees it, or is in the list. */
+	/* Under the lock, so a thread that is starting either sees the flag or is in the list. */
 	sn_lock(&sn_runtime.lock);
 	atomic_store(&sn_runtime.stopping, true);
 	for (struct sn_thread *thread = sn_threads.all; thread; thread = thread->next_all) {
@@ -150,8 +149,8 @@ static int first_main(void *arg)
 	return first->result; /* of interest only in a child of fork(), see task/life.c */
 }
 
-/* Creates n processors that are in use, and room for as many as there are CPUs that could be
- * added. */
+/* Creates `capacity` processors. The first n are in use; the others are retired, and serve CPUs
+ * that may become usable later. */
 static int processors_create(int n, int capacity)
 {
 	size_t size = (size_t)capacity * sizeof *sn_runtime.processors;
@@ -183,8 +182,8 @@ static void processors_destroy(void)
 	sn_runtime.capacity = 0;
 }
 
-/* Detaches and forgets the threads that will not return soon; returns how many. The lock is
- * held. */
+/* Makes orphans of the threads that are in foreign code, and returns how many there are. The lock
+ * is held. */
 static int disown_threads(void)
 {
 	struct sn_thread *next;
@@ -202,7 +201,7 @@ static int disown_threads(void)
 	return orphans;
 }
 
-/* Waits for the threads to end. Returns how many did not. */
+/* Waits for the threads to end. Returns how many did not, and are orphans now. */
 static int threads_join(void)
 {
 	SN_BACKOFF(backoff, SN_WAIT_END, 0, 0);
@@ -224,7 +223,7 @@ static int threads_join(void)
 	return orphans;
 }
 
-/* The stack classes of a run: of tasks that ask for no size, and of the first task. */
+/* The stack class of the first task, and that of all others that ask for no size. */
 struct stack_classes {
 	int others, first;
 };
@@ -288,12 +287,12 @@ static void run_fork(enum sn_fork_phase phase)
 }
 
 /*
- * In the order in which the locks nest, the runtime's first. A child makes no dumps, and the signal
- * for them has its previous action there.
+ * In the order in which the locks nest, the runtime's first. A child makes no dumps: its handler
+ * restores the previous action of the signal for them.
  */
 static sn_fork_handler *const fork_handlers[] = {
 	sn_stats_fork,         run_fork,
-	sn_foreign_fork,       sn_signal_fork, /* it opens descriptors under its lock */
+	sn_foreign_fork,       sn_signal_fork, /* opens descriptors under its lock */
 	sn_fds_fork,           sn_watches_fork,
 	sn_netpoll_fork,       sn_tasks_fork,
 	sn_stacks_fork,        sn_blocks_fork,
@@ -317,7 +316,7 @@ static sn_give_up *const give_ups[] = {sn_pipes_trim};
 
 static const struct sn_chore chores[] = {
 	{.step = sn_scan_remind, .is_asked = sn_scan_pending},
-	{.step = sn_late_step}, /* may ask for a dump, so before that */
+	{.step = sn_late_step}, /* before the next one, because it may ask for a dump */
 	{.step = sn_dump_serve, .is_asked = sn_dump_wanted},
 	{.step = sn_tasks_feed, .is_left = sn_tasks_starve},
 	{.step = sn_ties_step, .is_left = sn_ties_are_asked, .is_asked = sn_ties_are_asked},
@@ -341,7 +340,8 @@ static int start_monitor(bool follow_cpus)
 
 /* ---- the beginning and the end ---- */
 
-/* Clears what the last run has left. */
+/* Clears what the last run has left, reads the settings, and begins every module. Returns 0 or a
+ * negative errno. */
 static int runtime_init(int fixed)
 {
 	int n = fixed ? fixed : sn_processors_allowed();
@@ -403,7 +403,7 @@ static int runtime_init(int fixed)
 		sn_dump_uninstall();
 		return err;
 	}
-	/* The first is not idle, because the first thread starts with it. */
+	/* The first processor is not idle, because the first thread starts with it. */
 	for (int i = n - 1; i > 0; i--) {
 		sn_runtime.processors[i].next_idle = sn_idle.processors;
 		sn_idle.processors = &sn_runtime.processors[i];
@@ -414,7 +414,7 @@ static int runtime_init(int fixed)
 
 static void runtime_destroy(void)
 {
-	/* The program's own threads, and then the runtime's. */
+	/* First waits for the program's own threads, then for the runtime's. */
 	uint32_t left_behind = sn_foreign_end(sn_now() + ORPHAN_NS);
 
 	left_behind += (uint32_t)threads_join();
@@ -453,7 +453,7 @@ int sn_run(sn_fn *fn, void *arg)
 	return sn_run_with_attr(fn, arg, NULL);
 }
 
-/* Runs the first task, and all that it starts, until it has ended. */
+/* Runs the first task, and all tasks that it starts, until the first one has ended. */
 static int run_tasks(struct first_task *first, int class, bool follow_cpus)
 {
 	int err = create_first_task(&sn_runtime.processors[0], first, class);
@@ -466,8 +466,8 @@ static int run_tasks(struct first_task *first, int class, bool follow_cpus)
 	sn_foreign_begin();
 	sn_profile_file_begin();
 	/*
-	 * The calling thread itself runs no task. It must return when the first task does, and a
-	 * thread whose task is in foreign code forever can only be left behind.
+	 * The calling thread itself runs no task. It must be able to return when the first task
+	 * does, whereas a thread whose task is in foreign code forever can only be left behind.
 	 */
 	err = sn_thread_start(&sn_runtime.processors[0], false, NULL);
 	if (err < 0)
