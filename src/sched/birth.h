@@ -2,25 +2,29 @@
 /*
  * Which threads start threads.
  *
- * The kernel gives a new thread what its creator has: namespaces, identity and capabilities, CPUs,
- * niceness and scheduling policy, no_new_privs and seccomp filters. A task may have changed any of
- * that on its thread: a pinned one for as long as it likes, any other between two calls that park.
- * And what a thread of the program's own has is the program's business. The threads of the runtime
- * must not differ by which of them happened to start which. So a thread starts another only where
- * nothing of the program's can be in effect:
+ * A new thread inherits from its creator: namespaces, identity and capabilities, CPUs, niceness and
+ * scheduling policy, no_new_privs and seccomp filters. A task may have changed any of these on its
+ * thread: a pinned task for as long as it likes, any other between two calls that park. On its own
+ * threads the program may have changed them, too. All threads of the runtime must be alike,
+ * whichever of them started which. A thread therefore starts another only where no such change can
+ * be in effect:
  *   - in the scheduler's loop, on a thread to which no task was ever pinned;
- *   - on the monitor, which runs nothing of the program's, and which the thread of sn_run() starts.
- * Everyone else asks the monitor: puts what is wanted into a list, under the runtime's lock, and
- * wakes it. It looks into the list before it sleeps, under the protocol of sysmon_sleep.h.
+ *   - on the monitor, which runs no code of the program, and which the thread of sn_run() starts.
+ * All other threads ask the monitor: they put an entry into a list, under the runtime's lock, and
+ * wake it. The monitor looks into the list before it sleeps, under the protocol of sysmon_sleep.h.
  *
- * How late. The monitor serves the list between two of its steps, so what is asked for begins after
- * one wake-up of a thread, and after the step that it is in. A processor that waits for its thread
- * can have an earlier one: a thread that is about to go to sleep takes it under the same lock
- * (idle.c). models/birth.pml has both, and what happens when the system refuses the thread.
+ * How late. The monitor serves the list between two of its steps, so the start begins after one
+ * wake-up of a thread, or after the step that the monitor is in. A processor that waits for its
+ * thread may get another one earlier: a thread that is about to go to sleep takes the processor
+ * under the same lock (sleeper.c). models/birth.pml has both, and what happens when the system
+ * refuses the thread.
  *
- * Rejected: the thread of sn_run() as the one that starts all others. Every start then takes two
- * wake-ups. A thread of its own: it would do nothing else, and nothing better. Undoing in the new
- * thread what a task may have set: namespaces, capabilities and filters cannot be undone.
+ * Who may write what: see struct sn_birth; the list, any thread, under the runtime's lock.
+ *
+ * Rejected: the thread of sn_run() as the one that starts all others, because every start then
+ * takes two wake-ups; one more thread for this alone, which would be no better than the monitor;
+ * undoing in the new thread what a task may have set, because namespaces, capabilities and filters
+ * cannot be undone.
  */
 #ifndef SENNIT_SCHED_BIRTH_H
 #define SENNIT_SCHED_BIRTH_H
@@ -33,24 +37,25 @@
 struct sn_birth {
 	void (*begin)(void);   /* called outside of locks; constant */
 	struct sn_birth *next; /* under the runtime's lock */
-	bool asked;            /* it is in the list; likewise */
+	bool asked;            /* it is in the list; under the runtime's lock */
 };
 
-/* Has begin() called soon, on the monitor: once for all that ask before that. If the run ends
- * first, then at its end, on the thread of sn_run(). Any thread, without the runtime's lock. */
+/* Makes the monitor call begin() soon, once for all requests until then. If the run ends first, the
+ * thread of sn_run() calls it at the end. Any thread may call this, without the runtime's lock. */
 void sn_birth_ask(struct sn_birth *birth);
 
-/* The calling thread is the monitor. */
+/* Declares that the calling thread is the monitor. */
 void sn_births_here(void);
 
 /* Whether the calling thread may start a thread itself. */
 bool sn_may_start_threads(void);
 
-/* Calls begin() of all that have asked. The monitor; at the end of a run, the thread of
- * sn_run(). */
+/* Calls begin() for each entry in the list. Called by the monitor, and at the end of a run by the
+ * thread of sn_run(). */
 void sn_births_serve(void);
 
-/* The runtime's lock is held. Whether anybody has asked; in a child of fork(): nobody has. */
+/* The runtime's lock is held. The first says whether the list has an entry; the second empties the
+ * list in a child of fork(). */
 bool sn_births_asked(void);
 void sn_births_forget(void);
 

@@ -24,8 +24,8 @@
  * 32-bit process, 1.6 MiB in others. */
 #define SLABS_PER_CHUNK 64
 
-/* How many slabs get their pages at once, see get_pages(): 384 KiB, some 60 us for one spawn in a
- * thousand. */
+/* How many slabs get their pages by one call, see get_pages(): 384 KiB, which takes about 60 us, in
+ * one spawn of a thousand. */
 #define SLABS_AT_ONCE 16
 _Static_assert(SLABS_PER_CHUNK % SLABS_AT_ONCE == 0, "");
 
@@ -39,8 +39,8 @@ struct sn_block_slab {
 };
 _Static_assert(BLOCKS_PER_SLAB == 64, "SN_BLOCK_SLAB_ALL has 64 bits");
 
-/* Slabs are cut from it in order. Its array is a part of the store, and may list blocks of any
- * chunk. */
+/* A mapping, from which slabs are cut in order. Its array `free` is a part of the store, and may
+ * list blocks of any chunk. */
 struct chunk {
 	struct chunk *older, *newer;
 	uint32_t used;
@@ -53,10 +53,10 @@ static struct sn_lock lock =
 	SN_LOCK_INIT(SN_RANK_BLOCKS); /* guards everything below except reads of all_block_slabs */
 static struct sn_block_slab *_Atomic all_block_slabs;
 static struct chunk *chunks; /* the newest */
-/* The store of free blocks: the arrays of all chunks newer than this one are full, those of
- * the older ones are empty. NULL: there is no chunk. */
+/* Where the store of free blocks ends: the arrays of the chunks newer than this one are full, and
+ * those of older ones are empty. NULL if there is no chunk. */
 static struct chunk *free_end;
-static struct chunk *empty_chunks; /* of former runs, by older; handles may point into them */
+static struct chunk *empty_chunks; /* of earlier runs, linked by older; handles may point there */
 static _Atomic uint32_t first_generation;
 static struct sn_block_cache shared; /* for threads that have no processor */
 
@@ -68,7 +68,7 @@ static void forget_all(void)
 	shared = (struct sn_block_cache){0};
 }
 
-/* Slabs of earlier runs. Leak checkers must be able to reach them, and what their tasks refer
+/* Slabs of earlier runs, linked so that leak checkers can reach them and what their tasks refer
  * to. */
 static struct sn_block_slab *_Atomic forgotten_slabs;
 
@@ -79,8 +79,8 @@ static void forget(struct sn_block_slab *_Atomic *list)
 
 	for (last = slab; last && last->next; last = last->next)
 		;
-	/* In this order, so that a collector that stops this thread in between sees them in one of
-	 * the lists. */
+	/* In this order, so that a collector that stops this thread in between finds each slab in
+	 * at least one of the lists. */
 	if (last) {
 		last->next = atomic_load(list);
 		atomic_store(list, slab);
@@ -92,7 +92,7 @@ void sn_blocks_fork(enum sn_fork_phase phase)
 {
 	sn_fork_lock(&lock, phase);
 	if (phase == SN_FORK_CHILD)
-		forget(&forgotten_slabs); /* the task that forked lives in one of them */
+		forget(&forgotten_slabs); /* the task that forked has its block in one of them */
 }
 
 /* The store is empty, so it may begin in the array of any chunk. The lock is held. */
@@ -130,9 +130,9 @@ static struct chunk *chunk_create(void)
 }
 
 /*
- * Returns the chunk's memory to the kernel, but keeps its addresses. A join of a task of an earlier
- * run must find that there is no such task, rather than unmapped memory or another object. Locked
- * memory cannot be returned.
+ * Returns the chunk's memory to the kernel, but keeps its addresses mapped. A join of a task of an
+ * earlier run must find that there is no such task, rather than unmapped memory or another object.
+ * The kernel does not take back locked memory, so that is zeroed instead.
  */
 static void chunk_empty(struct chunk *chunk)
 {
@@ -151,14 +151,14 @@ uint32_t sn_block_first_generation(void)
 }
 
 /*
- * Commits the pages of the slab, and of those after it, at once. Where one chunk does not suffice,
- * there are so many tasks that every page will be used. A page fault for each page is a fifth of
- * the cost of a million tasks that are joined afterwards (bench-tasks spawn-all, seven alternating
- * runs: 780 to 657 ms of CPU on one processor, 970 to 766 on two, with one slab at a time). Several
- * slabs at once, because the call itself is expensive where several threads obtain new pages: a
- * spawn on two processors took 288 ns with 1 slab, 235 with 16, and no less with 64 (five
- * alternating runs). Kernels before 5.14 do not support it. The pages then come one by one, as they
- * do when memory is short.
+ * Commits the pages of the slab, and of those after it, by one call. It is called when one chunk
+ * does not suffice: then there are so many tasks that every page will be used. A page fault for
+ * each page is a fifth of the cost of a million tasks that are joined afterwards (bench-tasks
+ * spawn-all, seven alternating runs: 780 to 657 ms of CPU on one processor, 970 to 766 on two, with
+ * one slab at a time). It takes several slabs, because the call itself is expensive while several
+ * threads obtain new pages: a spawn on two processors took 288 ns with 1 slab, 235 with 16, and no
+ * less with 64 (five alternating runs). Kernels before 5.14 do not support it; their pages come one
+ * by one, as they do when memory is short.
  *
  * Rejected: huge pages. Clearing them evicts everything else from the caches (922 and 1,088 ms in
  * the first runs). On another machine they halved the time of a spawn in most runs, and made it
@@ -195,7 +195,7 @@ static struct sn_block_slab *fresh_slab(void)
 	return slab;
 }
 
-/* There is room for every block of this run. The lock is held. */
+/* Puts a block into the store, which has room for every block of this run. The lock is held. */
 static void store_put(struct sn_task *task)
 {
 	if (free_end && free_end->free_count == SLABS_PER_CHUNK * BLOCKS_PER_SLAB &&
@@ -205,7 +205,7 @@ static void store_put(struct sn_task *task)
 		free_end->free[free_end->free_count++] = task;
 }
 
-/* NULL when the store is empty. The lock is held. */
+/* Takes a block out of the store; NULL if it is empty. The lock is held. */
 static struct sn_task *store_get(void)
 {
 	if (free_end && free_end->free_count == 0 && free_end->newer)
@@ -275,7 +275,7 @@ struct sn_task *sn_block_alloc(struct sn_block_cache *cache)
 	return sn_likely(task) ? task : alloc_slowly(cache);
 }
 
-/* Those that were freed first, which are the coldest. */
+/* Moves the n blocks that were freed first, which are the coldest, to the store. */
 static sn_noinline void give(struct sn_block_cache *cache, uint32_t n)
 {
 	sn_lock(&lock);
@@ -307,7 +307,7 @@ void sn_block_free(struct sn_task *task, struct sn_block_cache *cache)
 void sn_block_flush(struct sn_block_cache *cache)
 {
 	give(cache, cache->count);
-	/* Blocks that have never been used, too: they are all zeros, which makes them free
+	/* Gives the blocks that have never been used, too: they are all zeros, so they are free
 	 * blocks. */
 	sn_lock(&lock);
 	for (; cache->fresh_count > 0; cache->fresh_count--)
@@ -356,8 +356,8 @@ void sn_blocks_forget(void)
 	sn_unlock(&lock);
 }
 
-/* Makes the handles of the tasks in a list of slabs stale, up to the slab end. No other thread
- * writes the generations, because these tasks neither end nor continue. */
+/* Makes the handles of the tasks in a list of slabs stale, up to the slab `end`. No other thread
+ * writes these generations, because the tasks neither end nor continue. */
 static void outdate(struct sn_block_slab *first, const struct sn_block_slab *end)
 {
 	for (struct sn_block_slab *slab = first; slab != end; slab = slab->next)
@@ -385,8 +385,9 @@ void sn_blocks_destroy(void)
 	struct chunk *chunk, *next;
 
 #if SN_ASAN
-	/* The run may end with tasks alive. What they were given then belongs to them forever, and
-	 * is not a leak. No collector may look at them, because their stacks are unmapped. */
+	/* The run may end with tasks alive. The memory that they refer to is not a leak, so their
+	 * blocks stay reachable, in a list that no collector looks at: their stacks are
+	 * unmapped. */
 	static struct sn_block_slab *_Atomic kept;
 	struct sn_block_slab *former = atomic_load(&kept);
 

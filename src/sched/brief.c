@@ -2,23 +2,25 @@
 /*
  * Brief tasks, which stand in for the poller.
  *
- * A thread that leaves the poller would normally wake another to take its place. For a task that
- * only moves a few KiB and waits again, that costs two thread switches and a second CPU for
- * nothing. So when an event makes only a few brief tasks runnable (sn_brief_begin()), the thread
- * wakes nobody, but records in owes_poller that it owes a wake-up. It pays this debt when it is
+ * A thread that leaves the poller normally wakes another to take its place. For a task that only
+ * moves a few KiB and waits again, that costs two thread switches and a second CPU for nothing.
+ * When an event makes only a few brief tasks runnable (sn_brief_begin()), the thread therefore
+ * wakes no other, but records in owes_poller that it owes a wake-up. It pays this debt when it is
  * about to run anything else or to sleep elsewhere, or when the task's call ends. If it returns to
- * the poller first, it never has to. Should the task have much to do after all, it polls in the
- * poller's place from time to time (sn_brief_poll()). So an event waits for at most BRIEF_POLL_NS
- * and one piece of copying, and never for user code that has not promised to be as brief
- * (SN_TASK_BRIEF).
+ * the poller first, the debt is void. A task that has more to do after all polls in the poller's
+ * place from time to time (sn_brief_poll()). An event thus waits for at most BRIEF_POLL_NS and one
+ * piece of copying, and never for user code that has not promised to be as brief (SN_TASK_BRIEF).
  *
- * The thread does not wake another for the brief tasks that such a task makes runnable either, as
- * long as they are few: this, too, is part of the debt. They are in its own queue, where it finds
- * them before it polls again. sn_brief_pay() looks for them, and sn_brief_poll() pays when any were
- * left waiting. In a relay each connection started two tasks and each event woke one; the other
- * thread was woken for most of them, found little and slept again. With 64 short connections at
- * once, on two processors that were busy besides, sennit-relay alternated between 80 us of CPU for
- * a connection and 150, with 0.2 context switches of the OS or 16.
+ * Nor does the thread wake another for the brief tasks that such a task makes runnable, as long as
+ * they are few: this, too, is part of the debt. They are in its own queue, where it finds them
+ * before it polls again. sn_brief_pay() looks for them, and sn_brief_poll() pays if any were left
+ * waiting. Without this, in a relay whose connections each started two tasks and whose events each
+ * woke one, the other thread was woken for most of them, found little and slept again. With 64
+ * short connections at the same time, on two processors that were busy besides, sennit-relay
+ * alternated between 80 us of CPU for a connection and 150, and between 0.2 context switches of the
+ * OS and 16.
+ *
+ * Who may write what: owes_poller, the thread itself; task->brief, the task (task.h).
  */
 #include "sched/schedule.h"
 
@@ -48,7 +50,7 @@ void sn_brief_end(void)
 		sn_brief_pay(self);
 }
 
-/* Does the poller's work, on the thread that owes it. */
+/* Polls, and pays the debt if other threads could help: called on the thread that owes. */
 void sn_brief_poll(struct sn_thread *self)
 {
 	int64_t now = sn_now();

@@ -12,7 +12,8 @@
 #include "stack/stack_slab.h"
 #include "wait/checked.h"
 
-/* Arguments that are too large for the block are at the top of the stack, aligned. */
+/* How far below the end of a stack an argument may begin that is too large for the block: it lies
+ * at the top of the stack, aligned. */
 #define ARGUMENT_ON_STACK (SN_TASK_ARG_MAX + 64 + SN_STACK_SHIFT_MAX)
 
 static const struct sn_collector *_Atomic installed;
@@ -30,8 +31,8 @@ int sn_collector_install(const struct sn_collector *collector)
 	return 0;
 }
 
-/* Both accesses are relaxed: even with a stronger order, the monitor may have looked at a thread
- * just before the stop, and then takes its processor. */
+/* Both accesses are relaxed, because a stronger order would guarantee no more: the monitor may have
+ * looked at a thread just before the stop, and then takes its processor. */
 static _Atomic bool stops;
 
 void sn_collector_stopping(int stopping)
@@ -115,7 +116,8 @@ static int show(struct sn_task *task, void *arg)
 
 	if (status == SN_TASK_FREE || status == SN_TASK_ENDED)
 		return 0;
-	/* Of the forgotten tasks, only those on an orphan's thread still run. */
+	/* Of the forgotten tasks, only those on the thread of an orphan can still use
+	 * references. */
 	if (visit->forgotten && !roots.on_thread)
 		return 0;
 	if (stack.low && stack.high && stack.low < stack.high) {

@@ -8,20 +8,22 @@
  *     from the saved stack pointer up;
  *   - the task of a thread is RUNNING, BLOCKING or RETURNING from before the switch to it until
  *     after the switch from it. In between the thread is on that stack or on another. If it is on
- *     another, context.sp has been stored; if it has not been stored, the thread has not left the
- *     stack yet, because the store is the last thing that the switch does on the old stack;
+ *     another, context.sp has been stored. If context.sp has not been stored, the thread has not
+ *     left the stack yet, because the store is the last thing that the switch does on the old
+ *     stack;
  *   - a task in the making is NEW from before its argument is moved into its block, or onto its
  *     stack, which its block already names;
  *   - blocks are freed only by the caller of sn_run(), which is stopped, and are unlinked before
- *     that; stacks are freed after them. What orphans (run/run.c) use is in the lists of
- *     forgotten blocks and stacks.
- * Threads that are not stopped (the monitor, and threads of the program that the collector does not
- * know) may meanwhile make tasks and wake them, and release pages below saved stack pointers. They
- * hold no references that count. What is read of a task while they make it may be inconsistent, so
- * a saved stack pointer is believed only when it lies on the stack.
+ *     that; stacks are freed after them. The blocks and stacks of orphans (run/run.c) are in the
+ *     lists of forgotten ones.
+ * Some threads are not stopped: the monitor, and threads of the program that the collector does not
+ * know. While the others are stopped they may make tasks and wake them, and release pages below
+ * saved stack pointers. They hold no references that count. The fields of a task that they are
+ * making may be inconsistent, so a saved stack pointer is believed only if it lies on the stack.
  *
- * Who may write what: installed, sn_collector_install(), once; stopping, the thread that stops the
- * others.
+ * Who may write what:
+ *   installed   sn_collector_install(), once
+ *   stops       the thread that stops the others; in a child of fork(), the only thread
  */
 #ifndef SENNIT_SCHED_COLLECTOR_H
 #define SENNIT_SCHED_COLLECTOR_H
@@ -36,7 +38,8 @@
  * monitor. */
 bool sn_collector_stops(void);
 
-/* The calling thread begins, or ends. thread: NULL on sn_run()'s caller. */
+/* Report to the collector that the calling thread begins, or ends. thread is NULL on sn_run()'s
+ * caller. */
 void sn_collector_thread_begins(void *thread);
 void sn_collector_thread_ends(void *thread);
 

@@ -16,9 +16,9 @@
 #endif
 
 static struct {
-	int signum; /* 0: they are off */
+	int signum; /* 0 while the timers are off */
 	int64_t period_ns;
-	unsigned missing;
+	unsigned missing; /* threads that began since then and got no timer */
 } timers;
 
 /* The lock is held. */
@@ -30,7 +30,8 @@ static int make(struct sn_thread *thread)
 	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = timers.signum};
 	int err = 0;
 
-	/* A system that does not tell the clock of a thread: that of another would be wrong. */
+	/* The system did not give the thread's CPU clock (sn_thread_attach()), and no other clock
+	 * would do. */
 	if (thread->cpu_clock == CLOCK_MONOTONIC)
 		return -ENOTSUP;
 	event.sigev_value.sival_ptr = thread;

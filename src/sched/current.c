@@ -6,8 +6,7 @@
  *
  * Who may write what:
  *   sn_private_current   the thread itself: at its beginning and its end, around the callback of a
- * scan
- *                 (scan_serve.h), and in the child of fork()
+ *                        scan (scan_serve.h), and in the child of fork()
  */
 #include "sched/thread.h"
 
@@ -19,7 +18,7 @@ sn_noinline struct sn_private_lease *sn_private_current_slow(void)
 {
 	struct sn_private_lease *lease = sn_private_current;
 
-	/* Not even this function's own result may be taken for constant. */
+	/* Keeps the compiler from assuming that two calls return the same value. */
 	__asm__ volatile("" : "+r"(lease) : : "memory");
 	return lease;
 }

@@ -8,8 +8,9 @@
 #include "wait/checked.h"
 #include "wait/futex.h"
 
-/* Of `guests`: the number of the run, and the count in the lower half. 65,536 runs later a guest
- * that was left behind could be taken for one of the present run: it then ends a wait early. */
+/* The word `guests` has the number of the run in its upper half, and the count in its lower half.
+ * After 65,536 more runs, a guest that was left behind could be taken for one of the present run;
+ * the end of that run then waits for one guest too few. */
 #define RUN_STEP 0x10000u
 #define COUNT(word) ((word) & (RUN_STEP - 1))
 #define RUN(word) ((word) & ~(RUN_STEP - 1))
@@ -47,13 +48,14 @@ uint32_t sn_foreign_go_out(void)
 
 int sn_foreign_come_back(uint32_t run)
 {
-	/* First, so that there is no moment at which the end of the run sees neither count. */
+	/* Enters before it leaves the count of guests, so that the end of the run finds the thread
+	 * in one of the counts at any moment. */
 	int err = sn_foreign_enter();
 	uint32_t seen = atomic_load(&guests);
 
 	do {
 		if (RUN(seen) != run || COUNT(seen) == 0) {
-			/* That run has ended, and waits for this thread no longer. */
+			/* That run has ended, and no longer waits for this thread. */
 			if (err == 0)
 				sn_foreign_leave();
 			return -ESRCH;
@@ -76,17 +78,17 @@ bool sn_foreign_admitted(void)
 
 void sn_foreign_begin(void)
 {
-	/* Only then: otherwise a thread may be about to find that no runtime runs, and to undo its
-	 * own count. */
+	/* Only in a child are the counts reset. In other processes a thread may have incremented
+	 * `inside`, and be about to find that no runtime runs and to decrement it. */
 	if (forked) {
-		atomic_store(&inside, 0); /* the parent's threads */
+		atomic_store(&inside, 0); /* it counted threads of the parent */
 		atomic_store(&guests, RUN(atomic_load(&guests)) + RUN_STEP);
 	}
 	forked = false;
 	atomic_store(&running, true);
 }
 
-/* Waits for those that are in a callback. Returns how many it leaves behind. */
+/* Waits for guests, which are in callbacks. Returns how many it leaves behind. */
 static uint32_t dismiss_guests(int64_t give_up)
 {
 	uint32_t seen;
@@ -107,11 +109,13 @@ uint32_t sn_foreign_end(int64_t give_up)
 		sn_backoff_pause(&backoff); /* only counts the wait */
 		sn_futex_wait(&inside, left, 0);
 	}
-	/* In this order: a thread that is inside may go out, but none that is out comes back. */
+	/* After the wait for `inside`, because a thread that is inside may still become a guest,
+	 * whereas no guest comes back inside any more. */
 	return dismiss_guests(give_up);
 }
 
-/* The count stays until the child runs, because the thread that forked may have been inside. */
+/* The counts stay until the child begins a run, because the thread that forked may be inside, and
+ * then leaves. */
 void sn_foreign_fork(enum sn_fork_phase phase)
 {
 	if (phase != SN_FORK_CHILD)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What identifies a task to others: its handle, its id, its name.
+ * What identifies a task: its handle, its id, its name.
  *
- * Contract. All may be asked for on any thread, also by a stale handle, which identifies no task.
+ * Contract. Any thread may ask for these. A stale handle identifies no task: its id is 0, and its
+ * name is empty.
  *
  * Who may write what: see task.h.
  */
@@ -25,7 +26,8 @@ uint64_t sn_task_id(const sn_task *handle)
 
 	if (!task)
 		return 0;
-	/* Acquire: an id of the block's next task comes with that task's generation. */
+	/* Acquire: if this is the id of the block's next task, the check below sees that task's
+	 * generation, too. */
 	id = atomic_load_explicit(&task->id, memory_order_acquire);
 	return sn_task_of(handle) ? id : 0;
 }
@@ -36,7 +38,7 @@ const char *sn_task_name(const sn_task *handle)
 
 	if (!task)
 		return "";
-	/* Its bytes are atomic for those that read it while the task gives itself another. */
+	/* The bytes are atomic, because others may read them while the task changes its name. */
 	return task->name[0] ? (const char *)task->name : "task";
 }
 

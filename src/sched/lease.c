@@ -16,22 +16,23 @@
 #include "wait/lock.h"
 
 /*
- * How long a thread waits actively for the decision on a revocation. A membarrier takes 1 to 3 us,
- * so when it takes longer, the monitor is not running. In the tests of scans ("lease" in
- * docs/waiting.md) 63 of 100 waits were over after 4 us, 80 after 16, and the rest took up to 0.5
- * ms.
+ * How long a thread spins and yields for the decision on a revocation before it sleeps. A
+ * membarrier takes 1 to 3 us, so if the decision takes longer, the monitor is not running. In the
+ * tests of scans ("lease" in docs/waiting.md) 63 of 100 waits were over after 4 us, 80 after 16,
+ * and the rest took up to 0.5 ms.
  */
 #define DECISION_SPIN_NS 5000
 #define DECISION_YIELD_NS 20000
 
+/* Changes the word from expected to desired, and returns whether it was expected. */
 static bool word_is(struct sn_private_lease *lease, uint32_t expected, uint32_t desired)
 {
 	return __atomic_compare_exchange_n(&lease->word, &expected, desired, false,
 					   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-/* Decides from REVOKING or AWAITED. The end of the runtime may already have stored REVOKED, which
- * then stays. */
+/* Ends a revocation: changes the word from REVOKING or AWAITED to the decision. If the end of the
+ * runtime has already stored REVOKED, that stays. */
 static void decide(struct sn_private_lease *lease, uint32_t decision)
 {
 	if (word_is(lease, SN_LEASE_REVOKING, decision))
@@ -53,9 +54,9 @@ bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor)
 	passed = sn_barrier_everywhere();
 	SN_RACE_WINDOW();
 	/*
-	 * Acquire: sees all that the thread did before it went outside, above all its processor's
-	 * state. From here on a thread that is outside waits in sn_private_lease_lost() before it
-	 * does anything.
+	 * Acquire: the monitor sees all that the thread did before it went outside, above all to
+	 * its processor. If the thread is outside, it waits in sn_private_lease_lost() at its next
+	 * entry before it does anything else.
 	 */
 	if (!passed || __atomic_load_n(&lease->inside, __ATOMIC_ACQUIRE) ||
 	    thread->processor != processor) {
@@ -66,10 +67,10 @@ bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor)
 	}
 	thread->processor = NULL;
 	atomic_store_explicit(&processor->thread, NULL, memory_order_relaxed);
-	/* This belongs to the monitor until the decision, which orders it before what the thread
-	 * then makes of it. */
+	/* Until the decision, the status is the monitor's to change. The decision orders this
+	 * change before those that the thread makes after it. */
 	task = __atomic_load_n(&thread->task, __ATOMIC_RELAXED);
-	if (task) { /* not if the end of the runtime came in between */
+	if (task) { /* NULL if the runtime has ended in between */
 		sn_status_set(&task->word, SN_TASK_BLOCKING, SN_BY_MONITOR);
 		sn_record_timed(processor->record,
 				sn_record_what(SN_RECORD_REVOKE, 0, sn_record_id(task)));
@@ -81,12 +82,13 @@ bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor)
 void sn_lease_ask(struct sn_thread *thread)
 {
 	atomic_store(&thread->asked, 1);
-	/* Any other value leads into the slow path anyway, or the party that changes it looks after
-	 * this. */
+	/* With any other value the thread takes the slow path anyway, or the party that makes the
+	 * word HELD checks `asked` after that. */
 	word_is(&thread->lease, SN_LEASE_HELD, SN_LEASE_ASKED);
 }
 
-/* 0 means that nothing has expired. Taking the decision before it instead does no harm. */
+/* The value of `expired` for a decision. 0 means that nothing has expired, so the decision with the
+ * number 0 counts as the one before it, which does no harm. */
 static uint32_t expiry_of(uint32_t tick)
 {
 	return tick ? tick : UINT32_MAX;
@@ -98,7 +100,8 @@ void sn_lease_expire(struct sn_thread *thread, uint32_t tick)
 	word_is(&thread->lease, SN_LEASE_HELD, SN_LEASE_ASKED);
 }
 
-/* The thread has its processor. */
+/* Lends the processor if the monitor has asked for that during the present decision. The thread has
+ * its processor. */
 static void lend_if_expired(struct sn_thread *self)
 {
 	uint32_t expired = 0;
@@ -134,14 +137,14 @@ static uint32_t await_decision(struct sn_private_lease *lease)
 	}
 }
 
-/* The slow path of every entry. The thread is inside. */
+/* The slow path of every entry into the runtime. The thread has already stored inside = 1. */
 void sn_private_lease_lost(struct sn_private_lease *lease)
 {
 	struct sn_thread *self = sn_container_of(lease, struct sn_thread, lease);
 	int saved_errno = *self->errno_location;
 	uint32_t word;
 
-	/* For FENCED: between the caller's store of inside and the load of word. */
+	/* For FENCED: the thread's fence between its store of inside and the load of word. */
 	atomic_thread_fence(memory_order_seq_cst);
 	SN_RACE_WINDOW();
 	do {
@@ -152,8 +155,8 @@ void sn_private_lease_lost(struct sn_private_lease *lease)
 			sn_abandon(self);
 		sn_processor_regain(self);
 		__atomic_store_n(&lease->word, sn_lease_held(), __ATOMIC_SEQ_CST);
-		/* The end of the runtime may have come in between, and its mark may have been
-		 * overwritten. */
+		/* The end of the runtime may have stored REVOKED before that store, which has then
+		 * overwritten it. */
 		if (sn_thread_must_end(self))
 			sn_abandon(self);
 	}

@@ -10,10 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How often the children are looked at where the kernel does not list them. */
+/* The period of sn_linger()'s looks where the kernel does not list children. */
 #define LOOK_NS 500000000
 
-/* Of the children of this thread only; and nothing is taken from those that wait for them. */
+/* waitid() looks at children of this thread only, and leaves their status to the program. */
 #define LOOK (WEXITED | WNOWAIT | __WNOTHREAD | __WALL)
 
 static int look_at(idtype_t which, pid_t pid, siginfo_t *info, int options)
@@ -42,10 +42,10 @@ static bool lives(pid_t pid)
 	return look_at(P_PID, pid, &info, WNOHANG) == 0 && info.si_pid == 0;
 }
 
-/* What the kernel lists of the calling thread. */
+/* The kernel's list of the calling thread's children. */
 struct children {
-	pid_t living; /* one that lives; 0: none */
-	uint64_t all; /* a sum over all of them, to know the list again */
+	pid_t living; /* one of them that lives, or 0 if none does */
+	uint64_t all; /* a hash of the whole list, by which two lists are compared */
 };
 
 static void add(struct children *children, pid_t pid)
@@ -55,7 +55,7 @@ static void add(struct children *children, pid_t pid)
 		children->living = pid;
 }
 
-/* False: there is no such list. */
+/* Reads the kernel's list. Returns false if there is none. */
 static bool list(struct children *children)
 {
 	int fd = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
@@ -79,7 +79,7 @@ static bool list(struct children *children)
 	return n == 0;
 }
 
-/* Until that child has ended, whoever takes its status. */
+/* Returns when that child has ended, even if the program has taken its status. */
 static void await(pid_t pid)
 {
 	siginfo_t info;
@@ -87,8 +87,8 @@ static void await(pid_t pid)
 	look_at(P_PID, pid, &info, 0);
 }
 
-/* Without the list: as long as there are any children at all, or threads that are traced. One that
- * has ended, and that nobody waits for, hides the others. */
+/* Waits without the list: until there are no children at all, and no traced threads. It cannot look
+ * at single children, because waitid() may return a zombie each time and so hide the others. */
 static void await_all(void)
 {
 	const struct timespec time = {.tv_nsec = LOOK_NS};
@@ -114,8 +114,9 @@ void sn_linger(void)
 		if (children.living)
 			await(children.living);
 		else if (seen && children.all == before.all)
-			return; /* zombies, or threads that are traced */
-		/* The kernel may leave one out while another is taken away. So the same twice. */
+			return; /* only zombies, or threads that are traced, are left */
+		/* The kernel may leave a child out of the list while another one is reaped. This
+		 * therefore returns only after it has read the same list twice. */
 		seen = !children.living;
 		before = children;
 	}

@@ -17,7 +17,7 @@
 #define LOOK_NS 100000
 
 static sn_off_cpu_fn *_Atomic function;
-static _Atomic uint32_t calls; /* of it, under way */
+static _Atomic uint32_t calls; /* how many threads are about to call the function, or in it */
 
 void sn_off_cpu_begin(sn_off_cpu_fn *fn)
 {
@@ -35,8 +35,8 @@ void sn_off_cpu_end(void)
 	const struct timespec look = {.tv_nsec = LOOK_NS};
 
 	atomic_store(&function, NULL);
-	/* Sequentially consistent, all: a caller that counts itself after this has read 0 finds no
-	 * function. */
+	/* All of these accesses are sequentially consistent: a caller that counts itself after this
+	 * thread has read 0 finds no function. */
 	while (atomic_load(&calls) > 0)
 		nanosleep(&look, NULL);
 }
@@ -45,7 +45,7 @@ void sn_off_cpu_fork(enum sn_fork_phase phase)
 {
 	if (phase != SN_FORK_CHILD)
 		return;
-	/* The threads that were calling are not there. */
+	/* The threads that were in the function do not exist in the child. */
 	sn_record_exactly(false);
 	atomic_store(&function, NULL);
 	atomic_store(&calls, 0);
@@ -78,8 +78,8 @@ void sn_off_cpu_adopt(struct sn_task *task, int64_t now)
 {
 	if (atomic_load(&task->word.scan) & SN_SCAN_TIMED)
 		return;
-	/* Runnable tasks do not change while they are owned. Of a parked one this may be about to
-	 * be written by its waker. */
+	/* A runnable task has no other writer of ready_at while it is owned. That of a parked task
+	 * is left alone, because its waker may be about to write it. */
 	if (sn_status_get(&task->word) == SN_TASK_RUNNABLE)
 		atomic_store_explicit(&task->ready_at, now, memory_order_relaxed);
 	begin(task, now);

@@ -2,10 +2,13 @@
 /*
  * A processor: the right to run tasks, and what running them needs.
  *
- * All fields belong to the thread that has the processor, except: the shared parts of the run queue
- * and of the timers (see there); next_idle, retired and spins (under the runtime's lock); the
- * atomic fields, which others may read; and next_fair and next_runs, which the monitor writes as
- * well (turn.h). record never changes.
+ * Who may write what: the thread that has the processor writes all fields, with these exceptions:
+ *   queue, timers              see runqueue.h and timer.h for their shared parts
+ *   thread                     also the monitor, when it revokes the processor (lease.h)
+ *   next_fair, next_runs       also the monitor (turn.h)
+ *   next_idle, retired, spins  any thread, under the runtime's lock
+ *   id, record                 run/run.c, before the first thread of a run starts
+ * Other threads read the atomic fields at any time.
  */
 #ifndef SENNIT_SCHED_PROCESSOR_H
 #define SENNIT_SCHED_PROCESSOR_H
@@ -21,36 +24,37 @@
 
 struct sn_record_ring;
 
-/* How often in a row a woken task may overtake the queue. More would only help pairs that starve
- * the rest. */
+/* How many woken tasks in a row may overtake the queue. A larger number would only help pairs of
+ * tasks that starve the rest. */
 #define SN_NEXT_RUNS 32
 
-/* In next_runs: one more turn of the ring. */
+/* What one more turn of the ring adds to next_runs. */
 #define SN_RING_TURN 256
 
 struct sn_processor {
 	struct sn_runqueue queue;
 	struct sn_timers timers;
-	struct sn_thread *_Atomic thread; /* that has it, for the monitor; NULL: none */
-	struct sn_record_ring *record;    /* record.h; NULL: nothing is recorded */
-	_Atomic uint32_t tick;            /* scheduling decisions; see sn_tick() */
+	struct sn_thread *_Atomic thread; /* the one that has it, or NULL; for the monitor */
+	struct sn_record_ring *record;    /* record.h; NULL if nothing is recorded */
+	_Atomic uint32_t tick;            /* counts scheduling decisions; see sn_tick() */
 	/* The tick at which the timers, the network and the global queue get their turn. */
 	_Atomic uint32_t next_fair;
-	/* How often in a row the next task was preferred to the ring; and in units of SN_RING_TURN,
-	 * how often the ring has had its turn. */
+	/* How many times in a row the next task was preferred to the ring, plus SN_RING_TURN times
+	 * the number of turns that the ring has had. */
 	_Atomic uint32_t next_runs;
-	_Atomic uint32_t fair_turns; /* how often they have had their turn */
+	/* How often the timers, the network and the global queue have had their turn. */
+	_Atomic uint32_t fair_turns;
 	uint32_t io_budget; /* operations that the running task may still do without parking */
 	int64_t last_poll;
-	_Atomic uint32_t polled; /* polls by its thread that have found a task; written by that */
+	_Atomic uint32_t polled; /* how many polls by its thread have found a task */
 	uint32_t id;
 	struct sn_processor *next_idle;
-	bool spins;   /* while the monitor is to start its thread: that counts as spinning */
-	bool retired; /* not in use: there are fewer CPUs; under the runtime's lock */
+	bool spins;   /* the thread that the monitor is to start for it counts as spinning */
+	bool retired; /* not in use, because there are fewer CPUs */
 	struct sn_block_cache blocks;
 	struct sn_stack_cache stacks[SN_STACK_CLASSES];
 
-	uint64_t last_id, ids_end; /* of the tasks that it spawns: next_id() in task/spawn.c */
+	uint64_t last_id, ids_end; /* the ids for tasks spawned here: next_id() in task/spawn.c */
 
 	/* Written by the owner with plain increments, read by sn_run_stats(): see sn_count(). */
 	struct {

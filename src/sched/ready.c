@@ -21,23 +21,23 @@
 #include "sched/wake.h"
 
 /*
- * The global queue is a list through the tasks, and a processor takes up to half a ring of it at
- * once. If it is long, the tasks are in no cache, and each would have to arrive from memory before
- * the next one is known. So each task that is appended to the list is noted in the one that is this
- * many places before it (ahead), and is fetched when that one is taken. The note is a hint: it may
- * be from an earlier time in the queue, and name any block, which does no harm.
+ * The global queue is a list through the tasks, and a processor takes up to half a ring of it at a
+ * time. If it is long, the tasks are in no cache, and each would have to arrive from memory before
+ * the next one is known. Each task that is appended is therefore noted in the task that is this
+ * many places before it (ahead), and is prefetched when that one is taken. The note is a hint: it
+ * may date from an earlier stay in the queue, and name any block, which does no harm.
  */
 #define AHEAD 16
 
-/* Under the runtime's lock; its length is sn_runtime.global_size. On a cache line of its own, as
- * struct sn_idle is. */
+/* Guarded by the runtime's lock; the length of the queue is sn_runtime.global_size. On a cache line
+ * of its own, as struct sn_idle is. */
 static struct {
 	_Alignas(SN_CACHE_LINE) struct sn_queue queue;
-	uint32_t bound; /* tasks in it that one thread only can run */
-	/* The last AHEAD tasks, if the queue has that many and ends with the one that was put here
-	 * last; see note_ahead(). */
+	uint32_t bound; /* how many tasks in it only one thread can run */
+	/* The last AHEAD tasks of the queue. Valid only if the queue has that many, and ends with
+	 * the newest one here; see note_ahead(). */
 	struct sn_task *last[AHEAD];
-	uint32_t next_last; /* where the next one is put, modulo AHEAD */
+	uint32_t next_last; /* modulo AHEAD, the place in `last` for the next task */
 } global;
 
 void sn_ready_begin(void)
@@ -55,9 +55,9 @@ void sn_ready_begin(void)
 
 /*
  * Whether a has been runnable for longer than b, by the monitor's clock. Both are in queues, where
- * that does not change, or only by the short time in which a thread queues the task that it waits
- * with (sn_processor_regain()). The block of a task that has just been stolen from a ring may still
- * be read.
+ * that time does not change, except for a moment while a thread queues the task with which it waits
+ * (sn_processor_regain()). A task in a ring may be stolen during this, but its block may still be
+ * read.
  */
 static bool is_older(struct sn_task *a, struct sn_task *b)
 {
@@ -66,9 +66,10 @@ static bool is_older(struct sn_task *a, struct sn_task *b)
 }
 
 /*
- * Notes tasks that are about to be appended. Only a task that is still in the queue may be written.
- * All appending is done here and taking is done at the front, or empties `last`. So what is in
- * `last` is in the queue if that ends with the newest of it and is as long. The lock is held.
+ * Notes tasks that are about to be appended in the tasks before them, which must still be in the
+ * queue when they are written. Every append passes through here, and tasks are taken from the
+ * front, or else `last` is emptied. The tasks in `last` are therefore in the queue if the queue
+ * ends with the newest of them and has at least AHEAD tasks. The lock is held.
  */
 static void note_ahead(struct sn_queue *tasks)
 {
@@ -98,7 +99,7 @@ void sn_global_put(struct sn_queue *tasks, uint32_t n)
 {
 	uint32_t bound = 0;
 
-	/* A task is bound and unbound by the thread that runs it. */
+	/* Needs no lock: only the thread that runs a task binds and unbinds it. */
 	for (struct sn_task *task = tasks->head; task; task = task->next)
 		bound += task->is_bound;
 	sn_lock(&sn_runtime.lock);
@@ -117,13 +118,12 @@ void sn_global_put_bound(struct sn_task *task)
 }
 
 /*
- * None of what follows is bound: such tasks are in no ring.
- *
- * Queues what a ring cannot hold: its older half, and the task that did not fit. If these have
- * waited for longer than anything in the global queue, they go to its front. Otherwise a task that
- * was fetched from the global queue could be sent back to its end each time that the ring fills up,
- * and never run. (The one that did not fit is the youngest, and comes along: one for each half a
- * ring.)
+ * Queues the tasks that a ring cannot hold: its older half, and the task that did not fit. If the
+ * oldest has waited for longer than any task in the global queue, they go to the front of that
+ * queue. Otherwise a task that was fetched from the global queue could be sent back to its end each
+ * time that the ring fills up, and never run. (The task that did not fit is the youngest, and gets
+ * to the front, too; that is one in each half a ring.) None of the tasks is bound, because bound
+ * tasks are in no ring.
  */
 static void global_put_spilled(struct sn_queue *tasks, uint32_t n)
 {
@@ -138,10 +138,11 @@ static void global_put_spilled(struct sn_queue *tasks, uint32_t n)
 	sn_unlock(&sn_runtime.lock);
 }
 
-/* Whether the task's thread waits for a processor, and with it the task. */
+/* Whether the task's thread has no processor and waits for one, to run this task. If the task is
+ * tied, that thread counts as served from here on (sn_tie_is_in_line()). */
 static bool is_awaited(struct sn_task *task, bool only_tied)
 {
-	/* The home of a tied one may be running something else. */
+	/* The home of a tied task may be running another task. */
 	if (task->tied == SN_TIED)
 		return sn_tie_is_in_line(task);
 	return task->is_bound && task->bound != SN_NO_HOME && !only_tied;
@@ -152,7 +153,7 @@ struct sn_task *sn_global_take_bound(bool only_tied)
 	struct sn_queue rest = {0};
 	struct sn_task *task, *found = NULL;
 
-	/* At the limit of threads each wake-up comes here, and the queue may be long. */
+	/* At the limit of threads each wake-up calls this, and the queue may be long. */
 	if (global.bound == 0)
 		return NULL;
 	memset(global.last, 0, sizeof global.last);
@@ -171,13 +172,13 @@ struct sn_task *sn_global_take_bound(bool only_tied)
 
 /*
  * While the first task in the global queue is older than the first in the ring, one turn in
- * HURRY_TICKS is fair, rather than one in FAIR_TICKS (steal.c). So each task waits for about
- * HURRY_TICKS times as many turns as there are tasks, wherever they are.
+ * HURRY_TICKS is fair, rather than one in FAIR_TICKS (steal.c). Each task then waits for at most
+ * about HURRY_TICKS times as many turns as there are tasks, in whichever queue it is.
  *
- * Not every second turn: a program that spawns a tree of tasks would then go through it level by
- * level, and a million of them would have begun before the first ends. With 2, skynet took 5 times
- * as many pages and 2.3 times as long; with 8 it is as fast as with 64 (make bench-tasks
- * ROWS=skynet). The lock is held.
+ * Rejected: a fair turn every second time. A program that spawns a tree of tasks would then go
+ * through it level by level, and a million tasks would have begun before the first ends. With 2,
+ * skynet took 5 times as many pages and 2.3 times as long; with 8 it is as fast as with 64 (make
+ * bench-tasks ROWS=skynet). The lock is held.
  */
 static void hurry_if_older_is_left(struct sn_processor *p)
 {
@@ -185,23 +186,23 @@ static void hurry_if_older_is_left(struct sn_processor *p)
 	uint32_t soon = atomic_load_explicit(&p->tick, memory_order_relaxed) + HURRY_TICKS;
 	uint32_t next = atomic_load_explicit(&p->next_fair, memory_order_relaxed);
 
-	/* Never later than it was going to be. */
+	/* Makes the next fair turn earlier, never later. */
 	if (mine && global.queue.head && is_older(global.queue.head, mine) &&
 	    (int32_t)(next - soon) > 0)
 		atomic_store_explicit(&p->next_fair, soon, memory_order_relaxed);
 }
 
 /*
- * Whether the processor has a task that has been runnable for longer than any in the global queue.
- * At a fair turn that task goes first. With tasks that run for long, every turn is fair (FAIR_NS in
- * sysmon.c), and a global queue that others keep filled would get all of them (models/fair.pml,
- * LONG). The lock is held.
+ * Whether the processor has a task that has been runnable for longer than the first in the global
+ * queue. At a fair turn that task goes first. If tasks run for long, every turn is fair (FAIR_NS in
+ * sysmon.c), and without this a global queue that others keep filled would get all turns
+ * (models/fair.pml, LONG). The lock is held.
  */
 static bool older_is_local(struct sn_processor *p)
 {
 	struct sn_task *head = global.queue.head;
 	struct sn_task *mine = sn_runqueue_first(&p->queue);
-	/* A hint, like mine: a thief may take the task, but its block may still be read. */
+	/* A hint, as is `mine`: a thief may take the task, but its block may still be read. */
 	struct sn_task *next = atomic_load_explicit(&p->queue.next, memory_order_acquire);
 
 	return head && ((mine && is_older(mine, head)) || (next && is_older(next, head)));
@@ -212,19 +213,20 @@ bool sn_global_since(uint32_t *since)
 	enum sn_task_status status = SN_TASK_FREE;
 	struct sn_task *head;
 
-	/* The lock is for those that have something to take. */
+	/* Does not take the lock if the queue is empty. */
 	if (atomic_load_explicit(&sn_runtime.global_size, memory_order_relaxed) == 0)
 		return false;
 	sn_lock(&sn_runtime.lock);
 	head = global.queue.head;
 	if (head) {
-		/* First the status, which is stored last. */
+		/* In the reverse order of the stores: the status was stored after since. */
 		status = sn_status_get(&head->word);
 		*since = atomic_load_explicit(&head->word.since, memory_order_relaxed);
 	}
 	sn_unlock(&sn_runtime.lock);
-	/* A task that is back from foreign code is here before it is RETURNING, and until then
-	 * since is when its thread lost its processor (sn_processor_regain()). */
+	/* A task that is back from foreign code is in the queue before its status is RETURNING.
+	 * Until then since is the time at which its thread lost its processor
+	 * (sn_processor_regain()). */
 	return status == SN_TASK_RUNNABLE || status == SN_TASK_RETURNING;
 }
 
@@ -258,9 +260,9 @@ struct sn_task *sn_global_get(struct sn_processor *p, uint32_t most, bool by_age
 				break;
 			}
 		} else if (sn_runqueue_put(&p->queue, task, &overflow)) {
-			break; /* the ring was full: what overflowed goes back below */
+			break; /* the ring was full; the overflow goes back below */
 		}
-		/* A thief may have the task by now, so it must not be looked at any more. */
+		/* From here on a thief may run the task, so this thread must not read it. */
 	}
 	atomic_fetch_sub(&sn_runtime.global_size, taken);
 	if (overflow.head) {
@@ -294,7 +296,7 @@ static bool has_few(struct sn_runqueue *queue)
 	       SN_FEW_BRIEF;
 }
 
-/* Inlined twice, because a call more is felt in a wake-up of 20 ns. */
+/* Inlined twice, because one more call is noticeable in a wake-up of 20 ns. */
 static inline __attribute__((always_inline)) void
 make_ready(struct sn_thread *self, struct sn_task *task, enum sn_ready_place place)
 {
@@ -320,8 +322,9 @@ make_ready(struct sn_thread *self, struct sn_task *task, enum sn_ready_place pla
 			local_put(p, displaced);
 		only_next = !displaced;
 	} else {
-		/* The running task is brief as well, or the debt would have been paid. Read before
-		 * the task is queued, because from then on it may run elsewhere. */
+		/* If the thread owes, the running task is brief as well: otherwise it would have
+		 * paid. Reads task->brief before the task is queued, because after that another
+		 * thread may run the task. */
 		bool may_be_left = self->owes_poller && task->brief;
 
 		local_put(self->processor, task);

@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runnable tasks: what schedule.h does not declare of making tasks runnable, and of the queue that
- * all processors share.
+ * The queue of runnable tasks that all processors share, which is called the global queue. ready.c
+ * has it; schedule.h declares the calls that make tasks runnable.
+ *
+ * Contract. Tasks leave the queue in the order in which they came, except that those that spill
+ * over from a ring may go to the front (ready.c). A task that only one thread can run is in this
+ * queue or in that thread's own (tie.h), never in a ring.
+ *
+ * Who may write what: all of the queue, any thread, under the runtime's lock. Its length
+ * (sn_runtime.global_size) is also read without the lock.
  */
 #ifndef SENNIT_SCHED_READY_H
 #define SENNIT_SCHED_READY_H
@@ -13,29 +20,31 @@
 #include "sched/runqueue.h"
 #include "sched/thread.h"
 
-/* A run begins: the global queue is empty. */
+/* Called when a run begins: the global queue is empty. */
 void sn_ready_begin(void);
 
 /* Puts tasks into the global queue, which the caller then announces (wake.h). */
 void sn_global_put(struct sn_queue *tasks, uint32_t n);
 
-/* Puts a task that is bound to a thread there; the same. The lock is held. */
+/* Puts a task that is bound to a thread into the global queue, which the caller then announces. The
+ * lock is held. */
 void sn_global_put_bound(struct sn_task *task);
 
 /*
- * Takes a fair share of the global queue, at most so many tasks. One is returned, the others go to
- * the local queue. by_age: takes none when the processor has a task that has waited for longer. A
- * task that is bound to a thread is taken alone, because the fast path, which does not check for
- * it, may run what is in a local queue.
+ * Takes a fair share of the global queue, at most `most` tasks. Returns one of them, and puts the
+ * others into the processor's ring. With by_age, takes none if the processor has a task that has
+ * waited for longer. A task that is bound to a thread is returned, and never put into the ring,
+ * because the fast path runs tasks from there without a check.
  */
 struct sn_task *sn_global_get(struct sn_processor *p, uint32_t most, bool by_age);
 
-/* Since when its first task has been runnable, by sn_status_clock; false: it is empty, or the task
- * has only just come. */
+/* Stores the time since which the first task of the global queue has been runnable, as of
+ * sn_status_clock. Returns false if the queue is empty, or the time is not known yet. */
 bool sn_global_since(uint32_t *since);
 
-/* Takes the first task whose thread waits for it, or with it, out of the global queue; only_tied:
- * of those that are tied. The caller hands that thread a processor. The lock is held. */
+/* Takes the first task out of the global queue whose thread waits for a processor to run it. With
+ * only_tied, looks at tied tasks alone. The caller hands that thread a processor. The lock is
+ * held. */
 struct sn_task *sn_global_take_bound(bool only_tied);
 
 /* Makes the tasks that the poller has found runnable, in their order. */

@@ -15,16 +15,16 @@
 #include "wait/checked.h"
 #include "wait/lock.h"
 
-/* Of the records of a processor. At 100,000 requests a second with six records each this is 30 ms;
- * a larger ring would not stay in the processor's cache. Address space is scarce on 32 bits. */
+/* The size of a ring. At 100,000 requests a second with six records each it holds 30 ms; a larger
+ * one would not stay in the processor's cache. Address space is scarce on 32 bits. */
 #define DEFAULT_BYTES ((size_t)(sizeof(void *) > 4 ? 256 : 64) << 10)
 #define LEAST_BYTES ((size_t)4 << 10)
 #define MOST_BYTES ((size_t)(sizeof(void *) > 4 ? 64 : 1) << 20)
 
 /*
- * Where records take longer than this on average, each turn gets a TIME of its own, for which the
- * clock is read in a fiftieth of it. Otherwise they share one, up to so many. Where reading the
- * clock is a system call, both are larger.
+ * If there is one record in LONG_NS or less often on average, each turn gets a TIME of its own;
+ * reading the clock takes a fiftieth of that. Otherwise up to MOST_UNTIMED records share one TIME.
+ * Both are larger where reading the clock is a system call.
  */
 #define LONG_NS 1000
 #define MOST_UNTIMED 128
@@ -32,41 +32,42 @@
 #define MOST_SYSCALL_UNTIMED 512
 
 static struct {
-	struct sn_lock lock;         /* of the last ring */
-	struct sn_lock reading;      /* of all that follows, against the beginning of a run */
-	struct sn_record_ring *ring; /* count of them; NULL: there are none */
+	struct sn_lock lock;         /* guards writes to the last ring */
+	struct sn_lock reading;      /* guards the fields below, for readers, when a run begins */
+	struct sn_record_ring *ring; /* an array of `count` rings; NULL if there are none */
 	int count;
 	size_t mapped;
 } rings = {.lock = SN_LOCK_INIT(SN_RANK_LAST_RING), .reading = SN_LOCK_INIT(SN_RANK_RINGS)};
 
 _Atomic uint32_t sn_record_ms_mask;
 
-static int64_t long_ns;       /* as above; constant while a run lasts */
-static uint32_t most_untimed; /* as long_ns, in bytes */
+static int64_t long_ns;       /* one of the two values above; constant during a run */
+static uint32_t most_untimed; /* the same, in bytes of records */
 
 /* ---- writing ---- */
 
-/* The ms of a ring whose next record is late at the right time: when the clock has moved, or at
- * once. */
+/* The ms for a ring whose last TIME is of now: its next record is late once the clock has moved, or
+ * immediately if every record is to have its time. */
 static inline uint32_t late_from_now(void)
 {
 	return atomic_load_explicit(&sn_status_clock.ms, memory_order_relaxed) ^
 	       atomic_load_explicit(&sn_record_ms_mask, memory_order_relaxed);
 }
 
-/* A record with a time comes: how soon it has to be read again. Returns the time. */
+/* Called before a record with a time is written: notes the time, and decides when the clock has to
+ * be read again. Returns the time to record. */
 static inline int64_t note_time(struct sn_record_ring *ring, int64_t now)
 {
 	sn_record_position head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 	const int64_t records = (int64_t)((head - ring->timed) / sizeof(struct sn_record));
 	int64_t passed = now - ring->time;
 
-	/* The clocks of those who pass the time may differ by a little (clock.h). */
+	/* The clocks that callers read may differ a little (clock.h). */
 	if (passed < 0)
 		passed = 0;
 	ring->time += passed;
-	/* And this record: of two times in a row, as at a fair tick, the second says nothing of how
-	 * long turns take. */
+	/* Plus one for this record. Without it, the second of two times in a row, as at a fair
+	 * tick, would be taken for the end of a long turn. */
 	if (passed > (records + 1) * long_ns)
 		ring->spacing = 0;
 	else if (ring->spacing < most_untimed / 2)
@@ -104,7 +105,7 @@ void sn_record_outside(uint64_t what, uint64_t detail)
 {
 	struct sn_record_ring *ring;
 
-	/* Constant while the caller may be here. */
+	/* Needs no lock: rings.ring is constant while a caller may be here. */
 	if (!rings.ring)
 		return;
 	ring = &rings.ring[rings.count - 1];
@@ -127,7 +128,8 @@ sn_noinline void sn_record_leave_time(struct sn_record_ring *ring, struct sn_tas
 	sn_off_cpu_left(task, ring->time);
 }
 
-/* Of a task that was spawned, the wait begins as well. */
+/* Notes the time in a task that becomes runnable or was just made. In the second case its wait
+ * begins, too. */
 static void note_ready(struct sn_task *task, uint64_t what, int64_t now)
 {
 	const bool spawned = (what & 0xff) == SN_RECORD_SPAWN, waits = what >> 8 & 1;
@@ -160,8 +162,8 @@ void sn_record_exactly(bool on)
 	atomic_store(&sn_record_ms_mask, on ? UINT32_C(1) << 31 : 0);
 	if (!on)
 		return;
-	/* Each ring has it from its next record with a time on. That is the next record, when the
-	 * clock moves. */
+	/* Each ring obeys the mask from its next record with a time on. Moving the clock makes that
+	 * the next record. */
 	sn_checked_pass(); /* a millisecond */
 	while (nanosleep(&left, &left) < 0 && errno == EINTR)
 		;
@@ -177,7 +179,7 @@ void sn_record_name(struct sn_processor *p, const struct sn_task *task)
 
 	if (!p->record || !task->named)
 		return;
-	/* The task itself, which ends, was the last to write it. */
+	/* Relaxed: the last writer was the task itself, which is ending on this thread. */
 	while (length < SN_TASK_NAME_MAX &&
 	       (name[length] = atomic_load_explicit(&task->name[length], memory_order_relaxed)))
 		length++;
@@ -191,7 +193,8 @@ void sn_record_name(struct sn_processor *p, const struct sn_task *task)
 
 /* ---- the beginning ---- */
 
-/* In bytes; 0: nothing is recorded. */
+/* Stores the size of a ring in bytes, or 0 if nothing is to be recorded. Returns 0 or a negative
+ * errno. */
 static int wanted_size(size_t *size)
 {
 	const char *text = getenv("SENNIT_RECORD");
@@ -209,7 +212,8 @@ static int wanted_size(size_t *size)
 	return err;
 }
 
-/* All rings in one mapping, first what belongs to each. Pages come when they are written. */
+/* Maps all rings: first their structures, then their slots. The kernel commits pages when they are
+ * written. */
 static void map(int count, size_t size)
 {
 	size_t heads = ((size_t)count * sizeof *rings.ring + size - 1) & -size;
@@ -219,7 +223,7 @@ static void map(int count, size_t size)
 
 	if (at == MAP_FAILED)
 		return;
-	/* Huge pages would all come at once. */
+	/* A huge page would commit all of its memory at the first write. */
 	madvise(at, mapped, MADV_NOHUGEPAGE);
 	rings.ring = (struct sn_record_ring *)at;
 	rings.count = count;
@@ -245,7 +249,7 @@ int sn_record_begin(int processors)
 	if (size)
 		map(processors + 1, size);
 	sn_unlock(&rings.reading);
-	/* Only this thread changes it. */
+	/* Read without the lock, because only this thread changes it. */
 	if (size && !rings.ring)
 		sn_log("no memory for rings of %zu KiB (SENNIT_RECORD): nothing is recorded",
 		       size >> 10);
@@ -257,7 +261,7 @@ struct sn_record_ring *sn_record_ring(int processor)
 	return rings.ring ? &rings.ring[processor] : NULL;
 }
 
-/* In the child there is no run, nor has there been one. */
+/* In the child there is no run, and no earlier one whose rings could be read. */
 void sn_record_fork(enum sn_fork_phase phase)
 {
 	sn_fork_lock(&rings.reading, phase);
@@ -294,18 +298,18 @@ size_t sn_record_copy(int number, struct sn_record_copy *to)
 	sn_record_position end, now, from;
 	size_t count = 0, lost = 0;
 
-	/* Acquire: the records before it. */
+	/* Acquire, to see the records before it. */
 	end = atomic_load_explicit(&ring->head, memory_order_acquire);
 	from = end > size ? end - size : 0;
 	for (sn_record_position at = from; at != end; at += sizeof(struct sn_record), count++) {
 		struct sn_record *slot = (struct sn_record *)(ring->slots + (at & ring->mask));
 
-		/* Acquire: see record.h. */
+		/* Acquire: see "Torn records" in record.h. */
 		to[count].what = atomic_load_explicit(&slot->what, memory_order_acquire);
 		to[count].detail = atomic_load_explicit(&slot->detail, memory_order_acquire);
 	}
 	now = atomic_load_explicit(&ring->head, memory_order_relaxed);
-	/* The record at now may be in the making, in the place of the one at now - size. */
+	/* The writer may be writing the record at `now`, in the place of the one at now - size. */
 	if (now - from >= size)
 		lost = (now - from - size) / sizeof(struct sn_record) + 1;
 	if (lost > count)

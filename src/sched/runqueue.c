@@ -8,15 +8,15 @@
 _Static_assert((SN_RUNQUEUE_CAPACITY & MASK) == 0, "the capacity must be a power of two");
 
 /*
- * How long a next task must have stayed before it may be stolen: many times as long as a switch
- * (tens of ns), so that two tasks that wake each other stay together; far shorter than a time
- * slice. The histogram of "steal" (docs/waiting.md) has few shorter stays: a task that is still
- * there when a thief comes by belongs to a processor that is busy otherwise, so a longer wait would
- * only delay it.
+ * How long a next task must have stayed before it may be stolen. This is many times as long as a
+ * switch (tens of ns), so that two tasks that wake each other stay together, and far shorter than a
+ * time slice. The histogram of "steal" (docs/waiting.md) has few shorter stays: if the task is
+ * still there when a thief finds it, its processor is usually busy with something else, and a
+ * longer wait would only delay the task.
  */
 #define STEAL_NEXT_AFTER_NS 3000
 
-/* How many turns ahead a task is fetched (sn_task_prefetch_turn()). A turn of a short task takes
+/* How many turns ahead a task is prefetched (sn_task_prefetch_turn()). A turn of a short task takes
  * about half as long as an access to memory. */
 #define FETCHED_AHEAD 3
 
@@ -121,8 +121,8 @@ struct sn_task *sn_runqueue_first(struct sn_runqueue *queue)
 
 struct sn_task *sn_runqueue_peek(struct sn_runqueue *queue)
 {
-	/* In this order, as a thief. The tail's acquire orders the slot, and the task that is in
-	 * it. */
+	/* In the order of a thief. The acquiring load of tail orders the load of the slot, and what
+	 * is read of the task in it. */
 	uint32_t head = atomic_load_explicit(&queue->head, memory_order_acquire);
 	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_acquire);
 
@@ -139,8 +139,8 @@ static struct sn_task *steal_next_task(struct sn_runqueue *victim)
 	while (sn_backoff_pause(&backoff))
 		if (atomic_load_explicit(&victim->next, memory_order_relaxed) != task)
 			return NULL;
-	/* The same address may be another wake-up of the same task, which may be stolen just as
-	 * well. */
+	/* If the task has run and was woken again, the address is the same, and it may be stolen
+	 * just as well. */
 	if (atomic_compare_exchange_strong_explicit(&victim->next, &task, NULL,
 						    memory_order_acq_rel, memory_order_relaxed))
 		return task;
@@ -163,10 +163,10 @@ struct sn_task *sn_runqueue_steal(struct sn_runqueue *mine, struct sn_runqueue *
 		if (n > SN_RUNQUEUE_CAPACITY / 2)
 			continue; /* head and tail are of different moments */
 		/*
-		 * Mine is empty, and has room for half of another. The owner has seen that it is
-		 * empty in sn_runqueue_get(), by an acquiring load of a head that thieves released.
-		 * So the reads of any thief that still looks at the slots written here have no
-		 * effect.
+		 * The caller's own ring is empty, so it has room for half of another ring. Its
+		 * owner, the caller, has seen that in sn_runqueue_get(), by an acquiring load of a
+		 * head that thieves released. A thief that still reads the slots written here read
+		 * an older head, so its compare-and-swap fails and its reads have no effect.
 		 *
 		 * The reads of the victim's slots are relaxed. They come after the acquiring load
 		 * of tail, which saw them published, and before the release of the
@@ -178,7 +178,7 @@ struct sn_task *sn_runqueue_steal(struct sn_runqueue *mine, struct sn_runqueue *
 							     memory_order_acq_rel,
 							     memory_order_relaxed))
 			continue;
-		/* The last is returned, the others are published. */
+		/* Returns the last task, and publishes the others. */
 		n--;
 		if (n > 0)
 			atomic_store_explicit(&mine->tail, my_tail + n, memory_order_release);
@@ -191,13 +191,13 @@ bool sn_runqueue_empty(struct sn_runqueue *queue)
 	/*
 	 * A task moves from next into the ring when it is displaced, so the order matters: if next
 	 * were read first, the task could be missed in both places. Tail is read again to know that
-	 * the ring did not change meanwhile.
+	 * nothing was put into the ring in between.
 	 *
-	 * Sequentially consistent, because sn_stop_spinning() and sn_wake_one() look here right
-	 * after they have left the count of spinning threads. sn_runqueue_take_next() only
-	 * acquires, so a machine may show its effect before that of an earlier put. Then the task
-	 * of that put is missed here, and its waker, whose fence comes after both, sees that we
-	 * were idle.
+	 * Sequentially consistent, because sn_stop_spinning() calls this right after it has left
+	 * the count of spinning threads. sn_runqueue_take_next() only acquires, so a machine may
+	 * show its effect before that of an earlier put. The task of that put is then missed here,
+	 * but its waker, whose fence comes after both, sees that the caller no longer counts as
+	 * spinning (wake.c).
 	 */
 	for (;;) {
 		uint32_t tail = atomic_load(&queue->tail);

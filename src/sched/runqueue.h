@@ -2,9 +2,9 @@
 /*
  * Queues of runnable tasks.
  *
- * sn_queue is a plain linked list; its owner provides the locking. sn_runqueue is a processor's
- * own: a bounded ring, filled and emptied by the thread that has the processor (the owner) without
- * a lock, and stolen from by the others.
+ * sn_queue is a plain linked list, for which its user provides the locking. sn_runqueue is a
+ * processor's own queue: a bounded ring. The thread that has the processor (the owner) fills and
+ * empties it without a lock; other threads (thieves) steal from it.
  *
  * Ring. head and tail only grow; the tasks are at [head, tail) modulo the capacity.
  *   tail: written by the owner alone. Its store-release publishes the slot written before it.
@@ -13,15 +13,15 @@
  *         writes a slot).
  * A thief reads head before tail, so it may see a tail that is newer than its head, never older.
  * Its reads of slots count only if its compare-and-swap on head succeeds: then head has not moved
- * since, so no slot in the range was reused. For that to fail, the 32-bit counters would have to
- * wrap within one attempt.
+ * since it was read, so no slot in the range was reused. This would be wrong only if the 32-bit
+ * counters wrapped within one attempt.
  *
- * The owner of the ring changes only through the runtime's lock or a parker, both of which order
- * everything.
+ * The ring gets another owner only through the runtime's lock or a parker, which order all accesses
+ * of the old owner before those of the new one.
  *
- * next: the task to run before those in the ring, which is the one that the current task woke last.
- * The owner exchanges it. Thieves set it to NULL by compare-and-swap, and only after it has stayed
- * for a while, because it is usually about to run.
+ * next: the task that the current task woke last, which runs before those in the ring. The owner
+ * exchanges it. Thieves set it to NULL by compare-and-swap, and only after the same task has stayed
+ * there for a while, because usually it is about to run.
  */
 #ifndef SENNIT_SCHED_RUNQUEUE_H
 #define SENNIT_SCHED_RUNQUEUE_H
@@ -41,11 +41,11 @@ struct sn_queue {
 
 void sn_queue_put(struct sn_queue *queue, struct sn_task *task);
 struct sn_task *sn_queue_get(struct sn_queue *queue);
-/* Moves all of from to the end of to. */
+/* Moves all tasks of `from` to the end of `to`. */
 void sn_queue_append(struct sn_queue *to, struct sn_queue *from);
 
-/* A power of two. Go's figure; tests shrink it to reach the overflow and the races at its
- * border. */
+/* A power of two. This is Go's figure; tests make it smaller to reach the overflow and its
+ * races. */
 #ifndef SN_RUNQUEUE_CAPACITY
 #	define SN_RUNQUEUE_CAPACITY 256u
 #endif
@@ -91,16 +91,17 @@ static inline struct sn_task *sn_runqueue_set_next(struct sn_runqueue *queue, st
 struct sn_task *sn_runqueue_steal(struct sn_runqueue *mine, struct sn_runqueue *victim,
 				  bool steal_next);
 
-/* Anyone: the same, at some moment during the call. The task may be elsewhere by now. */
+/* Any thread: the first task in the ring at some moment during the call, or NULL. The task may have
+ * left the ring when this returns. */
 struct sn_task *sn_runqueue_peek(struct sn_runqueue *queue);
 
-/* Anyone: whether there was nothing in it at some moment during the call. */
+/* Any thread: whether the ring and next were empty at some moment during the call. */
 bool sn_runqueue_empty(struct sn_runqueue *queue);
 
 /*
- * Anyone: the same for the ring alone, without the next task. Head is read first. Tail only grows
- * and is never behind head, so if the later tail equals head, the ring was empty when head was
- * read.
+ * Any thread: the same for the ring alone, without the next task. Head is read first. Tail only
+ * grows and is never less than head, so if the tail that is read later equals head, the ring was
+ * empty when head was read.
  */
 static inline bool sn_runqueue_ring_empty(struct sn_runqueue *queue)
 {

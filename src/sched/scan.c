@@ -25,7 +25,7 @@ bool sn_scan_before_run(struct sn_task *task)
 	}
 	if (sn_unlikely(seen & SN_SCAN_TIMED))
 		sn_off_cpu_runs(task);
-	/* It stands still until this thread switches to it. */
+	/* The stack stands still until this thread switches to the task. */
 	sn_scan_complete(sn_scan_serve_saved(task));
 	return true;
 }
@@ -45,7 +45,8 @@ bool sn_scan_hold_left(struct sn_task *task)
 	SN_RACE_WINDOW();
 	seen = atomic_load(&task->word.scan);
 	do {
-		/* Another party that has HELD looks at the status, and for ASKED, after this. */
+		/* If another party has HELD, it looks for ASKED again before it gives the stack
+		 * back. */
 		if (!(seen & SN_SCAN_ASKED) || (seen & SN_SCAN_HELD))
 			return false;
 	} while (!atomic_compare_exchange_weak(&task->word.scan, &seen, seen | SN_SCAN_HELD));

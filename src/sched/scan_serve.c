@@ -12,16 +12,16 @@ __thread int sn_scan_depth __attribute__((tls_model("initial-exec")));
 _Atomic uint32_t sn_scan_pending_count;
 __thread struct sn_private_lease *sn_scan_hidden __attribute__((tls_model("initial-exec")));
 
-/* Out of line, both: a task that waits for an answer may be on another thread by the time it comes
- * back, and the compiler may keep the address of the first one's. */
+/* Both are out of line. A task that waits for an answer may be on another thread afterwards, but
+ * the compiler could keep the address of a thread-local of the first thread. */
 sn_noinline struct sn_private_lease *sn_scan_hide(void)
 {
 	struct sn_private_lease *lease = sn_private_current;
 
-	/* Not again by a callback that scans: it is hidden already. */
+	/* NULL if a callback scans: the lease is hidden already. */
 	if (lease)
 		sn_scan_hidden = lease;
-	sn_compiler_barrier(); /* a signal finds it in one of the two */
+	sn_compiler_barrier(); /* so that a signal handler finds the lease in one of the two */
 	sn_private_current = NULL;
 	sn_compiler_barrier();
 	return lease;
@@ -53,7 +53,7 @@ void sn_scan_describe_saved(struct sn_task *task, struct sn_scan_saved *saved)
 	if (task->context.sp)
 		sn_registers_saved(task->context.sp, &saved->registers);
 	else
-		saved->registers = (struct sn_registers){0}; /* it has not begun */
+		saved->registers = (struct sn_registers){0}; /* the task has not begun */
 	saved->scan = (struct sn_scan){.task = sn_task_handle(task),
 				       .stack_low = task->context.sp,
 				       .stack_high = task->stack.high,
@@ -78,7 +78,7 @@ void sn_scan_complete(struct sn_scan_sync *sync)
 	if (!sync)
 		return;
 	atomic_store_explicit(&sync->done, 1, memory_order_release);
-	/* From here on sync may be gone; the address is only a name. */
+	/* From here on sync may be gone. The wake-up uses only its address. */
 	sn_futex_wake(&sync->done, 1);
 	errno = saved;
 }
@@ -100,7 +100,8 @@ struct sn_scan_sync *sn_scan_serve(struct sn_task *task, const struct sn_scan *s
 	arg = task->asked_arg;
 	sync = fn ? NULL : arg;
 	SN_RACE_WINDOW();
-	/* Before the call: a task that waits for it may start another at once. */
+	/* Before the call, because the waiting task may make another request as soon as the call is
+	 * done. */
 	atomic_fetch_and(word, ~(uint32_t)SN_SCAN_SERVING);
 	if (sync)
 		call_waited_for(sync, scan);
@@ -135,7 +136,8 @@ void sn_scan_serve_here(struct sn_task *task, const ucontext_t *context, bool in
 
 	sn_registers_interrupted(context, &registers);
 	sp = (const char *)registers.at[SN_REGISTER_SP];
-	/* Elsewhere, as on an alternate stack of the program's: another time. */
+	/* If the task runs on another stack, such as an alternate one of the program's, the request
+	 * is left for another time. */
 	if (sp < stack.low || sp >= stack.high)
 		return;
 	scan.stack_low = interrupted && sp - stack.low > SN_RED_ZONE ? sp - SN_RED_ZONE : sp;
@@ -149,7 +151,7 @@ sn_noinline void sn_scan_serve_own(struct sn_thread *self)
 	atomic_store(&self->asked, 0);
 	if (!(atomic_load(&self->task->word.scan) & SN_SCAN_ASKED))
 		return;
-	/* It lies on this stack, and so do all registers. */
+	/* The context is on the task's own stack, so all registers are as well. */
 	if (getcontext(&context) == 0)
 		sn_scan_serve_here(self->task, &context, false);
 }

@@ -1,40 +1,42 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Serving: a request to scan a task is answered, by whichever thread has the right to the stack.
+ * Serving: a request to scan a task is answered by whichever thread has the right to the stack.
  *
- * Contract. A request is a function and its argument in the task's block, ASKED its bit in the scan
- * word. It is served exactly once, by the party that clears ASKED with a compare-and-swap while
- * having the right to the stack:
- *   - the thread that has just switched away from the task: it looks at scan after it has stored
- *     PARKED, the same handshake as in scan.h, and when it finds ASKED there it takes HELD before
- *     the commit, while no other thread can have the task. It serves after the commit, as an owner:
- *     the commit releases the lock of the queue that the task may wait in (task/waiter.h), which
- *     the callback may need;
- *   - the thread that has taken it out of a queue, before it switches to it;
- *   - the owner of the stack by the bit, before it gives the stack up;
+ * Contract. A request is a function and its argument in the task's block, with the bit ASKED in the
+ * scan word. It is served exactly once, by the party that clears ASKED with a compare-and-swap
+ * while it has the right to the stack. That party is one of these:
+ *   - the thread that has just switched away from the task. It looks at scan after it has stored
+ *     PARKED, in the handshake of scan.h. If it finds ASKED, it takes HELD before the commit, while
+ *     no other thread can have the task. It serves after the commit, as an owner, because the
+ *     commit releases the lock of the queue in which the task may wait (task/waiter.h), and the
+ *     callback may need that lock;
+ *   - the thread that has taken the task out of a queue, before it switches to it;
+ *   - the thread that owns the stack by the bit HELD, before it gives the stack back;
  *   - the task's own thread, at its next entry into the runtime, for which the asker has put
  *     SN_LEASE_ASKED into the lease's word; or in a signal's handler (observe/scan_signal.h), in
  *     user code or while it waits for a processor;
  *   - the thread on which the task ends, with no stack to show (-ESRCH).
- * One of these always comes after the asker's barrier: the asker looks at the status after it, and
- * if the task is on no thread it is the third itself, or the one that has HELD is, which sees ASKED
- * when it takes HELD away.
+ * One of these always acts after the asker's barrier. The asker looks at the status after the
+ * barrier. If the task is on no thread, either the asker takes HELD and is the third of these, or
+ * another party has HELD, and sees ASKED when it clears HELD.
  *
- * A request that is waited for is completed when its server is done with the task, an owner after
- * it has given the stack up: the waiting thread may scan the same task again at once, and must not
- * find the stack of an owner that has nothing left to do (-EBUSY). An owner that finds another
- * request before that completes the earlier one first: then a scan is under way indeed.
+ * If a thread waits for a request, the server completes the request when it is done with the task,
+ * and an owner does so after it has given the stack back. The reason is that the waiting thread may
+ * immediately scan the same task again, and should not get -EBUSY because of an owner that has
+ * nothing left to do. An owner that finds another request before that completes the earlier one
+ * first; a scan is then really under way.
  *
- * The callback runs with the thread's lease hidden (sn_private_current is NULL), so that every
- * sennit call in it behaves as on a thread that the runtime does not know, and with sn_scan_depth
- * counted, by which a wait of such a thread fails instead of waiting for what the scanned task may
- * have to do.
+ * The callback runs with the thread's lease hidden (sn_private_current is NULL), so every sennit
+ * call in it behaves as on a thread that the runtime does not know. It also runs with sn_scan_depth
+ * incremented: a call that would wait then fails, because the scanned task might have to do
+ * something before the wait could end.
  *
  * Who may write what:
  *   asked_*                 see observe/scan_ask.h
- *   sync's result, done     the party that serves it; after done the sync may be gone
- *   sn_scan_depth           the thread itself
- *   sn_scan_pending_count   up, the asker; down, the party that serves or withdraws
+ *   sync's result, done     the party that serves it; after done is set, the sync may be gone
+ *   sn_scan_depth, sn_scan_hidden   the thread itself
+ *   sn_scan_pending_count   the asker increments it; the party that serves or withdraws the
+ *                           request decrements it
  */
 #ifndef SENNIT_SCHED_SCAN_SERVE_H
 #define SENNIT_SCHED_SCAN_SERVE_H
@@ -52,24 +54,25 @@
 struct sn_private_lease;
 struct sn_thread;
 
-/* Not 0 while this thread runs a callback: it must not wait for tasks. */
+/* Not 0 while this thread runs a callback, during which it must not wait for tasks. */
 extern __thread int sn_scan_depth;
 
-/* Requests that are ASKED or SERVING. */
+/* The number of requests that are ASKED or SERVING. */
 extern _Atomic uint32_t sn_scan_pending_count;
 
-/* The thread's lease while it is hidden: for the signal handler, which has to tell the runtime's
- * signals from the program's then, too. NULL: it is not. */
+/* The thread's lease while it is hidden, otherwise NULL. It is for the signal handler, which must
+ * distinguish the runtime's signals from the program's at that time, too. */
 extern __thread struct sn_private_lease *sn_scan_hidden;
 
-/* Makes the thread one that the runtime does not know, and known again. */
+/* The first makes the calling thread look as if the runtime did not know it, and returns its lease;
+ * the second takes that lease and undoes this. */
 struct sn_private_lease *sn_scan_hide(void);
 void sn_scan_unhide(struct sn_private_lease *lease);
 
-/* Calls a scan's function, hidden. */
+/* Calls a scan's function with the lease hidden. */
 void sn_scan_call(sn_task_scan_fn *fn, const struct sn_scan *scan, void *arg);
 
-/* What a callback is shown of a task that no thread runs. */
+/* What a callback gets to see of a task that no thread runs. */
 struct sn_scan_saved {
 	struct sn_scan scan;
 	struct sn_registers registers;
@@ -77,7 +80,7 @@ struct sn_scan_saved {
 
 void sn_scan_describe_saved(struct sn_task *task, struct sn_scan_saved *saved);
 
-/* A request that somebody waits for, on that thread's stack. */
+/* A request for which a thread waits; it is on that thread's stack. */
 struct sn_scan_sync {
 	sn_task_scan_fn *fn;
 	void *arg;
@@ -85,17 +88,19 @@ struct sn_scan_sync {
 	_Atomic uint32_t done; /* a futex */
 };
 
-/* Serves the request, if there is one; the caller has the right to the stack. scan: NULL at the
- * task's end. The second: of a task that no thread runs. What they return, which may be NULL, is to
- * be passed to sn_scan_complete(). */
+/* Serve the request, if there is one. The caller has the right to the stack. The first gets the
+ * scan to show, or NULL at the task's end; the second is for a task that no thread runs. Pass the
+ * result, which may be NULL, to sn_scan_complete(). */
 struct sn_scan_sync *sn_scan_serve(struct sn_task *task, const struct sn_scan *scan);
 struct sn_scan_sync *sn_scan_serve_saved(struct sn_task *task);
 void sn_scan_complete(struct sn_scan_sync *sync);
 
-/* The same on the task's own stack, or above it on the signal stack. interrupted: by a signal. */
+/* The same for the running task: called on its own stack, or in a signal handler that has
+ * interrupted it (then interrupted is true), perhaps on the signal stack. */
 void sn_scan_serve_here(struct sn_task *task, const ucontext_t *context, bool interrupted);
 
-/* A thread inside the runtime, with a task, was asked: serves its task's request, if that is it. */
+/* Called inside the runtime, on a thread whose `asked` was set: serves the request of its task, if
+ * there is one. */
 void sn_scan_serve_own(struct sn_thread *self);
 
 #endif

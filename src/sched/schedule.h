@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The scheduler: which task runs next on which thread. switch.c leaves one task and begins another,
- * ready.c makes tasks runnable, wake.c argues that no work is forgotten, idle.c has the poller and
- * naps, brief.c the tasks that stand in for the poller, steal.c the order of turns, processors.c
- * the change of processors.
+ * The scheduler: which task runs next on which thread. switch.c leaves one task and begins another.
+ * ready.c makes tasks runnable. wake.c argues that no work is forgotten. idle.c has the poller and
+ * naps, brief.c the tasks that stand in for the poller, steal.c the order of turns, and
+ * processors.c the ways in which processors change hands.
  *
- * All of these are for threads inside the runtime (between sn_runtime_enter() and
- * sn_runtime_leave(), or in the scheduler's own loop). self is the calling thread. After a park the
- * task may be on another thread, so self must be read again.
+ * Contract. Unless stated otherwise, these calls are for threads inside the runtime: between
+ * sn_runtime_enter() and sn_runtime_leave(), or in the scheduler's own loop. self is the calling
+ * thread. After a park the task may be on another thread, so self must be read again.
  */
 #ifndef SENNIT_SCHED_SCHEDULE_H
 #define SENNIT_SCHED_SCHEDULE_H
@@ -22,22 +22,24 @@ struct sn_processor;
 struct sn_task;
 
 /*
- * Parks the running task: switches to another, then calls commit (see sn_commit). Returns when
- * another party has made the task runnable, with the reason that it left in wake_reason: 0 unless
- * stated.
+ * Parks the running task: switches to another, then calls commit (see sn_commit). Returns when the
+ * task has been made runnable and runs again. The result is the wake_reason that the waker has
+ * stored: 0 unless stated otherwise.
  */
 int sn_park(struct sn_thread *self, sn_commit *commit, void *arg);
 
-/* Puts the running task at the end of the queue. False when there is nothing else to run. */
+/* Puts the running task at the end of the queue, and returns true when it runs again. Returns false
+ * without doing so if there is nothing else to run. */
 bool sn_reschedule(struct sn_thread *self);
 
 /*
- * The running task has ended; no task is pinned to the thread. after is called as a commit; it
- * disposes of the task and returns true.
+ * Called when the running task has ended, and no task is pinned to the thread. `after` is called as
+ * a commit; it disposes of the task and returns true.
  *
- * heir: a parked task that only the ended one may wake and that is bound to no thread, or NULL. If
- * no other task is at hand it runs next, without a detour through a queue and the scheduler's loop,
- * and after gets it as its argument. Otherwise after gets NULL and wakes it.
+ * heir is NULL, or a parked task that only the ended one may wake and that is bound to no thread.
+ * If no other task is at hand, the heir runs next, without a detour through a queue and the
+ * scheduler's loop, and `after` gets it as its argument. Otherwise `after` gets NULL, and wakes the
+ * heir.
  */
 _Noreturn void sn_exit_task(struct sn_thread *self, sn_commit *after, struct sn_task *heir);
 
@@ -46,7 +48,7 @@ enum sn_ready_place {
 	SN_READY_LAST, /* at the end of this processor's queue */
 };
 
-/* Makes a parked task runnable. self: the calling thread's block, which may be NULL or have no
+/* Makes a parked task runnable. self is the calling thread's block; it may be NULL or have no
  * processor. */
 void sn_ready(struct sn_thread *self, struct sn_task *task, enum sn_ready_place place);
 
@@ -54,19 +56,19 @@ void sn_ready(struct sn_thread *self, struct sn_task *task, enum sn_ready_place 
 void sn_ready_recorded(struct sn_thread *self, struct sn_task *task, enum sn_ready_place place);
 
 /*
- * An operation succeeded without parking. From time to time this lets other tasks run, so that a
- * task whose connection always has data cannot keep a processor for itself. Returns true when it
- * did; self is then stale.
+ * Called when an operation has succeeded without parking. From time to time this lets other tasks
+ * run, so that a task whose connection always has data cannot keep a processor for itself. Returns
+ * true if it did; self is then stale.
  */
 bool sn_fair_chance(struct sn_thread *self);
 
 /*
- * Between these two, the running task executes nothing but the runtime's own code, a few
- * microseconds at a time from one wait to the next, or calls sn_brief_turn() in between. So a
+ * Between the first two, the running task executes only the runtime's own code. It needs a few
+ * microseconds from one wait to the next, or calls sn_brief_turn() more often than it waits. A
  * thread that leaves the poller for such a task need not wake another to take its place, because it
- * is back soon. Parks may be in between. Before a blocking bracket sn_brief_pay() wakes that other
- * thread. sn_brief_end() comes before any code of the user runs, unless the task was spawned with
- * SN_TASK_BRIEF, which is brief for all its life.
+ * is back soon (brief.c). The task may park in between. Before a blocking bracket sn_brief_pay()
+ * wakes that other thread. sn_brief_end() comes before any code of the user runs, unless the task
+ * was spawned with SN_TASK_BRIEF, which makes it brief for all its life.
  */
 void sn_brief_begin(void);
 void sn_brief_end(void);
@@ -79,7 +81,7 @@ static inline void sn_brief_turn(struct sn_thread *self)
 		sn_brief_poll(self);
 }
 
-/* Called first on the stack of a new task: does what sn_park() does after a switch. */
+/* Called first on the stack of a new task: does what a resumed task does after the switch to it. */
 void sn_task_entered(void);
 
 /* The scheduler's loop. Returns when the runtime ends. Begins and ends without a processor. */
@@ -107,21 +109,22 @@ void sn_processor_lend(struct sn_thread *self);
 void sn_processors_adjust(int wanted);
 
 /* Called by the monitor: wakes a thread for a processor that is idle although there is something to
- * do. Either a timer is due, and a brief task that stands in for the poller does not return; or the
- * system has refused a thread. Where no thread can be had, it fires the timers itself. */
+ * do. That happens if a timer is due and a brief task that stands in for the poller does not
+ * return, or if the system has refused a thread. If there is no thread to wake, the monitor fires
+ * the timers itself. */
 void sn_processors_notice(int64_t now);
 
-/* Whether the program makes progress only by that and the monitor's polls, for want of threads. The
- * runtime's lock is held. */
+/* Whether only the monitor's polls, and sn_processors_notice(), let the program make progress,
+ * because threads are missing. The runtime's lock is held. */
 bool sn_only_the_monitor_serves(void);
 
-/* Whether a task is queued anywhere; and when the earliest timer of all is due, SN_TIMER_NEVER
- * without timers. */
+/* The first says whether a task is queued anywhere. The second returns the time at which the
+ * earliest of all timers is due; SN_TIMER_NEVER if there is none. */
 bool sn_work_exists(void);
 int64_t sn_earliest_timer(void);
 
-/* Queues a runnable task that is in no queue, for a scanner that the task was left to. Any
- * thread. */
+/* Queues a runnable task that a runner has left to the calling scanner, and that is therefore in no
+ * queue. Any thread may call this. */
 void sn_requeue(struct sn_task *task);
 
 /* Makes parked tasks runnable, for callers without a processor. */

@@ -2,7 +2,7 @@
 /*
  * A side of a descriptor, reading or writing, on which one task at a time waits. It is one word:
  *
- *   SN_SIDE_NONE   nothing known: an operation would probably block
+ *   SN_SIDE_NONE   no edge since the last wait: an operation would probably block
  *   SN_SIDE_READY  an edge has arrived since the last wait
  *   otherwise      the address of the task that waits
  *
@@ -12,12 +12,15 @@
  *   none -> task        the task parks               (commit)
  *   task -> none        woken without an edge: closed, cancelled, past the deadline
  *
- * A task tries its operation first, waits only after EAGAIN, and then tries again. So an edge that
- * no task consumed costs one failing operation, never a hang, and a spurious wake-up is harmless.
- * A read may wait first when the one before has left the socket empty (stream/stream.c).
+ * A task tries its operation first, waits only after EAGAIN, and then tries again. A stale edge
+ * thus costs one failing operation, never a hang, and a spurious wake-up is harmless. A read may
+ * wait first if the previous one has left the socket empty (stream/stream.c).
  *
- * Scopes cancel the wait of a single task: sn_side_cancel() takes it off the side under the lock of
- * task/cancel.h, under which the task of a scope also puts itself there.
+ * Scopes cancel the wait of a single task: sn_side_cancel() takes the task off the side under the
+ * lock of task/cancel.h, under which the task of a scope also puts itself there.
+ *
+ * Who may write what: state, as in the table, by compare-and-swap or exchange; the other fields,
+ * see io/fd.h.
  *
  * models/side.pml checks the waits for one side. io/fd.h has the rest of a descriptor.
  */
@@ -36,14 +39,14 @@
 
 struct sn_side {
 	_Atomic uintptr_t state;
-	_Atomic int64_t deadline;           /* 0: none */
-	_Atomic int64_t pause;              /* of sn_fd_wait_until() and the like: 0: none */
-	_Atomic bool ignores_bytes;         /* in sn_fd_sleep(): edges of bytes do not matter */
-	struct sn_side *_Atomic forward_to; /* our edges also wake the task there; NULL: none */
-	struct sn_timer timer; /* armed lazily: fires at some earlier deadline and looks again */
+	_Atomic int64_t deadline;           /* 0 if there is none */
+	_Atomic int64_t pause;              /* that of sn_fd_wait_until() and the like, or 0 */
+	_Atomic bool ignores_bytes;         /* in sn_fd_sleep(), which edges of bytes do not end */
+	struct sn_side *_Atomic forward_to; /* the edges here also wake the task there; or NULL */
+	struct sn_timer timer; /* moved lazily: may fire at an older, earlier deadline */
 };
 
-/* Takes the task off a side, without marking the side ready. NULL when none waits. */
+/* Takes the task off a side, without marking the side ready. Returns NULL if none waits. */
 static inline struct sn_task *sn_side_unblock(struct sn_side *side)
 {
 	/* Sequentially consistent: the second half of a handshake with commit_wait() in
@@ -64,7 +67,7 @@ static inline struct sn_task *sn_side_ready(struct sn_side *side)
 	return state == SN_SIDE_NONE || state == SN_SIDE_READY ? NULL : (struct sn_task *)state;
 }
 
-/* none -> task; 0, or 1 when an edge came first. */
+/* Puts the task on the side. Returns 0, or 1 if an edge came first. */
 static inline int sn_side_announce(struct sn_side *side, struct sn_task *task)
 {
 	uintptr_t state = SN_SIDE_NONE;

@@ -2,11 +2,11 @@
 /*
  * Threads without a processor: they sleep in their parkers until another thread hands one over.
  *
- * An idle one is in the list of idle threads, from which it is taken under the runtime's lock by
- * the thread that hands it a processor. It leaves the list by itself when it retires, when a
- * processor waits for a thread, or when a task that is tied to it is runnable (tie.h); then it
- * stands in the global queue with that task. A thread that waits with a task of its own is in no
- * list: sn_processor_regain() puts that task into the global queue.
+ * An idle thread is in the list of idle threads. The thread that hands it a processor takes it off
+ * the list, under the runtime's lock. It leaves the list by itself when it retires, or when a task
+ * that is tied to it is runnable (tie.h); in the second case that task represents it in the global
+ * queue. It does not enter the list if a processor waits for a thread. A thread that waits with a
+ * task of its own is in no list: sn_processor_regain() puts that task into the global queue.
  */
 #include "sched/idle.h"
 
@@ -23,16 +23,17 @@
 #include "sched/wake.h"
 
 /*
- * Leaves the list of idle threads for good, if the thread is still in it and more than there are
- * processors are. After a burst of blocking calls the next one is likely within the time that
- * threads stay idle, and a thread costs 100 us to start.
+ * Leaves the list of idle threads for good, if the thread is still in it and the list has more
+ * threads than there are processors. It is called only after the thread was idle for a while: after
+ * a burst of blocking calls the next burst is likely within that time, and starting a thread takes
+ * 100 us.
  */
 static bool retire(struct sn_thread *self)
 {
 	bool retires;
 
 	sn_lock(&sn_runtime.lock);
-	/* Of those that are tied to it, none can be added while it sleeps. */
+	/* Relaxed: no task can be tied to the thread while it sleeps. */
 	retires = self->is_idle && sn_idle.thread_count > sn_processors_in_use() &&
 		  atomic_load_explicit(&self->ties.owned, memory_order_relaxed) == 0;
 	if (retires)
@@ -42,12 +43,13 @@ static bool retire(struct sn_thread *self)
 }
 
 /*
- * Sleeps until another thread hands over a processor. Returns false when the thread is to end.
+ * Sleeps until another thread hands over a processor. Returns false if the thread is to end.
  *
- * At the limit of threads, a processor may have been put with the idle ones although there was work
- * for it, because no thread was in the list (sn_processor_start()). And one may wait until the
- * monitor has started a thread for it. Both sides hold the same lock: either the processor finds
- * this thread in the list, or this thread finds the processor.
+ * A processor may need this thread. At the limit of threads, a processor for which there was work
+ * was put with the idle ones if no thread was in the list (sn_processor_start()). Another one may
+ * wait until the monitor has started a thread for it. Both sides hold the same lock: either the
+ * thread that gives the processor away finds this thread in the list, or this thread finds the
+ * processor.
  */
 static bool sleep_in_list(struct sn_thread *self)
 {
@@ -74,7 +76,7 @@ static bool sleep_in_list(struct sn_thread *self)
 	}
 	if (!p)
 		sn_idle_thread_put(self);
-	/* After it is in the list: tie.h. */
+	/* Looks for tied tasks after it has entered the list: see the handshake in tie.h. */
 	tied = !p && sn_ties_wait_after_all(self);
 	if (tied)
 		sn_idle_thread_remove(self);
@@ -89,15 +91,15 @@ static bool sleep_in_list(struct sn_thread *self)
 	if (sn_await_processor(self, deadline) == -ETIMEDOUT) {
 		if (retire(self))
 			return false;
-		/* Still needed, or a processor is being handed over at this moment: the parker then
-		 * has the token. */
+		/* The thread is still needed, or another one has taken it off the list and is about
+		 * to release its parker. */
 		sn_await_processor(self, 0);
 	}
 	return !atomic_load(&sn_runtime.stopping);
 }
 
-/* A task that is tied to the thread is runnable: waits with it for a processor. Returns false when
- * the runtime ends. */
+/* Waits for a processor in order to run the task, which is tied to the thread. Returns false if the
+ * runtime ends. */
 static bool stand_in_line(struct sn_thread *self, struct sn_task *task)
 {
 	struct sn_processor *p;
@@ -116,7 +118,7 @@ static bool stand_in_line(struct sn_thread *self, struct sn_task *task)
 		self->picked = task;
 		return true;
 	}
-	/* To one that naps. */
+	/* Announces the task in the global queue. */
 	sn_submitted();
 	sn_await_processor(self, 0);
 	return !atomic_load(&sn_runtime.stopping);

@@ -3,7 +3,7 @@
 
 struct sn_status_clock sn_status_clock;
 
-/* [from][to]: which actors may make the change. Everything else is 0: none. */
+/* changes[from][to] has the actors that may make the change; 0 if none may. */
 static const uint8_t changes[SN_TASK_STATUSES][SN_TASK_STATUSES] = {
 	[SN_TASK_FREE] = {[SN_TASK_NEW] = SN_BY_CREATOR},
 	[SN_TASK_NEW] = {[SN_TASK_RUNNABLE] = SN_BY_CREATOR | SN_BY_WAKER,
@@ -56,8 +56,8 @@ void sn_status_check(struct sn_task_status_word *word, enum sn_task_status to,
 
 void sn_status_clock_advance(int64_t now)
 {
-	/* It wraps. Of two threads at once, the one with the older time may still store last, if it
-	 * is stopped right here. is_older() is then wrong by as long as it was stopped. */
+	/* The difference is signed, because the clock wraps. A thread that is preempted after this
+	 * check may still set the clock back; is_older() is then wrong by as long as that took. */
 	if ((int32_t)((uint32_t)(now / 1000000) -
 		      atomic_load_explicit(&sn_status_clock.ms, memory_order_relaxed)) > 0)
 		sn_status_clock_set(now);

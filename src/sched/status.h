@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A task's status word: where the task stands, which party may change that, and since when.
+ * A task's status word: what state the task is in, since when, and which party may change it.
  *
  * The table in status.c has every change, and the party that makes it; debug builds check each
  * change against the table. At any moment only one thread has the right to change a task's status:
@@ -14,16 +14,16 @@
  *                      switch away from it, with release, so a thread that reads it with acquire
  *                      sees them. It may change to RUNNING at any time, unless the reader has the
  *                      scan bit (scan.h).
- *   RUNNING, BLOCKING, RETURNING   its registers are its thread's
+ *   RUNNING, BLOCKING, RETURNING   the task's registers are in its thread, not saved
  *   FREE, NEW, ENDED   there is no task in the stack, or it will never run again
  *
  * The scan bit has a word of its own beside the status, in the same cache line. In one word with
  * the status, each change of the status would have to be a locked instruction: some 6 ns in a
  * switch of 12.
  *
- * since comes from a clock that the monitor maintains, as do processors that read a real clock
- * anyway, because reading a real clock takes longer than a switch. It is late by at most one look
- * of the monitor, which is 10 ms, or a millisecond while tasks are queued.
+ * Reading a real clock takes longer than a switch, so since comes from a clock in memory. The
+ * monitor maintains it, as do processors that read a real clock anyway. It is late by at most one
+ * period of the monitor's looks, which is 10 ms, or a millisecond while tasks are queued.
  */
 #ifndef SENNIT_SCHED_STATUS_H
 #define SENNIT_SCHED_STATUS_H
@@ -36,12 +36,12 @@
 
 enum sn_task_status {
 	SN_TASK_FREE = 0, /* the stack is in a cache, or was never used: there is no task */
-	SN_TASK_NEW,      /* in the making */
+	SN_TASK_NEW,      /* being made */
 	SN_TASK_RUNNABLE, /* in a queue, or on its way into one */
 	SN_TASK_RUNNING,  /* a thread with a processor has it */
 	SN_TASK_PARKED,
 	SN_TASK_BLOCKING,  /* in foreign code, and its thread has lost its processor */
-	SN_TASK_RETURNING, /* back from there: its thread waits for a processor */
+	SN_TASK_RETURNING, /* back from foreign code; its thread waits for a processor */
 	SN_TASK_ENDED,     /* waits to be joined, or is about to be freed */
 	SN_TASK_STATUSES,
 };
@@ -73,10 +73,11 @@ extern struct sn_status_clock {
 	char rest[SN_CACHE_LINE - sizeof(uint32_t)];
 } sn_status_clock;
 void sn_status_clock_set(int64_t now);
-/* The same, for a thread that may have been stopped since it read the time: never sets it back. */
+/* The same for a thread that may have been preempted since it read the time: sets the clock only
+ * forward. */
 void sn_status_clock_advance(int64_t now);
 
-/* Ends the program when the change is not in the table. */
+/* Ends the program if the change is not in the table. */
 void sn_status_check(struct sn_task_status_word *word, enum sn_task_status to,
 		     enum sn_status_actor by);
 
@@ -91,7 +92,7 @@ static inline void sn_status_set(struct sn_task_status_word *word, enum sn_task_
 {
 	if (SENNIT_DEBUG)
 		sn_status_check(word, to, by);
-	/* Relaxed: one writer at a time, and a reader may see a time that belongs to another
+	/* Relaxed: there is one writer at a time, and readers accept a time that belongs to another
 	 * status. */
 	atomic_store_explicit(&word->since,
 			      atomic_load_explicit(&sn_status_clock.ms, memory_order_relaxed),

@@ -2,10 +2,10 @@
 /*
  * Switching: a task is left, and another begins or continues.
  *
- * A task that parks picks its successor itself when one is at hand on its processor, and switches
- * straight to it. Everything slower happens in the scheduler's loop on the thread's own stack
- * (sn_schedule()). What has to be done with the task that was left, once its registers are saved,
- * is done by its successor (after_switch()), because only then may another thread resume it.
+ * A task that parks picks its successor itself if one is at hand on its processor, and switches
+ * directly to it. Everything slower happens in the scheduler's loop on the thread's own stack
+ * (sn_schedule()). Another thread may resume the task that was left only once its registers are
+ * saved. The context that was switched to therefore commits the park (after_switch()).
  *
  * Rejected: one scheduler context through which every switch goes (Go's g0). Each park then takes
  * two switches, and the second is half of the cost of a ping-pong.
@@ -26,7 +26,8 @@
 
 /* ---- from one context to another ---- */
 
-/* What the task was to wait for has happened already. */
+/* Makes the task that was left runnable again, because what it was to wait for has happened
+ * already. */
 static sn_noinline void stay(struct sn_thread *self, struct sn_task *task)
 {
 	sn_record_ready(self, task, sn_record_what(SN_RECORD_STAY, 0, sn_record_id(task)), 0);
@@ -40,13 +41,13 @@ static inline void after_switch(struct sn_thread *self)
 
 	if (prev) {
 		self->prev = NULL;
-		/* Only now are its registers saved. The right to change the status passes to the
-		 * commit. */
+		/* Its registers are saved now. With the commit, the right to change the status
+		 * passes on. */
 		if (sn_likely(atomic_load_explicit(&prev->word.status, memory_order_relaxed) !=
 			      SN_TASK_ENDED)) {
 			sn_status_set(&prev->word, SN_TASK_PARKED, SN_BY_LEAVER);
-			/* The scan protocol: after the status, with nothing but a compiler barrier
-			 * between. */
+			/* The handshake of scan.h: the scan word is read after the store of the
+			 * status, and a compiler barrier between the two suffices. */
 			sn_compiler_barrier();
 			if (sn_unlikely(
 				    atomic_load_explicit(&prev->word.scan, memory_order_relaxed)))
@@ -54,11 +55,12 @@ static inline void after_switch(struct sn_thread *self)
 		}
 		if (sn_unlikely(!self->commit(self, prev, self->commit_arg)))
 			stay(self, prev);
-		/* Only now, because the commit may release a lock that the callback needs. */
+		/* After the commit, which may release a lock that the callback needs. */
 		if (sn_unlikely(asked)) {
 			if (sn_scan_give_back(prev))
 				sn_requeue(prev);
-			/* The time that it took must not be charged to the next task. */
+			/* A new decision, so that the monitor does not charge the time of the
+			 * callback to the next task. */
 			if (self->processor)
 				sn_tick(self->processor);
 		}
@@ -70,7 +72,7 @@ static inline void after_switch(struct sn_thread *self)
 static inline void switch_context(struct sn_thread *self, struct sn_context *from,
 				  struct sn_context *to, bool exiting)
 {
-	/* On the stack that is left. */
+	/* Kept on the stack that is left, because the task may be resumed on another thread. */
 	const int saved_errno = *self->errno_location;
 
 	if (self->cxx) {
@@ -104,9 +106,9 @@ static inline void begin_turn(struct sn_thread *self, struct sn_task *task)
 }
 
 /*
- * Whether the task may be switched to at once: nothing has to be done before that calls back, maps
- * memory or starts a thread. The task that is being left may hold a lock that its commit releases
- * (task/waiter.h).
+ * Prepares a direct switch to the task. Returns false if something has to be done first that calls
+ * back, maps memory or starts a thread: the task that is being left may hold a lock that its commit
+ * releases (task/waiter.h).
  */
 static inline bool run_at_once(struct sn_thread *self, struct sn_task *task)
 {
@@ -120,19 +122,20 @@ static inline bool run_at_once(struct sn_thread *self, struct sn_task *task)
 	sn_compiler_barrier();
 	if (sn_unlikely(atomic_load_explicit(&task->word.scan, memory_order_relaxed)) &&
 	    !sn_scan_is_free(task)) {
-		/* As if it were still in a queue. */
+		/* Its status is again that of a task in a queue. */
 		sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_RUNNER);
 		return false;
 	}
-	/* From the processor's own cache, so this only touches memory. */
+	/* The stack comes from the processor's own cache, so this only touches memory. */
 	if (sn_unlikely(!task->context.sp) && !sn_task_bind(self, task))
 		sn_fatal("a stack is missing from the cache");
 	begin_turn(self, task);
 	return true;
 }
 
-/* False: a scanner has the task's stack (scan.h), or there is no stack for it (task.h). It is then
- * settled which party will queue the task again. */
+/* Prepares a switch from the loop to the task. Returns false if a scanner has the task's stack
+ * (scan.h), or if there is no stack for it (task_stack.h); then another party will queue it
+ * again. */
 static inline bool about_to_run(struct sn_thread *self, struct sn_task *task)
 {
 	if (sn_unlikely(self->owes_poller) && !task->brief)
@@ -145,8 +148,9 @@ static inline bool about_to_run(struct sn_thread *self, struct sn_task *task)
 	if (sn_unlikely(!task->context.sp)) {
 		if (!sn_task_bind(self, task))
 			return false;
-		/* So that the next one of that kind need not come here, see run_at_once(): where
-		 * short tasks follow each other, the one that ends still stands on its stack. */
+		/* Where short tasks follow each other, a task that ends still uses its stack when
+		 * the next one needs one. With a spare stack, run_at_once() can switch to that
+		 * directly. */
 		sn_stack_have_spare(task->stack_class, self->processor->stacks);
 	}
 	begin_turn(self, task);
@@ -155,7 +159,7 @@ static inline bool about_to_run(struct sn_thread *self, struct sn_task *task)
 
 /* ---- a task leaves ---- */
 
-/* The next task by the fast rules, or NULL when the scheduler's loop must decide. */
+/* The next task by the fast rules, or NULL if the scheduler's loop must decide. */
 static inline struct sn_task *pick_local(struct sn_thread *self, struct sn_processor *p)
 {
 	if (sn_unlikely(sn_is_fair_tick(p, sn_tick(p))))
@@ -163,7 +167,8 @@ static inline struct sn_task *pick_local(struct sn_thread *self, struct sn_proce
 	return sn_take_own(self, p);
 }
 
-/* next: NULL when the scheduler's loop must decide. */
+/* Leaves the running task for the next one, or for the scheduler's loop if next is NULL or cannot
+ * be switched to directly. */
 static inline void leave_for(struct sn_thread *self, struct sn_task *next, sn_commit *commit,
 			     void *arg, enum sn_leave_how how)
 {
@@ -189,7 +194,7 @@ static inline void leave_for(struct sn_thread *self, struct sn_task *next, sn_co
 
 static void leave_task(struct sn_thread *self, sn_commit *commit, void *arg, enum sn_leave_how how)
 {
-	/* The thread of a pinned task runs nothing else: its loop gives the processor away. */
+	/* The thread of a pinned task runs no other task: its loop gives the processor away. */
 	struct sn_task *next = self->pinned ? NULL : pick_local(self, self->processor);
 
 	leave_for(self, next, commit, arg, how);
@@ -215,7 +220,8 @@ void sn_exit_task(struct sn_thread *self, sn_commit *after, struct sn_task *heir
 	sn_compiler_barrier();
 	if (sn_unlikely(atomic_load_explicit(&task->word.scan, memory_order_relaxed)))
 		sn_scan_ended(task);
-	/* In the order in which the loop would run them: the heir would be the last in the ring. */
+	/* The processor's own tasks come first, because the loop would run them first: the heir
+	 * would be the last in the ring. */
 	if (sn_likely(!sn_is_fair_tick(p, sn_tick(p)) && !self->ends)) {
 		next = sn_take_own(self, p);
 		if (!next && heir) {
@@ -241,11 +247,11 @@ bool sn_reschedule(struct sn_thread *self)
 
 	if (SENNIT_DEBUG)
 		sn_check_park(self);
-	/* With nothing else to run a switch is not worthwhile, but the network and the timers get
-	 * their turn. */
+	/* A switch is not worthwhile if there is nothing else to run, unless it is the turn of the
+	 * network and the timers. */
 	if (!sn_anything_to_run(p) && !sn_ties_wait(self) && !sn_is_fair_tick(p, sn_tick(p)))
 		return false;
-	/* Nobody is to read what it waited for before, while it counts as parked for a moment. */
+	/* The task counts as parked for a moment, in which reports must not show its last wait. */
 	sn_task_waits(self->task, NULL, NULL);
 	leave_task(self, commit_reschedule, NULL, SN_LEAVE_YIELD);
 	return true;
@@ -282,7 +288,8 @@ void sn_schedule(struct sn_thread *self)
 				sn_record_what(SN_RECORD_RUN, 0, sn_record_id(task)));
 		switch_context(self, &self->idle, &task->context, false);
 	}
-	/* A run that ends owes nobody; an orphan's is gone, and with it what would be looked at. */
+	/* When the run ends, the debt is void. An orphan must not even look: its runtime is
+	 * gone. */
 	if (!sn_thread_must_end(self))
 		sn_brief_pay(self);
 }

@@ -4,44 +4,45 @@
  *
  * It looks at each processor every PERIOD_MIN_NS while there is something to do, and less and less
  * often otherwise: every SN_MONITOR_BUSY_NS while no processor is idle, and not at all while all
- * are. A thread that has work and finds every processor taken ends its nap (sysmon_sleep.h).
+ * are. A thread that has work and finds every processor taken ends the monitor's nap
+ * (sysmon_sleep.h).
  *
- * What it sees of a processor is which thread has it, how often that thread has gone outside, and
- * how many scheduling decisions were made. When anything waits for a processor, the processor is
- * revoked
- *   - after BLOCKED_NS in one stretch of user code, when the thread sleeps: it is in a bracket,
- *     or the kernel says so;
- *   - after HOG_NS without a scheduling decision, whatever the task has done: computed, or called
- *     functions that do not park, in a loop. After NEXT_HOG_NS when the processor was taken from
- *     another such task a moment ago and a timer is due.
- * A thread that is inside the runtime at that moment cannot be revoked. It is asked to lend its
- * processor at its next entry (sn_lease_expire()). Either way the task stays on its thread, so
- * calls that do not park, according to the headers, never move it.
+ * Of a processor the monitor sees which thread has it, how often that thread has gone outside, and
+ * how many scheduling decisions were made. If anything waits for the processor, the monitor revokes
+ * it
+ *   - after BLOCKED_NS in one stretch of user code, if the thread sleeps: it is in a bracket, or
+ *     the kernel says so;
+ *   - after HOG_NS without a scheduling decision, whatever the task has done: it may have computed,
+ *     or called functions that do not park in a loop. If the processor was taken from another such
+ *     task a moment ago and a timer is due, the limit is NEXT_HOG_NS.
+ * A thread that is inside the runtime at that moment cannot be revoked. The monitor then asks it to
+ * lend its processor at its next entry (sn_lease_expire()). Either way the task stays on its
+ * thread, so calls that do not park, according to the headers, never move it.
  *
- * "Waits": a task in a queue, a timer that is due, or descriptors and timers that no thread would
- * notice, because all processors are in such threads and none is idle with a thread in the poller.
+ * A processor is waited for by a task in a queue, by a timer that is due, and by descriptors and
+ * timers that no thread would notice, because threads that block or compute have all processors and
+ * no thread is in the poller.
  *
- * Decisions are fair by their number (steal.c), which is a promise in time only where tasks are
- * short. So while anything waits, and a processor's timers, network and global queue have not had
- * their turn for FAIR_NS, the next decision is made to be theirs. Tasks that wake each other, of
- * which the next one always overtakes the ring, do so for HOG_NS at most.
+ * Decisions are fair by their number (steal.c), which is a promise in time only if tasks are short.
+ * If anything waits, and a processor's timers, network and global queue have not had their turn for
+ * FAIR_NS, the monitor therefore gives them the next decision. Tasks that wake each other, so that
+ * the next task always overtakes the ring, may do so for HOG_NS at most.
  *
- * Whether a thread sleeps: its CPU clock stands still between two looks (a system call of 0.3 us).
- * Then /proc says whether it waits or was only preempted by the OS (10 us, so it is read only in
- * that case). Revoking from a thread that is merely preempted would put one more runnable thread on
- * a machine that has too many already.
+ * A thread seems to sleep if its CPU clock stands still between two looks (a system call of 0.3
+ * us). Only then does the monitor read in /proc whether the thread waits or was preempted by the OS
+ * (10 us). Revoking from a thread that is merely preempted would put one more runnable thread on a
+ * machine that has too many already.
  *
- * While a collector stops the world nothing is taken: stopped threads are no loss, and another
- * thread would only have to be stopped, too. (With Boehm's collector at 200 collections a second, a
- * program of two processors had 9 to 11 threads, for all of which every collection waited, and 5 to
- * 9 since.)
+ * While a collector stops the world the monitor revokes nothing: a stopped thread does not use its
+ * processor, but another thread in its place would have to be stopped, too. (With Boehm's collector
+ * at 200 collections a second, a program of two processors had 9 to 11 threads, for all of which
+ * every collection waited; with this rule it has 5 to 9.)
  *
- * Besides, it does work that no thread waits for, from a list of chores (sysmon.h): it trims the
- * stacks of tasks that have been parked for long (observe/trim.h), cools those that have not been
- * needed (stack/stack_cool.h), and more. All of this is done in small steps, because looks wait for
- * them.
+ * The monitor also does work that no thread waits for, from a list of chores (sysmon.h). It trims
+ * the stacks of tasks that have been parked for long (observe/trim.h), cools stacks that nobody has
+ * needed (stack/stack_cool.h), and more. Chores work in small steps, because looks wait for them.
  *
- * What it sees is only a hint: the lease's protocol decides whether the thread is outside.
+ * What the monitor sees is only a hint: the lease's protocol decides whether the thread is outside.
  */
 #include "sched/sysmon.h"
 
@@ -71,17 +72,18 @@
 #include "wait/checked.h"
 #include "wait/futex.h"
 
-/* Go's figures. 20 us is a few times the cost of handing a processor over; a task that computes
- * gets a usual time slice. */
+/* Go's figures. 20 us is a few times the cost of handing a processor over, and 10 ms is a usual
+ * time slice for a task that computes. */
 #define PERIOD_MIN_NS 20000
 #define PERIOD_MAX_NS 10000000
 #define BLOCKED_NS 20000
 #define HOG_NS 10000000
 
 /*
- * Tasks that compute come in rows: a task that a timer woke after two of them would wait for both.
- * So the second one within HOG_ROW_NS gets less, if a timer is due. Only then: where only tasks
- * that compute wait for each other, running more of their threads at the same time does not help.
+ * Tasks that compute come in rows, and a timer that is due would have to wait for several of them.
+ * The second one within HOG_ROW_NS therefore gets less time, if a timer is due. If only tasks that
+ * compute wait for each other, it does not: to run more of their threads at the same time does not
+ * help.
  */
 #define NEXT_HOG_NS 2500000
 #define HOG_ROW_NS 100000000
@@ -89,48 +91,50 @@
 /* How often a processor with long tasks serves its timers, the network and the global queue. */
 #define FAIR_NS 5000000
 
-/* Looks without a revocation before the period grows: 1 ms at least. */
+/* How many looks without a revocation precede the growth of the period; they take 1 ms at least. */
 #define QUIET_LOOKS 50
 
-/* The same after a deep sleep, and after a nap that another thread has ended: a program that wakes
- * for a moment ten times a second should not pay for each. */
+/* The same after a deep sleep, and after a nap that another thread has ended. It is less, because a
+ * program that wakes for a moment ten times a second should not pay for 50 looks each time. */
 #define WOKEN_LOOKS 5
 
 /* While no processor is idle, or something waits, the period does not grow beyond
- * SN_MONITOR_BUSY_NS. So a thread that blocks loses its processor soon after that, and HOG_NS is
- * met within a tenth. Nor does it while decisions are made: the next one would end a longer nap. */
+ * SN_MONITOR_BUSY_NS. A thread that blocks thus loses its processor soon after that, and HOG_NS is
+ * exceeded by a tenth at most. Nor does the period grow further while decisions are made, because
+ * the next decision would end a longer nap. */
 
 /*
- * While something waits, a thread that is seen outside for the first time is looked at again after
- * the shortest period, this many times, however long the period has grown. Otherwise blocking calls
- * shorter than the period would never be seen twice, and never be revoked.
+ * While something waits, the monitor looks at a thread that it sees outside for the first time
+ * again after the shortest period, at most this many times in a row, however long the period has
+ * grown. Otherwise it would never see a blocking call twice that is shorter than the period, and
+ * never revoke from it.
  */
 #define QUICK_LOOKS 2
 
-/* With every processor idle for this many of the longest periods, the monitor sleeps until one is
- * not: after 0.1 s. */
+/* When every processor has been idle for this many of the longest periods (0.1 s), the monitor
+ * sleeps until one is not idle any more. */
 #define DEEP_SLEEP_LOOKS 10
 
-/* The monitor polls the network when no other thread has for this long. */
+/* The monitor polls the network if no other thread has done so for this long. */
 #define POLL_NS 10000000
 
-/* How often the CPUs are counted again: a few system calls, 30 us. */
+/* The period at which the monitor counts the CPUs again, which takes a few system calls, 30 us. */
 #define RECOUNT_NS 1000000000
 
 struct look {
 	struct sn_thread *thread;
 	uint32_t inside, stays;
 	int64_t since; /* when this stretch of user code was first seen */
-	uint32_t tick; /* scheduling decisions */
-	int64_t held;  /* since when the last of them has been seen to hold */
-	uint32_t turn; /* of the ring */
-	int64_t next;  /* since when no later turn was seen: only next tasks have run */
+	uint32_t tick; /* the number of scheduling decisions */
+	int64_t held;  /* when this number was first seen */
+	uint32_t turn; /* the number of turns of the ring */
+	int64_t next;  /* when this number was first seen: since then only next tasks have run */
 	uint32_t fair_turns;
-	int64_t unfair;     /* since when that has not changed */
-	int64_t cpu_time;   /* of the thread at the last look, -1: not asked */
-	bool reported;      /* as stalled */
+	int64_t unfair;     /* when this number was first seen */
+	int64_t cpu_time;   /* the thread's, at the last look; -1 if it was not read */
+	bool reported;      /* the stay was reported as a stall */
 	int64_t hogged;     /* when the processor was last taken from a thread that computed */
-	uint32_t last_tick; /* of the processor, whichever thread has it */
+	uint32_t last_tick; /* the processor's, whichever thread has it */
 };
 
 static pthread_t monitor;
@@ -140,7 +144,8 @@ static struct sn_sysmon_attr attr;
 
 /* ---- is it asleep? ---- */
 
-/* The kernel is asked only if the CPU clock has stood still since the last look. */
+/* Whether the thread sleeps. Reads /proc only if its CPU clock has stood still since the last
+ * look. */
 static bool asleep(struct look *look, const struct sn_thread *thread)
 {
 	int64_t former = look->cpu_time;
@@ -158,14 +163,15 @@ static bool something_waits(struct sn_processor *p, struct sn_thread *thread, in
 		return true;
 	if (sn_timers_earliest(&p->timers) <= now)
 		return true;
-	/* What is tied to the thread gains nothing at once. But a task whose thread has lost its
-	 * processor finds out that it has made them wait (sn_tie_came_back()). */
+	/* Tasks that are tied to the thread gain nothing immediately. But a task whose thread has
+	 * lost its processor learns that it has made them wait (sn_tie_came_back()). */
 	if (sn_ties_wait(thread))
 		return true;
-	/* A napping thread looks again soon, and is as good as idle. */
+	/* An idle processor, or a napping thread that looks again soon, notices the rest. */
 	if (atomic_load(&sn_runtime.idle_count) > 0 || atomic_load(&sn_runtime.nap))
 		return false;
-	/* No other thread is left to notice, or to help the others. */
+	/* No other thread is left to notice events and timers, or to take tasks of other
+	 * processors. */
 	if (sn_netpoll_used() || sn_timers_earliest(&p->timers) != SN_TIMER_NEVER)
 		return true;
 	for (int i = 0; i < sn_runtime.capacity; i++)
@@ -200,8 +206,9 @@ struct findings {
 };
 
 /*
- * Records what has changed since the last look. True: the thread is outside, in the same stretch of
- * user code as then. All reads are hints, and relaxed, as are the times derived from them.
+ * Records what has changed since the last look. Returns true if the thread is outside, in the same
+ * stretch of user code as then. The reads are relaxed, because they and the times derived from them
+ * are only hints.
  */
 static bool note_changes(struct sn_processor *p, struct sn_thread *thread, struct look *look,
 			 int64_t now)
@@ -236,7 +243,8 @@ static bool note_changes(struct sn_processor *p, struct sn_thread *thread, struc
 	return same_stay && !inside;
 }
 
-/* Something waits: makes the processor's next decisions serve it, see next_fair in turn.h. */
+/* Something waits: makes the processor's next decisions serve it, if it has waited for too long.
+ * See next_fair in turn.h. */
 static void make_fair(struct sn_processor *p, struct look *look, int64_t now)
 {
 	if (now - look->unfair >= FAIR_NS)
@@ -253,7 +261,7 @@ static void take_processor(struct sn_processor *p, struct findings *found)
 	found->revoked = true;
 }
 
-/* One task has had the processor for too long. */
+/* Takes the processor from a task that has had it for too long, or asks the thread to lend it. */
 static void end_hog(struct sn_processor *p, struct look *look, int64_t now, struct findings *found)
 {
 	if (sn_lease_revoke(look->thread, p))
@@ -271,7 +279,7 @@ static void look_at(struct sn_processor *p, struct look *look, int64_t now, stru
 
 	found->active |= tick != look->last_tick;
 	look->last_tick = tick;
-	/* When a collector lets it continue, its time outside is counted from zero. */
+	/* When a collector lets the thread continue, its time outside is counted from zero. */
 	if (!thread || sn_collector_stops()) {
 		look->thread = NULL;
 		return;
@@ -304,7 +312,7 @@ static void look_at(struct sn_processor *p, struct look *look, int64_t now, stru
 	}
 }
 
-/* All processors are busy, and none of them has had time for the network. */
+/* Polls the network if no thread has done so for long: then all processors are busy with tasks. */
 static void poll_if_nobody_does(int64_t now)
 {
 	static int64_t last;
@@ -332,12 +340,12 @@ static void recount_processors(int64_t now)
 	if (!attr.follow_cpus || now - last < RECOUNT_NS)
 		return;
 	last = now;
-	sn_checked_pass(); /* files of the kernel's, which wait for no device */
+	sn_checked_pass(); /* files in /proc and of cgroups, which wait for no device */
 	wanted = sn_processors_allowed();
 	sn_checked_pass_end();
 	if (wanted > sn_runtime.capacity)
 		wanted = sn_runtime.capacity;
-	/* The second: a processor could not retire, because there was no memory. */
+	/* nprocessors differs from wanted if a processor could not retire for want of memory. */
 	if (wanted != (int)atomic_load(&sn_runtime.wanted) ||
 	    wanted != (int)atomic_load(&sn_runtime.nprocessors))
 		sn_processors_adjust(wanted);
@@ -368,7 +376,7 @@ static bool chores_are_asked(void)
 	return false;
 }
 
-/* Until when the monitor may sleep if nothing runs before; 0: forever. */
+/* The earliest time that a chore names, or 0 if none does. */
 static int64_t chores_due(int64_t now)
 {
 	int64_t earliest = 0;
@@ -382,7 +390,7 @@ static int64_t chores_due(int64_t now)
 	return earliest;
 }
 
-/* True: ask again soon. */
+/* Returns true if a chore wants to be called again soon. */
 static bool chores_when_idle(void)
 {
 	for (int i = 0; i < attr.chore_count; i++)
@@ -495,7 +503,8 @@ int sn_sysmon_start(const struct sn_sysmon_attr *wanted)
 	if (!looks)
 		return -ENOMEM;
 	sn_status_clock_set(sn_now()); /* tasks may park before the monitor has looked once */
-	/* The program's signals are for the program's threads. */
+	/* The monitor blocks all signals, because the program's handlers belong on other
+	 * threads. */
 	sigfillset(&all);
 	if (SENNIT_CHECKED)
 		sigdelset(&all, SIGSYS); /* wait/system_call.c */

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The monitor: a thread of its own, without a processor. It revokes the leases of threads that
- * block or that hold a processor for too long, and does chores that no other thread would do in
- * time; the parts that need them register them.
+ * block or that hold a processor for too long. It also does chores that no other thread would do in
+ * time; run/run.c registers them.
+ *
+ * Contract. Nothing that the monitor calls may wait, because everything else waits for its looks. A
+ * chore does its work in steps of at most a millisecond.
+ *
+ * Who may write what: the list of chores, sn_sysmon_start(), before the monitor exists; all other
+ * state in sysmon.c, the monitor. sysmon_sleep.h has the rest.
  */
 #ifndef SENNIT_SCHED_SYSMON_H
 #define SENNIT_SCHED_SYSMON_H
@@ -13,21 +19,23 @@
 struct sn_thread;
 
 /*
- * What the monitor does for parts that it does not know. Each may be NULL. All are called on the
- * monitor's thread.
+ * What the monitor does for modules above this layer. Each function may be NULL. All are called on
+ * the monitor's thread.
  */
 struct sn_chore {
-	/* After each round of looks. now: when the round began. idle: no processor is in use, so
+	/* Called after each round of looks, which began at now. If idle, no processor is in use, so
 	 * nothing waits for the next round. */
 	void (*step)(int64_t now, bool idle);
-	/* Until when the monitor may sleep if nothing runs before; 0: forever. */
+	/* Returns the time until which the monitor may sleep if nothing runs before; 0 if there is
+	 * no such limit. */
 	int64_t (*due)(int64_t now);
-	/* Something is left that takes further looks, at the longest period. */
+	/* Returns true if work is left that needs further rounds, at the longest period. */
 	bool (*is_left)(void);
-	/* Another thread has requested a step and relies on it: no deep sleep. The runtime's lock
-	 * is held. */
+	/* Returns true if another thread has requested a step and relies on it, so that the monitor
+	 * must not sleep deeply. The runtime's lock is held. */
 	bool (*is_asked)(void);
-	/* Everything has been idle for a while. True: ask again soon. */
+	/* Called when everything has been idle for a while. Returns true to be called again
+	 * soon. */
 	bool (*when_idle)(void);
 };
 
@@ -35,15 +43,17 @@ struct sn_sysmon_attr {
 	bool follow_cpus; /* the number of processors follows that of the usable CPUs */
 	const struct sn_chore *chores;
 	int chore_count;
-	/* Called once for each stay outside that lasts this long. 0: never. */
+	/* stalled() is called once for each stay outside that lasts for stall_ns; never if that is
+	 * 0. */
 	int64_t stall_ns;
 	void (*stalled)(struct sn_thread *thread, uint32_t stay, int64_t stayed);
 };
 
-/* Starts the monitor; 0 or a negative errno. SENNIT_LEASES=0 keeps it from revoking. */
+/* Starts the monitor. Returns 0 or a negative errno. With SENNIT_LEASES=0 the monitor does not
+ * revoke. */
 int sn_sysmon_start(const struct sn_sysmon_attr *attr);
 
-/* Waits for its end, after stopping was set. */
+/* Waits for the monitor's end, after sn_runtime.stopping was set. */
 void sn_sysmon_stop(void);
 
 #endif

@@ -12,16 +12,16 @@
 #include "wait/futex.h"
 #include "wait/lock.h"
 
-/* A nap is not ended for less than this, nor for a hint sooner after the last one. */
+/* A nap with less than WORTH_NS left is not ended. Hints end naps at most once in HURRY_NS. */
 #define WORTH_NS 100000
 #define HURRY_NS 1000000
 
-/* For so long after a revocation the next thread that blocks is expected. */
+/* For how long after a revocation the next thread that blocks is expected. */
 #define PROMPT_NS 1000000000
 
 bool sn_monitor_sleeps;
 static _Atomic uint32_t wake_word;
-static _Atomic int64_t nap_until; /* 0: no nap, or it was ended, or is a short one */
+static _Atomic int64_t nap_until; /* 0 if the monitor is in no nap that is worth ending */
 static _Atomic int64_t prompt_until, hurried;
 static _Atomic uint32_t why; /* enum sn_nap_end */
 
@@ -55,7 +55,7 @@ enum sn_nap_end sn_sysmon_nap(int64_t ns, void (*serve)(void))
 		reason = (enum sn_nap_end)atomic_exchange(&why, SN_NAP_IS_OVER);
 		if (reason != SN_NAP_IS_OVER || atomic_load(&sn_runtime.stopping))
 			break;
-		sn_checked_pass(); /* the pause between two looks */
+		sn_checked_pass(); /* the monitor may wait here, between two looks */
 		over = sn_futex_wait(&wake_word, seen, until) == -ETIMEDOUT;
 		sn_checked_pass_end();
 	} while (!over);
@@ -63,7 +63,8 @@ enum sn_nap_end sn_sysmon_nap(int64_t ns, void (*serve)(void))
 	return reason;
 }
 
-/* The monitor either finds why before it sleeps, or has read the word before it was changed. */
+/* Ends the nap. The monitor either finds `why` before it sleeps, or has read wake_word before this
+ * changes it, and then does not sleep. */
 static void end_nap(int64_t until, enum sn_nap_end reason)
 {
 	if (!atomic_compare_exchange_strong(&nap_until, &until, 0))
@@ -73,7 +74,7 @@ static void end_nap(int64_t until, enum sn_nap_end reason)
 	sn_futex_wake(&wake_word, 1);
 }
 
-/* One thread gets it, once in HURRY_NS. */
+/* Returns true to at most one thread in HURRY_NS. */
 static bool may_hurry(int64_t now)
 {
 	int64_t last = atomic_load_explicit(&hurried, memory_order_relaxed);
@@ -125,7 +126,7 @@ bool sn_sysmon_sleep(int64_t until, bool (*may_sleep)(void))
 	sn_unlock(&sn_runtime.lock);
 	if (!sleeps)
 		return true;
-	sn_checked_pass(); /* whoever needs it wakes it */
+	sn_checked_pass(); /* any thread that needs the monitor wakes it */
 	woken = sn_futex_wait(&wake_word, seen, until) != -ETIMEDOUT;
 	sn_checked_pass_end();
 	if (woken)

@@ -2,40 +2,43 @@
 /*
  * How the monitor sleeps, and what wakes it.
  *
- * The deep sleep, while every processor is idle. The monitor says under the runtime's lock that it
- * sleeps, when nothing needs it. A thread that takes a processor out of the idle ones, or asks for
- * a chore, holds the same lock, and wakes the monitor. So no wake-up is lost.
+ * The deep sleep, while every processor is idle. The monitor checks that nothing needs it, and sets
+ * sn_monitor_sleeps, both under the runtime's lock. A thread that takes an idle processor, or asks
+ * for a chore, holds the same lock, and wakes the monitor if it sleeps. No wake-up is lost, because
+ * the lock orders the two.
  *
  * The nap, between two looks. While no processor is idle, a thread that blocks delays others, and
- * only the monitor would notice. So then a nap may be no longer than SN_MONITOR_BUSY_NS. A thread
- * that takes the last idle processor ends a nap that is:
+ * only the monitor would notice. A nap must then not be longer than SN_MONITOR_BUSY_NS. A thread
+ * that takes the last idle processor ends a longer nap:
  *
  *   monitor: nap_until = ...; idle_count == 0? cut it short; sleep     (sn_sysmon_nap())
  *   taker:   idle_count = 0; nap_until too late? end the nap           (sn_sysmon_all_taken())
  *
  * Both accesses of each side are sequentially consistent, so one of the two sees the other
- * (models/nap.pml). It ends a shorter nap, too, if a processor was taken from a thread that blocked
- * a short time ago: in such a program the next thread that blocks may come at any moment. Programs
- * that never block pay nothing for it.
+ * (models/nap.pml). The thread ends a shorter nap, too, if the monitor took a processor from a
+ * thread that blocked a short time ago: in such a program another thread may block at any moment.
+ * Programs that never block pay nothing for this.
  *
  * A thread that has work and finds every processor taken ends the nap in any case
  * (sn_sysmon_hurry()), once in HURRY_NS, so that it costs little where all of them compute. That is
  * a hint: without it the work is noticed after SN_MONITOR_BUSY_NS.
  *
- * A nap is also interrupted for a moment, for what is not to wait for the next look: threads to be
- * started (birth.h). The monitor reads the word that it sleeps on, then looks for such work, and
- * sleeps only if the word is still the same. A thread that asks puts its work where the monitor
- * finds it, and then changes the word. All of that is sequentially consistent, and so is why a nap
- * was ended.
+ * A nap is also interrupted for a moment for work that must not wait for the next look: threads to
+ * be started (birth.h). The monitor reads wake_word, then looks for such work, and sleeps only if
+ * the word is still the same. A thread that asks puts its work where the monitor finds it, and then
+ * changes the word. The reason for the end of a nap (why) is passed in the same way. All of these
+ * accesses are sequentially consistent, so the monitor either finds the work or does not sleep.
  *
  * Who may write what:
- *   sn_monitor_sleeps   under the runtime's lock, or in sn_sysmon_sleep_begin(), before there is
- *                       a monitor: true, the monitor; false, the thread that wakes it, or the
- *                       monitor when its time has come
- *   nap_until           the monitor; 0, the thread that ends the nap, which it is by a
- *                       compare-and-swap
- *   why                 that thread; SN_NAP_IS_OVER, the monitor
+ *   sn_monitor_sleeps   under the runtime's lock: the monitor sets it; the thread that wakes the
+ *                       monitor clears it, or the monitor itself when its time has come. Also
+ *                       sn_sysmon_sleep_begin(), before the monitor exists
+ *   wake_word           any thread, by atomic additions
+ *   nap_until           the monitor; the thread that ends the nap, from that value to 0 by
+ *                       compare-and-swap, of which one thread succeeds
+ *   why                 that thread; the monitor puts SN_NAP_IS_OVER back
  *   prompt_until        the monitor
+ *   hurried             the thread that ends a nap for a hint, by compare-and-swap
  */
 #ifndef SENNIT_SCHED_SYSMON_SLEEP_H
 #define SENNIT_SCHED_SYSMON_SLEEP_H
@@ -45,7 +48,7 @@
 
 #include "arch/compiler.h"
 
-/* A run begins, perhaps in a child of fork(), whose parent's monitor slept. */
+/* Called when a run begins, perhaps in a child of fork() that was made while the monitor slept. */
 void sn_sysmon_sleep_begin(void);
 
 /* The longest nap while no processor is idle. */
@@ -54,30 +57,30 @@ void sn_sysmon_sleep_begin(void);
 /* Why a nap has ended. */
 enum sn_nap_end {
 	SN_NAP_IS_OVER,
-	SN_NAP_IS_TOO_LONG, /* no processor is idle any more: look after SN_MONITOR_BUSY_NS */
-	SN_NAP_IS_URGENT,   /* look now, and soon again */
+	SN_NAP_IS_TOO_LONG, /* no processor is idle any more: nap for SN_MONITOR_BUSY_NS at most */
+	SN_NAP_IS_URGENT,   /* look now, and again soon */
 };
 
-/* The monitor: sleeps for so long, or until another thread ends the nap. Calls serve() first, and
- * whenever it is woken meanwhile. */
+/* Called by the monitor: sleeps for ns, or until another thread ends the nap. Calls serve() before
+ * it sleeps, and after each interruption. */
 enum sn_nap_end sn_sysmon_nap(int64_t ns, void (*serve)(void));
 
-/* The monitor: a thread that blocked has lost its processor. */
+/* Called by the monitor when a thread that blocked has lost its processor. */
 void sn_sysmon_note_blocked(int64_t now);
 
-/* No processor is idle any more: the calling thread has taken the last one. */
+/* Called by the thread that has taken the last idle processor. */
 void sn_sysmon_all_taken(void);
 
-/* The calling thread has work, no processor, and found no idle one. */
+/* Called by a thread that has work but no processor, and found no idle one. */
 void sn_sysmon_hurry(void);
 
-/* The monitor: sleeps until it is woken, if may_sleep() says so under the lock, or until that time
- * (0: none). False: only the time has come, nothing has happened. */
+/* Called by the monitor: if may_sleep(), called under the lock, returns true, sleeps until it is
+ * woken, or until that time if it is not 0. Returns false if only the time has come. */
 bool sn_sysmon_sleep(int64_t until, bool (*may_sleep)(void));
 
 extern bool sn_monitor_sleeps sn_hidden;
 
-/* The runtime's lock is held. */
+/* Wakes the monitor from a nap or a deep sleep. The runtime's lock is held. */
 void sn_sysmon_wake(void);
 static inline void sn_sysmon_wake_if_asleep(void)
 {
@@ -85,7 +88,7 @@ static inline void sn_sysmon_wake_if_asleep(void)
 		sn_sysmon_wake();
 }
 
-/* For a signal's handler, without the lock. */
+/* Interrupts a nap or a deep sleep. May be called in a signal handler, without the lock. */
 void sn_sysmon_interrupt(void);
 
 #endif

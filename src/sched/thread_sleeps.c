@@ -29,7 +29,7 @@ static bool proc_says_asleep(const struct sn_thread *thread)
 	snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)thread->tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return true; /* no /proc, or no descriptor left: the CPU clock alone decides */
+		return true; /* without /proc, or a descriptor, the CPU clock alone decides */
 	n = read(fd, text, sizeof text - 1);
 	close(fd);
 	return n <= 0 || text[0] != 'r';
@@ -39,7 +39,7 @@ bool sn_thread_sleeps(const struct sn_thread *thread)
 {
 	bool asleep;
 
-	sn_checked_pass(); /* a file of the kernel's, which waits for no device */
+	sn_checked_pass(); /* a file in /proc, which waits for no device */
 	asleep = proc_says_asleep(thread);
 	sn_checked_pass_end();
 	return asleep;
