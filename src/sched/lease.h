@@ -6,22 +6,24 @@
  * Contract. A thread that executes runtime code (it is *inside*) owns its processor outright. While
  * it executes user code (*outside*) it has the processor on a lease, which the monitor (sysmon.c)
  * may revoke at any moment. The thread notices that when it next comes inside, and then waits for a
- * processor with its task still on it. So a revocation never moves a task to another thread, and
+ * processor with its task still on it. A revocation thus never moves a task to another thread, and
  * needs nothing from the code that is running: no annotation, no signal, no safe point.
  *
  * The words, in struct sn_private_lease (blocking.h), which every thread has:
  *   inside    1 inside, 0 outside. Written by the thread alone.
  *   stays     how often the thread has gone outside. It lets the monitor see whether two looks saw
- *             the same stay. A hint, written by the thread alone. Not a part of inside, which would
- *             then have to be loaded before it is stored: a chain through memory of 2 ns a bracket.
+ *             the same stay. A hint, written by the thread alone. It is not a part of inside, which
+ *             would then have to be loaded before it is stored: a dependency through memory that
+ *             costs 2 ns a bracket.
  *   word      enum sn_lease. The thread writes it only when it is SN_LEASE_REVOKED, when the
  *             monitor does not; and from ASKED to HELD.
- *   blocking  the call's name within a bracket, "" if it has none; NULL outside: a hint.
+ *   blocking  within a blocking bracket, the name of the call, or "" if it has none; otherwise NULL.
+ *             A hint, written by the thread alone.
  *
  *   HELD     -> REVOKING   the monitor begins               (compare-and-swap)
  *   REVOKING -> HELD       the thread is inside: not now    (compare-and-swap)
  *   REVOKING -> REVOKED    the thread is outside, and has lost its processor (compare-and-swap)
- *   REVOKING -> AWAITED    the thread came inside meanwhile and sleeps until the decision
+ *   REVOKING -> AWAITED    the thread has come inside, and sleeps until the decision
  *   AWAITED  -> HELD or REVOKED   as from REVOKING, and the monitor wakes it
  *   REVOKED  -> HELD       the thread has got a processor again (store)
  *   any      -> REVOKED    the end of the runtime (exchange)
@@ -49,16 +51,17 @@
  * This is Dekker's handshake: each side writes its own word and then reads the other's, and it must
  * not happen that neither sees the other. That needs a full barrier between the write and the read
  * on both sides. The thread comes inside many million times a second, and the monitor revokes a few
- * thousand times at most. So the monitor pays for both: membarrier(PRIVATE_EXPEDITED) makes every
- * running thread of the process execute a full barrier before it returns (an interrupt to each CPU
- * that runs one; a thread that does not run has passed a barrier in the kernel's scheduler). So
- * when it returns, either the thread's store to inside is visible to the monitor, or the thread has
- * not yet executed its load of word, and will read REVOKING. The compiler barrier keeps store and
- * load in program order, which is all that membarrier's guarantee needs, on ARM too.
+ * thousand times at most. The monitor therefore pays for both: membarrier(PRIVATE_EXPEDITED) makes
+ * every running thread of the process execute a full barrier before it returns (an interrupt to
+ * each CPU that runs one; a thread that does not run has passed a barrier in the kernel's
+ * scheduler). When it returns, either the thread's store to inside is visible to the monitor, or
+ * the thread has not yet executed its load of word, and will read REVOKING. The compiler barrier
+ * keeps store and load in program order, which is all that membarrier's guarantee needs, on ARM
+ * too.
  *
- * Going outside is a store-release of inside; the monitor reads inside with acquire. So everything
- * that the thread did to the processor is visible to the monitor, and through the runtime's lock or
- * a parker to the thread that gets the processor next.
+ * Going outside is a store-release of inside, and the monitor reads inside with acquire. Everything
+ * that the thread did to the processor is therefore visible to the monitor, and through the
+ * runtime's lock or a parker to the thread that gets the processor next.
  *
  * Invariants:
  *   - A processor has at most one thread. Inside, only its thread gives it up. Outside, only the
@@ -78,9 +81,9 @@
  * then stay HELD: making them FENCED would need a barrier on each thread, once, before the first
  * revocation that relies on it, because a thread may have read HELD and not yet have made its store
  * to inside visible. There is another way to such a barrier, which is slow: the monitor visits
- * every CPU (visit_every_cpu() in base/membarrier.c). So it does that each time, and the handshake
- * stays the same. Where this is refused as well, nothing is revoked any more: the lease goes back
- * to HELD, as if the thread were inside.
+ * every CPU (visit_every_cpu() in base/membarrier.c). It then does that for each revocation, and
+ * the handshake stays the same. Where this is refused as well, nothing is revoked any more: the
+ * lease goes back to HELD, as if the thread were inside.
  *
  * Rejected:
  *   - Instead of the visits: changing the protection of a page, which sends no interrupts to
@@ -119,16 +122,16 @@ enum sn_lease {
 struct sn_thread;
 struct sn_processor;
 
-/* HELD, or FENCED where there is no membarrier: what a new thread's word is. */
+/* The word of a thread that holds its lease: HELD, or FENCED where there is no membarrier. */
 static inline uint32_t sn_lease_held(void)
 {
 	return sn_membarrier_used() ? SN_LEASE_HELD : SN_LEASE_FENCED;
 }
 
 /*
- * Called by the monitor: tries to take the processor from the thread. True: the processor has no
- * thread now, and the caller may give it away. False: the thread is inside, or has another
- * processor by now.
+ * Called by the monitor: tries to take the processor from the thread. Returns true if the processor
+ * has no thread now, and the caller may give it away; false if the thread is inside, has another
+ * processor by now, or no barrier could be executed.
  */
 bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor);
 

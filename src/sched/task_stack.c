@@ -8,14 +8,15 @@
 #include "stack/sanitizer.h"
 #include "wait/lock.h"
 
-/* No more than this at once, so that a thread that feeds the starved is not kept by them. */
+/* How many starved tasks may retry when one stack is given back. A larger number would only delay
+ * the thread that gives it back. */
 #define FED_BY_ONE_STACK 1
 
-/* Starved tasks that may try again at a look of the monitor; each costs failing system calls. */
+/* How many may retry after a round of the monitor; each may cost failing system calls. */
 #define FED_AT_A_LOOK 16
 
 static struct sn_lock starved_lock = SN_LOCK_INIT(SN_RANK_STARVED);
-static struct sn_queue starved; /* under the lock */
+static struct sn_queue starved; /* guarded by that lock */
 _Atomic bool sn_any_task_starves;
 
 void (*sn_task_main)(void *task);

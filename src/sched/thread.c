@@ -53,7 +53,7 @@ void sn_check_park(struct sn_thread *self)
  * A task that calls pthread_exit(), or whose thread is cancelled, unwinds its stack and then ends
  * the thread, which has a processor and perhaps locks. From attach to detach, the value of this key
  * is the thread's block, so its destructor is called only in that case. In C++ code the C library
- * may have aborted before, when something stopped the unwinding.
+ * may have aborted before that, if something stopped the unwinding.
  */
 static pthread_key_t vanishing;
 static bool has_vanishing;
@@ -83,11 +83,12 @@ static void vanish(void *arg)
 
 static void vanishing_create(void)
 {
-	/* Without the key, the end of such a task is not noticed, and a join never returns. */
+	/* Without the key, the end of such a thread is not noticed, and a join of its task never
+	 * returns. */
 	has_vanishing = pthread_key_create(&vanishing, vanish) == 0;
 }
 
-/* From the C++ runtime, if there is one; pure C programs have none. */
+/* A function of the C++ runtime, which pure C programs do not have. */
 extern struct sn_cxx_globals *__cxa_get_globals(void) __attribute__((weak));
 
 void sn_thread_attach(struct sn_thread *self)
@@ -109,14 +110,14 @@ void sn_thread_attach(struct sn_thread *self)
 	sn_sanitizer_adopt(&self->idle);
 	self->tid = (pid_t)syscall(SYS_gettid);
 	if (pthread_getcpuclockid(pthread_self(), &self->cpu_clock) != 0)
-		self->cpu_clock = CLOCK_MONOTONIC; /* never stands still: the thread never
-						      seems to sleep */
+		self->cpu_clock = CLOCK_MONOTONIC; /* it never stands still, so the thread
+						      never seems to sleep */
 	sn_private_current = &self->lease;
 	pthread_once(&vanishing_once, vanishing_create);
 	if (has_vanishing)
 		pthread_setspecific(vanishing, self);
 
-	/* Without it, an overflow still ends the process, but without the report. */
+	/* Without a signal stack, an overflow still ends the process, but without a report. */
 	stack.ss_sp = mmap(NULL, SIGNAL_STACK_SIZE, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
 	if (stack.ss_sp == MAP_FAILED)

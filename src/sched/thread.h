@@ -11,13 +11,14 @@
  *                     while the thread is in its parker, or on its way there: the thread that hands
  *                     it a processor; otherwise the thread itself
  *   prev, commit      the thread itself, around a switch
- *   picked            the same; the thread that hands it a processor for one of its tied tasks
+ *   picked            the thread itself, around a switch; the thread that hands it a processor for
+ *                     one of its tied tasks
  *   pinned, pins, altered, ends
- *                     the thread itself; pinned atomically, as the monitor reads it
+ *                     the thread itself; pinned atomically, because the monitor reads it
  *   ties              see tie.h
  *   lingers           the thread itself, before it is dismissed (threads.c)
  *   attached, *timer  see cpu_timer.h
- *   *_idle, *_all     any thread, under the runtime's lock
+ *   *_idle, *_all, leaves   any thread, under the runtime's lock
  */
 #ifndef SENNIT_SCHED_THREAD_H
 #define SENNIT_SCHED_THREAD_H
@@ -41,8 +42,9 @@ struct sn_task;
 struct sn_thread;
 
 /*
- * Runs right after a task has been switched away from, when its context is saved: from then on
- * other threads may resume it. True: it stays parked. False: it is made runnable again.
+ * Called right after a switch away from a task, when its context is saved. It makes the task known
+ * to others, which may resume it from then on. Returns true if the task stays parked, false if it
+ * is to be made runnable again.
  */
 typedef bool sn_commit(struct sn_thread *self, struct sn_task *task, void *arg);
 
@@ -61,60 +63,61 @@ struct sn_thread {
 	 */
 	_Alignas(SN_CACHE_LINE) struct sn_private_lease lease;
 	struct sn_task
-		*task; /* that it runs; NULL in the scheduler's own loop; stored atomically */
+		*task; /* the running task, stored atomically; NULL in the scheduler's own loop */
 	struct sn_processor *processor;
-	/* Read when the parker is released. Atomic, because the end of the runtime releases the
-	 * parker too. */
+	/* The processor that another thread has handed over, read after the parker was released.
+	 * Atomic, because the end of the runtime releases the parker without one. */
 	struct sn_processor *_Atomic handed;
-	bool spinning;    /* counted in the runtime's spinning */
-	bool owes_poller; /* left the poller for a brief task, and woke nobody: brief.c */
+	bool spinning;    /* sn_runtime.spinning counts this thread */
+	bool owes_poller; /* left the poller for a brief task, and woke no other thread: brief.c */
 	bool apart;       /* it has its processor for a task that runs apart: tie.h */
 
-	struct sn_ties ties; /* tasks that it alone may run */
+	struct sn_ties ties; /* the tasks that are tied to this thread */
 
-	struct sn_task *picked; /* to run next in the loop, where something has to be done first */
+	struct sn_task *picked; /* the task that the loop runs next, or NULL */
 	struct sn_task *prev;   /* the task just switched away from, for after_switch() */
 	sn_commit *commit;
 	void *commit_arg;
 
-	/* Where this thread's own errno is, and its C++ exception state (NULL: no C++ runtime). */
+	/* The address of this thread's errno, and its C++ exception state (NULL without a C++
+	 * runtime). */
 	int *errno_location;
 	struct sn_cxx_globals *cxx;
 
 	struct sn_context idle; /* the scheduler's loop on the thread's own stack */
 	struct sn_parker parker;
 	struct sn_task *pinned; /* the only task that this thread may run */
-	uint32_t pins;          /* how often it was pinned */
-	bool altered; /* a task was pinned to it, and may have changed what it is: birth.h */
-	bool leaves;  /* counted in the threads' leaving; under the runtime's lock */
-	bool ends;    /* that task has ended in this state: it runs no other, and ends */
+	uint32_t pins;          /* the nesting depth of that pin */
+	bool altered; /* a task was pinned to it, and may have changed its attributes: birth.h */
+	bool leaves;  /* sn_threads.leaving counts it */
+	bool ends;    /* its pinned task has ended: the thread runs no other task, and ends */
 	struct sn_thread *next_idle, *prev_idle;
 	bool is_idle; /* in the list of idle threads */
 	struct sn_thread *next_all, *prev_all;
-	clockid_t cpu_clock; /* of this thread, for the monitor */
+	clockid_t cpu_clock; /* this thread's, for the monitor */
 	pid_t tid;
 	uint32_t random;
-	/* How its searches for work went; only for itself: see steal.c and idle.c. */
-	int64_t poor_at;             /* when it stole a single task; 0: the last time it was more */
+	/* How the thread's searches for work went; only it uses these: see steal.c and idle.c. */
+	int64_t poor_at;             /* when it stole a single task; 0 if it last stole more */
 	int64_t nothing_at;          /* when it last found nothing */
 	uint32_t fruitless;          /* how often in a row that was soon after it had looked */
 	uint32_t polled;             /* its part of the processors' polled */
-	int64_t asked_at;            /* when it last asked how often others poll, */
-	uint32_t others_polled;      /* how often they had until then, */
-	bool others_poll;            /* and the answer */
+	int64_t asked_at;            /* when it last determined how often others poll */
+	uint32_t others_polled;      /* how often they had polled until then */
+	bool others_poll;            /* whether they poll often */
 	bool stole_next;             /* the task that it has found was a victim's next task */
-	_Atomic int64_t stall_asked; /* the monitor wants a backtrace, after so many ns */
-	_Atomic uint32_t stall_stay; /* in this stay outside */
+	_Atomic int64_t stall_asked; /* the monitor wants a backtrace of a stall of so many ns */
+	_Atomic uint32_t stall_stay; /* the stay outside in which the thread stalls */
 	_Atomic uint32_t asked;      /* its task may have a request to serve: scan_serve.h */
 	_Atomic uint32_t expired;    /* it must lend its processor: lease.h */
-	_Atomic uint32_t reminded;   /* the signal for that was sent, without a mark */
+	_Atomic uint32_t reminded;   /* it was sent an unmarked signal: observe/scan_signal.h */
 	_Atomic bool orphan;         /* its runtime has ended without it: see run/run.c */
 	const char *call;            /* debug builds: the public call that it is in */
 	pthread_t pthread;           /* written by its creator */
-	const void *stack_high;      /* the loop's frames are below */
+	const void *stack_high;      /* the frames of the loop are below this address */
 	timer_t timer;               /* cpu_timer.h */
 	bool attached, has_timer;
-	bool lingers; /* it has ended with children, and is not to be joined: linger.h */
+	bool lingers; /* it has ended with children, and must not be joined: linger.h */
 	void *signal_stack;
 	struct {
 		void *sp;
@@ -177,16 +180,16 @@ static inline bool sn_ties_wait(struct sn_thread *self)
 	return atomic_load_explicit(&self->ties.ready, memory_order_relaxed) > 0;
 }
 
-/* The same after sn_tie_rest(). */
+/* The same after sn_tie_rest(): exact, by the handshake of tie.h. */
 static inline bool sn_ties_wait_after_all(struct sn_thread *self)
 {
 	return atomic_load(&self->ties.ready) > 0;
 }
 
-/* In a child of fork() the only thread has no block. */
+/* In a child of fork() the only thread gives up its block. */
 void sn_thread_fork(enum sn_fork_phase phase);
 
-/* Gives the calling thread a block; takes it away again. thread.c. */
+/* The first makes the block the calling thread's, the second undoes that. */
 void sn_thread_attach(struct sn_thread *self);
 void sn_thread_detach(struct sn_thread *self);
 

@@ -28,11 +28,11 @@
 
 struct sn_threads sn_threads;
 
-/* What each thread runs. */
+/* The function that each thread runs. */
 static void (*thread_loop)(struct sn_thread *self);
 
-/* What sn_run()'s caller had, for every thread, whichever thread starts it. Constant during a
- * run. */
+/* The attributes of sn_run()'s caller, which every thread gets, whichever thread starts it.
+ * Constant during a run. */
 static struct {
 	sigset_t mask;
 	char name[16];
@@ -41,9 +41,9 @@ static struct {
 
 static bool limit_logged; /* under the lock */
 
-/* Of the libraries that were there when the run began. The C library takes it from the stack of
- * each thread. Constant during a run: asking takes the loader's lock, which others may hold for
- * long. */
+/* The size of the thread-locals of all libraries that were loaded when the run began. The C library
+ * takes it from the stack of each thread. Constant during a run, because computing it takes the
+ * loader's lock, which other threads may hold for long. */
 static size_t static_tls;
 
 static int add_static_tls(struct dl_phdr_info *info, size_t size, void *sum)
@@ -73,9 +73,9 @@ void sn_thread_attr_init(pthread_attr_t *attr)
 }
 
 /*
- * The thread ends, or will once its children have: it moves from the list of live threads to the
- * list of those to join. Only the
- * monitor frees its block, or the end of the runtime, because the monitor may be looking at it.
+ * Called by a thread that ends, or will end after its children: moves it from the list of live
+ * threads to the list of those to join. The block is freed only by the monitor, which may be
+ * looking at it now, or at the end of the runtime.
  */
 static void thread_dismiss(struct sn_thread *self)
 {
@@ -83,10 +83,9 @@ static void thread_dismiss(struct sn_thread *self)
 
 	sn_lock(&sn_runtime.lock);
 	orphan = atomic_load(&self->orphan);
-	/* An orphan belongs to a runtime that is gone; its block is all that is left of that
-	 * runtime. */
+	/* The runtime of an orphan is gone, and nothing else knows its block. An orphan was
+	 * detached when it became one. */
 	if (!orphan) {
-		/* An orphan is detached already. */
 		if (self->lingers)
 			pthread_detach(self->pthread);
 		sn_threads.leaving -= self->leaves;
@@ -113,7 +112,7 @@ void sn_thread_unlink(struct sn_thread *thread)
 		sn_futex_wake(&sn_threads.count, 1); /* threads_join() waits for it */
 }
 
-/* Those that have ended, which nobody looks at any more; NULL: none. */
+/* Takes the list of threads that have ended, if no other thread uses their blocks any more. */
 static struct sn_thread *take_dead(void)
 {
 	struct sn_thread *thread = NULL;
@@ -138,7 +137,8 @@ void sn_threads_reap(void)
 
 	for (; thread; thread = next) {
 		next = thread->next_all;
-		/* Tasks that are tied to it find out when they are woken: sn_ties_end(). */
+		/* The block stays while tasks are tied to the thread, which use it when they are
+		 * woken: sn_ties_end(). */
 		if (atomic_load_explicit(&thread->ties.owned, memory_order_acquire) == 0 &&
 		    (thread->lingers || pthread_tryjoin_np(thread->pthread, NULL) == 0)) {
 			free(thread);
@@ -157,8 +157,8 @@ void sn_threads_reap(void)
 	sn_unlock(&sn_runtime.lock);
 }
 
-/* False: its destructors still run. In short waits, because the C library's are by the wall clock,
- * which may be set meanwhile. */
+/* Waits until the thread has ended. Returns false if its destructors still run at give_up. The
+ * waits are short, because the C library's deadlines are by the wall clock, which may be set. */
 static bool join_until(pthread_t thread, int64_t give_up)
 {
 	for (;;) {
@@ -183,7 +183,7 @@ void sn_threads_join(int64_t give_up)
 
 	for (; thread; thread = next) {
 		next = thread->next_all;
-		/* It touches its block no more. */
+		/* A thread in this list does not touch its block any more. */
 		if (!thread->lingers && !join_until(thread->pthread, give_up))
 			pthread_detach(thread->pthread);
 		free(thread);
@@ -224,7 +224,7 @@ static void *thread_main(void *arg)
 	bool lingers;
 
 	become_like_the_first();
-	/* The creator may not have stored our handle yet. */
+	/* Waits until the creator has stored this thread's handle. */
 	sn_lock(&sn_threads.start_lock);
 	sn_unlock(&sn_threads.start_lock);
 	self->stack_high = (const char *)__builtin_frame_address(0) + 2 * sizeof(void *);
@@ -262,7 +262,7 @@ bool sn_threads_may_be_started(void)
 
 bool sn_threads_refused(void)
 {
-	if (!limit_logged) /* the attempt says so */
+	if (!limit_logged) /* then an attempt to start one is still to log that */
 		return false;
 	if (!are_enough())
 		return sn_threads.none_before && sn_now() < sn_threads.none_before;
@@ -344,12 +344,12 @@ int sn_thread_start(struct sn_processor *processor, bool spinning, struct sn_tas
 	}
 	sn_thread_attr_init(&attr);
 	/*
-	 * The thread is inside from its first moment, and becomes known as the processor's only
-	 * when it runs; until then the monitor ignores it. The lock is for the handle: see
+	 * The thread is inside from the beginning. It stores itself in the processor only when it
+	 * runs; until then the monitor does not look at it. The lock is for the handle: see
 	 * thread_main().
 	 */
 	sn_lock(&sn_threads.start_lock);
-	/* It maps a stack; who waits for the lock is a thread that begins. */
+	/* This maps a stack under the lock, for which only threads that begin wait. */
 	sn_checked_pass();
 	err = pthread_create(&thread->pthread, &attr, thread_main, thread);
 	sn_checked_pass_end();

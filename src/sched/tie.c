@@ -20,28 +20,29 @@
 #include "sched/turn.h"
 #include "sched/wake.h"
 
-/* How long a tied task waits for a home that is stuck. Above what a disk usually takes, so that a
- * library keeps its thread; below what a person notices, for those that then need not have waited.
- * */
+/* How long a tied task waits for a home that is stuck. Longer than a disk access usually takes, so
+ * that a library keeps its thread; shorter than what a person takes for a hang, because many tasks
+ * wait in vain: they could have moved to another thread right away. */
 #define PATIENCE_MS 1000
 
-/* A task that has made others wait for so long runs apart: longer than it takes to wake the threads
- * that this needs. At least 1 ms, as both times are cut to ms. */
+/* A task that has made tied tasks wait for so long runs apart. The limit is longer than it takes to
+ * wake the threads that this needs. The real wait may be just over 1 ms, because both times are cut
+ * to ms. */
 #define APART_MS 2
 
-/* How often the monitor looks in that time. */
+/* How often the monitor looks for stuck homes within the patience. */
 #define LOOKS 8
 
-/* How many stuck homes are served at one look; the others come with the next. */
+/* How many stuck homes are served at one look; the next look serves others. */
 #define MOST_LATE 64
 
 /* Written before the first thread of a run starts. */
-static int64_t patience; /* 0: no task is tied */
+static int64_t patience; /* 0 if tasks are not tied in this run */
 
 /* A tied task has been made runnable since the monitor last saw none. */
 static _Atomic bool asked;
 
-/* The monitor's. */
+/* Written by the monitor alone, after sn_ties_begin(). */
 static int64_t looked;
 static bool logged;
 
@@ -68,8 +69,7 @@ bool sn_tie(struct sn_thread *self)
 		return false;
 	sn_task_bind_to(task, self);
 	task->tied = SN_TIED;
-	/* Relaxed: whether a thread may retire is asked under the lock, once it has run nothing for
-	 * long. */
+	/* Relaxed: only the thread itself adds, and it reads this before it retires. */
 	atomic_fetch_add_explicit(&self->ties.owned, 1, memory_order_relaxed);
 	return true;
 }
@@ -92,7 +92,8 @@ void sn_tie_leave_soon(struct sn_thread *self)
 {
 	struct sn_processor *p = self->processor;
 
-	/* A fair decision is made in the loop, which gives the processor back. */
+	/* The next decision becomes a fair one. That is made in the loop, which gives the processor
+	 * back. */
 	if (self->apart)
 		atomic_store_explicit(&p->next_fair,
 				      atomic_load_explicit(&p->tick, memory_order_relaxed),
@@ -114,15 +115,16 @@ void sn_tie_came_back(struct sn_thread *self, uint32_t lost_at)
 
 /* ---- the queue ---- */
 
-/* Its lock is held. */
+/* The lock of the queue is held. */
 static void put(struct sn_ties *ties, struct sn_task *task)
 {
 	sn_queue_put(&ties->queue, task);
-	/* Sequentially consistent: before the look at rest. */
+	/* Sequentially consistent: the first half of the waker's handshake, before it reads
+	 * rest. */
 	atomic_store(&ties->ready, atomic_load_explicit(&ties->ready, memory_order_relaxed) + 1);
 }
 
-/* Its lock is held. */
+/* The lock of the queue is held. */
 static struct sn_task *get(struct sn_ties *ties)
 {
 	struct sn_task *task = sn_queue_get(&ties->queue);
@@ -144,7 +146,8 @@ struct sn_task *sn_tie_take(struct sn_thread *self)
 	sn_lock(&ties->lock);
 	task = get(ties);
 	sn_unlock(&ties->lock);
-	/* There is one writer, and the monitor only checks whether the value has changed. */
+	/* Relaxed: this thread is the only writer, and the monitor only checks whether the value
+	 * has changed. */
 	atomic_store_explicit(&ties->taken,
 			      atomic_load_explicit(&ties->taken, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
@@ -181,22 +184,25 @@ bool sn_tie_is_in_line(struct sn_task *task)
 	struct sn_thread *home = task->bound;
 	uint32_t in_line = SN_REST_IN_LINE;
 
-	/* The winner hands the home a processor, so there is one that writes this. */
+	/* The thread whose compare-and-swap succeeds hands the home a processor, so only that
+	 * thread writes picked. */
 	if (!atomic_compare_exchange_strong(&home->ties.rest, &in_line, SN_REST_NONE))
 		return false;
 	home->picked = task;
 	return true;
 }
 
-/* The home was seen in the list of idle threads. Returns the processor that the caller must hand it
- * now; NULL with *in_line: one of its tasks is in the global queue, which must be announced. The
- * lock of its queue is held, and the queue is not empty. */
+/* Takes the home off the list of idle threads, in which it was seen. Returns the processor that the
+ * caller must hand it. Otherwise returns NULL; if *in_line, one of the home's tasks is in the
+ * global queue, and the caller must announce it. The lock of the home's queue is held, and the
+ * queue is not empty. */
 static struct sn_processor *rouse(struct sn_thread *home, bool *in_line)
 {
 	struct sn_processor *p = NULL;
 
 	sn_lock(&sn_runtime.lock);
-	/* Otherwise another party has taken it out, and it looks into its queue. */
+	/* If it is not in the list any more, another thread has taken it out, or it has left, and
+	 * it looks into its queue. */
 	if (home->is_idle) {
 		sn_idle_thread_remove(home);
 		p = sn_idle_get();
@@ -208,8 +214,9 @@ static struct sn_processor *rouse(struct sn_thread *home, bool *in_line)
 	return p;
 }
 
-/* Makes the monitor look, in case the home is stuck. It sleeps only while all processors are idle,
- * and looks at this under the lock before it does. */
+/* Makes the monitor look, in case the home is stuck. The monitor sleeps deeply only while all
+ * processors are idle, and checks `asked` under the lock before it does. If the home works, a
+ * processor is in use, and the monitor need not be woken. */
 static void ask(bool home_works)
 {
 	if (atomic_load(&asked) || atomic_exchange(&asked, true) || home_works)
@@ -219,7 +226,8 @@ static void ask(bool home_works)
 	sn_unlock(&sn_runtime.lock);
 }
 
-/* The task's home has ended. The block of that may be freed as soon as nothing is tied to it. */
+/* Makes a task runnable whose home has ended. The home's block may be freed as soon as nothing is
+ * tied to it: release, so that the monitor frees it after this thread's last access. */
 static void ready_anywhere(struct sn_thread *home, struct sn_task *task)
 {
 	struct sn_queue one = {0};
@@ -251,7 +259,8 @@ void sn_tie_ready(struct sn_thread *self, struct sn_task *task)
 	if (rest == SN_REST_PARKED)
 		p = rouse(home, &in_line);
 	sn_unlock(&home->ties.lock);
-	/* The home may be gone, unless it was taken off the list and waits. */
+	/* From here on the home may be gone, unless rouse() has taken it off the list, so that it
+	 * waits. */
 	if (p)
 		sn_processor_hand(home, p, false);
 	else if (in_line)
@@ -286,8 +295,8 @@ int sn_ties_sort_out(struct sn_thread *self, struct sn_queue *tasks, const struc
 
 /* ---- stuck homes ---- */
 
-/* Whether tasks wait for the thread, and it has taken none since long ago. The runtime's lock is
- * held. */
+/* Whether tasks wait for the thread, and it has taken none for as long as the patience. The
+ * runtime's lock is held. */
 static bool is_late(struct sn_thread *thread, int64_t now)
 {
 	struct sn_ties *ties = &thread->ties;
@@ -303,9 +312,9 @@ static bool is_late(struct sn_thread *thread, int64_t now)
 }
 
 /*
- * Why a thread is late. One that waits for a processor, or that the system does not run, is not
- * stuck: another thread would be no faster. What is read here is a hint; to be wrong costs a task
- * its thread, or some time.
+ * Whether a late thread is stuck. A thread that waits for a processor, or that the OS does not run,
+ * is not stuck, because another thread would be no faster. All reads here are hints: an error costs
+ * a task its thread, or some time.
  */
 static bool is_stuck(struct sn_thread *thread)
 {
@@ -317,7 +326,8 @@ static bool is_stuck(struct sn_thread *thread)
 	       __atomic_load_n(&thread->task, __ATOMIC_RELAXED) && sn_thread_sleeps(thread);
 }
 
-/* Tasks that wait for the thread go on elsewhere. Whether there are any. */
+/* Unties the tasks that wait for the thread and makes them runnable on any thread. Returns whether
+ * there were any. */
 static bool untie_waiting(struct sn_thread *thread)
 {
 	struct sn_ties *ties = &thread->ties;
@@ -368,7 +378,8 @@ void sn_ties_step(int64_t now, bool idle)
 	if (!atomic_load(&asked) || now - looked < patience / LOOKS)
 		return;
 	looked = now;
-	/* First, so that a task that is queued after this look asks again. */
+	/* Cleared before the look, so that the waker of a task that the look misses sets it
+	 * again. */
 	atomic_store(&asked, false);
 	sn_lock(&sn_runtime.lock);
 	for (struct sn_thread *thread = sn_threads.all; thread; thread = thread->next_all) {
@@ -383,7 +394,7 @@ void sn_ties_step(int64_t now, bool idle)
 	sn_unlock(&sn_runtime.lock);
 	if (some)
 		atomic_store(&asked, true);
-	/* Their blocks stay: the monitor frees them. */
+	/* Needs no lock: only the monitor, which this is, frees their blocks. */
 	for (int i = 0; i < n; i++)
 		if (is_stuck(late[i]) && untie_waiting(late[i]))
 			say_that_some_have_moved();

@@ -10,21 +10,23 @@
 #include "sched/wake.h"
 
 /*
- * A deferred function may start a task. So at most this many run before other tasks get their turn
- * and the timers are served again. With a million timers due at once, all of the stacks would
- * otherwise have to exist at the same time. As many as there are decisions between two turns of the
- * timers (steal.c).
+ * At most this many deferred functions run before other tasks get their turn and the timers are
+ * served again. A function may start a task: if a million timers were due, a million stacks would
+ * otherwise have to exist at the same time. It is as many as there are decisions between two turns
+ * of the timers (steal.c).
  */
 #define MOST_DEFERRALS 64
 
-/* At most this many fire at a time: some 200 us, during which the thread cannot lose its processor
- * and others cannot start a timer here. The rest fires at the next decision, after one task. */
+/* At most this many timers fire at a time. That takes about 200 us, during which the thread cannot
+ * lose its processor, and no other thread can use this heap. The rest fires at the next decision,
+ * after one task. */
 #define MOST_FIRINGS 1024
 
-/* How many timers move before the locks are released: some 20 us. */
+/* How many timers move before the locks are released, after about 20 us. */
 #define MOVED_AT_ONCE 256
 
-/* Four children: half the levels of a binary heap, and the four lie in one cache line. */
+/* Four children, because then there are half as many levels as in a binary heap, and the four are
+ * in one cache line, or two. */
 #define ARITY 4
 
 void sn_timers_init(struct sn_timers *timers)
@@ -96,7 +98,8 @@ static void publish_earliest(struct sn_timers *timers)
 		atomic_store(&timers->earliest, earliest);
 }
 
-/* SN_TIMER_NEVER says that there is no timer. The difference is 292 years away. */
+/* A timer at SN_TIMER_NEVER, which says that there is no timer, would be invisible. It is set one
+ * ns earlier, in 292 years. */
 static int64_t bounded(int64_t when)
 {
 	return when == SN_TIMER_NEVER ? when - 1 : when;
@@ -123,8 +126,8 @@ static int insert(struct sn_timers *timers, struct sn_timer *timer, int64_t when
 }
 
 /*
- * Locks the heap that the timer is in. Returns NULL when it is in none. A timer leaves its heap
- * only under that heap's lock, so what is true once the lock is taken stays true.
+ * Locks the heap that the timer is in, and returns it; NULL if the timer is in none. A timer leaves
+ * its heap only under that heap's lock, so it stays in the heap until the caller unlocks.
  */
 static struct sn_timers *lock_heap_of(struct sn_timer *timer)
 {
@@ -177,7 +180,7 @@ bool sn_timer_move(struct sn_timer *timer, int64_t when)
 	if (!timers)
 		return false;
 	remove_at(timers, timer->index);
-	insert(timers, timer, when); /* there is room: one was just removed */
+	insert(timers, timer, when); /* cannot fail, because one was just removed */
 	sn_unlock(&timers->lock);
 	sn_poller_expect(when);
 	return true;
@@ -197,9 +200,9 @@ bool sn_timer_stop(struct sn_timer *timer)
 }
 
 /*
- * The last entries move first. What is left is a heap with the same earliest time, until nothing is
- * left. The poller is notified of that time again once it is in the other heap, because it may have
- * looked at the other heap before that, and at this one after.
+ * The last entries of the array move first, so the rest is always a heap, whose earliest time stays
+ * the same until it is empty. At the end the poller is notified of that time again: it may have
+ * looked at the other heap before the timer was there, and at this one after it had left.
  */
 bool sn_timers_move(struct sn_timers *from, struct sn_timers *to)
 {
@@ -208,7 +211,8 @@ bool sn_timers_move(struct sn_timers *from, struct sn_timers *to)
 
 	while (left && fits) {
 		sn_lock(&from->lock);
-		sn_lock(&to->lock); /* only here are two held; to is the first processor's */
+		/* Only here is a second heap's lock taken, and `to` is the first processor's. */
+		sn_lock(&to->lock);
 		for (int i = 0; i < MOVED_AT_ONCE && from->count > 0 && fits; i++) {
 			struct sn_timer_entry last = from->entries[from->count - 1];
 
@@ -243,7 +247,7 @@ uint32_t sn_timers_run(struct sn_timers *timers, int64_t now, struct sn_due *due
 		count++;
 		if (fired.again)
 			insert(timers, timer,
-			       fired.again); /* there is room: one was just removed */
+			       fired.again); /* cannot fail, because one was just removed */
 		else
 			atomic_store_explicit(&timer->heap, NULL, memory_order_release);
 		if (task)

@@ -3,13 +3,15 @@
  * One-shot timers: a 4-ary heap for each processor, with a lock of its own, so that idle threads
  * can serve the timers of a processor that is busy or without a thread.
  *
- * A timer's memory is the caller's (usually on the stack of the task that waits), and must stay
- * valid until the timer has fired or sn_timer_stop() has returned. fire runs with the heap's lock
- * held, so it must not touch timers. It returns the task to make runnable, if any. From then on the
- * timer is not touched, because that task may free it at once. After sn_timer_stop() has returned,
- * fire neither runs nor will run.
+ * Contract. A timer's memory is the caller's (usually on the stack of the task that waits), and
+ * must stay valid until the timer has fired or sn_timer_stop() has returned. fire() runs with the
+ * heap's lock held, so it must not touch timers. It returns the task to make runnable, if any. When
+ * that task has been made runnable, the timer is not touched any more, because the task may free
+ * it. After sn_timer_stop() has returned, fire() neither runs nor will run.
  *
- * heap, when, index: under the heap's lock. The heap's earliest time is also read without it.
+ * Who may write what:
+ *   a timer's heap, when, index   any thread, under the heap's lock; heap is also read without it
+ *   a heap                        any thread, under its lock; earliest is also read without it
  */
 #ifndef SENNIT_SCHED_TIMER_H
 #define SENNIT_SCHED_TIMER_H
@@ -26,19 +28,19 @@ struct sn_thread;
 struct sn_timer;
 
 /*
- * What is to be done when the heap's lock has been released, where it is more than making one task
- * runnable. It must not park. Its memory must last until run is called, so code that stops the
- * timer has to know that it had fired.
+ * A function to call after the heap's lock has been released, for timers that have to do more than
+ * make one task runnable. It must not park. Its memory must last until run is called, so code that
+ * stops the timer has to check whether it had fired.
  */
 struct sn_deferred {
 	struct sn_deferred *next;
 	void (*run)(struct sn_thread *self, struct sn_deferred *deferred);
 };
 
-/* What fire may ask for besides the task that it returns. */
+/* What fire() may request besides returning a task. */
 struct sn_fired {
-	int64_t again;             /* not 0: a later time at which it is to fire once more */
-	struct sn_deferred *later; /* not NULL: to run without the lock */
+	int64_t again;             /* if not 0, a later time at which the timer fires again */
+	struct sn_deferred *later; /* if not NULL, runs after the lock is released */
 };
 
 typedef struct sn_task *sn_timer_fire(struct sn_timer *timer, int64_t now, struct sn_fired *fired);
@@ -46,14 +48,14 @@ typedef struct sn_task *sn_timer_fire(struct sn_timer *timer, int64_t now, struc
 #define SN_TIMER_NEVER INT64_MAX
 
 struct sn_timer {
-	struct sn_timers *_Atomic heap; /* the heap it is in, NULL when inactive */
+	struct sn_timers *_Atomic heap; /* the heap it is in, or NULL if it is inactive */
 	uint32_t index;
 	int64_t when;
 	sn_timer_fire *fire;
 };
 
 struct sn_timer_entry {
-	int64_t when; /* a copy: sifting does not touch the timers' cache lines to compare */
+	int64_t when; /* a copy, so that comparisons do not touch the timers' cache lines */
 	struct sn_timer *timer;
 };
 
@@ -61,7 +63,7 @@ struct sn_timers {
 	struct sn_lock lock;
 	uint32_t count, capacity;
 	struct sn_timer_entry *entries;
-	_Atomic int64_t earliest; /* SN_TIMER_NEVER when empty */
+	_Atomic int64_t earliest; /* SN_TIMER_NEVER if the heap is empty */
 };
 
 void sn_timers_init(struct sn_timers *timers);
@@ -69,9 +71,9 @@ void sn_timers_destroy(struct sn_timers *timers);
 
 /*
  * Starts an inactive timer in the heap of the calling thread's processor. Returns 0 or -ENOMEM.
- * Only one thread at a time may start, advance or move a given timer. self: NULL on a thread of the
- * program's own, between sn_foreign_enter() and sn_foreign_leave(). The timer then goes into the
- * first processor's heap, because that processor never retires.
+ * Only one thread at a time may start, advance or move a given timer. self is NULL on a thread of
+ * the program's own, between sn_foreign_enter() and sn_foreign_leave(). The timer then goes into
+ * the first processor's heap, because that processor never retires.
  */
 int sn_timer_start(struct sn_thread *self, struct sn_timer *timer, int64_t when);
 
@@ -79,24 +81,24 @@ int sn_timer_start(struct sn_thread *self, struct sn_timer *timer, int64_t when)
 int sn_timer_advance(struct sn_thread *self, struct sn_timer *timer, int64_t when);
 
 /*
- * Moves an active timer to another time, earlier or later. Needs no memory. False, and nothing is
- * done, when the timer is not active: it has fired, or was never started.
+ * Moves an active timer to another time, earlier or later. Needs no memory. Returns false, and does
+ * nothing, if the timer is not active: it has fired, or was never started.
  */
 bool sn_timer_move(struct sn_timer *timer, int64_t when);
 
-/* True when the timer was active and now never fires; false when it had fired or was never
- * started. */
+/* Stops a timer. Returns true if it was active, and will not fire; false if it had fired or was
+ * never started. */
 bool sn_timer_stop(struct sn_timer *timer);
 
 /*
- * Moves all timers of a processor that no thread has to another processor's heap. Other threads may
- * run, stop or advance timers of both meanwhile, but must not start any in the first. False: there
- * was no memory, and the rest stays where it was.
+ * Moves all timers of a processor that no thread has to another processor's heap. While this runs,
+ * other threads may run, stop or advance timers of both, but must not start any in the first.
+ * Returns false if there was no memory; then the rest stays where it was.
  */
 bool sn_timers_move(struct sn_timers *from, struct sn_timers *to);
 
-/* What timers that have fired leave to their caller, which holds no lock: tasks to make runnable,
- * and then functions to run, by next. */
+/* What remains to be done after timers have fired. The caller, which holds no lock, makes the tasks
+ * runnable, and then calls the functions in the list `later`. */
 struct sn_due {
 	struct sn_queue ready;
 	struct sn_deferred *later;
@@ -107,7 +109,7 @@ uint32_t sn_timers_run(struct sn_timers *timers, int64_t now, struct sn_due *due
 
 static inline int64_t sn_timers_earliest(struct sn_timers *timers)
 {
-	/* Sequentially consistent: one half of the handshake with the poller, see idle.c. */
+	/* Sequentially consistent: one half of the poller's handshake, see idle.c. */
 	return atomic_load(&timers->earliest);
 }
 

@@ -2,6 +2,8 @@
 /*
  * Turns: which of a processor's own tasks is next, by the fast rules. Each decision counts as one
  * tick. At a fair tick, and when no task is at hand, the slow rules of steal.c decide.
+ *
+ * Who may write what: see processor.h. These functions are for the owner of the processor.
  */
 #ifndef SENNIT_SCHED_TURN_H
 #define SENNIT_SCHED_TURN_H
@@ -18,18 +20,21 @@
 #define SN_IO_BUDGET 128
 
 /*
+ * Whether the decision with this tick is a fair one.
+ *
  * next_fair and next_runs belong to the owner of the processor, except that the monitor writes them
- * when one of the orders below has lasted too long (sysmon.c). The owner uses plain accesses, so
- * either may overwrite the other. Then the owner has just been fair, or the monitor writes again at
- * its next look.
+ * if the ring, or the timers, the network and the global queue, have waited for too long
+ * (sysmon.c). Neither uses a read-modify-write, so one may overwrite the other's store. That does
+ * no harm: either the owner has just been fair, or the monitor stores again at its next look.
  */
 static inline bool sn_is_fair_tick(struct sn_processor *p, uint32_t tick)
 {
-	/* The tick wraps. */
+	/* A signed difference, because the tick wraps. */
 	return (int32_t)(tick - atomic_load_explicit(&p->next_fair, memory_order_relaxed)) >= 0;
 }
 
-/* The next task, though not more than SN_NEXT_RUNS in a row, or else the first in the ring. */
+/* Takes the next task, though not more than SN_NEXT_RUNS times in a row, or else the first task in
+ * the ring. */
 static inline struct sn_task *sn_take_local(struct sn_processor *p)
 {
 	uint32_t runs = atomic_load_explicit(&p->next_runs, memory_order_relaxed);
@@ -47,13 +52,14 @@ static inline struct sn_task *sn_take_local(struct sn_processor *p)
 	return sn_runqueue_get(&p->queue);
 }
 
-/* One of the thread's tied tasks, if there are any and it is their turn, or as sn_take_local(). */
+/* Takes one of the thread's tied tasks, if there are any and it is their turn; otherwise does the
+ * same as sn_take_local(). */
 static inline struct sn_task *sn_take_own(struct sn_thread *self, struct sn_processor *p)
 {
 	return sn_unlikely(sn_ties_wait(self)) ? sn_tie_turn(self, p) : sn_take_local(p);
 }
 
-/* As sn_take_local(), except that a next task that is all there is also runs out of its turn. */
+/* As sn_take_local(), but takes the next task also out of its turn if there is no other. */
 static inline struct sn_task *sn_take_any_local(struct sn_processor *p)
 {
 	struct sn_task *task = sn_take_local(p);

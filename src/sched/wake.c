@@ -11,18 +11,21 @@
  *   idler: release processor: idle_count++; spinning--; fence; look again    (become_idle())
  *
  * This holds whatever the order of the accesses around the fences: one of the two fences is first
- * in their total order, and what precedes it is seen by what follows the other. So the queues
- * themselves need only what hands a task from one thread to another: release and acquire.
+ * in their total order, and the accesses before it are visible to those after the other. The queues
+ * themselves therefore need only the ordering that hands a task from one thread to another: release
+ * and acquire.
  *
  * At most one thread is woken at a time. It is counted in spinning until it has found something,
- * and then wakes the next one if there are idle processors left (sn_stop_spinning()). So a burst of
- * tasks wakes threads one after the other, and a trickle of them wakes one.
+ * and then wakes the next one if there are idle processors left (sn_stop_spinning()). A burst of
+ * tasks thus wakes threads one after the other, and a trickle of them wakes one.
  *
- * A thread that naps (idle.c) is counted in spinning, too. So a waker ends the nap instead, unless
- * what it has queued may wait until the nap is over:
+ * A thread that naps (idle.c) is counted in spinning, too. A waker that finds it counted ends the
+ * nap, unless the task that it has queued may wait until the nap is over:
  *
  *   waker:  queue; fence; if nap != NONE end it             (sn_announce(), sn_end_nap())
  *   napper: nap = POLLING or PARKED; fence; look; sleep; nap = NONE                (nap())
+ *
+ * Who may write what: spinning and nap, see runtime.h.
  */
 #include "sched/wake.h"
 
@@ -45,7 +48,8 @@ void sn_wake_begin(void)
 
 /* ---- is there work? ---- */
 
-/* In any queue except that of one processor; NULL: in any. */
+/* Whether a task is in the global queue, or in the queue of any processor except `but`, which may
+ * be NULL. */
 static bool work_exists_beside(const struct sn_processor *but)
 {
 	if (atomic_load(&sn_runtime.global_size) > 0)
@@ -97,7 +101,8 @@ sn_noinline void sn_end_nap(void)
 {
 	int where = atomic_load(&sn_runtime.nap);
 
-	/* ENDED until the napper is awake, because the parker serves one thread at a time. */
+	/* The nap stays ENDED until the napper is awake, because the parker serves one thread at a
+	 * time. */
 	if ((where != SN_NAP_POLLING && where != SN_NAP_PARKED) ||
 	    !atomic_compare_exchange_strong(&sn_runtime.nap, &where, SN_NAP_ENDED))
 		return;
@@ -108,10 +113,10 @@ sn_noinline void sn_end_nap(void)
 }
 
 /*
- * While this caller counts in spinning, other wakers leave the waking to it. So when it finds no
- * processor, it takes itself out again under the lock. A processor that becomes idle does so under
- * the same lock, hence after that, and a waker that sees the processor idle sees the count without
- * us.
+ * While this caller counts in spinning, other wakers leave the waking to it. If it finds no idle
+ * processor, it therefore decrements the count under the same lock under which it has looked. A
+ * processor that becomes idle later does so under this lock, too, so a waker that sees that
+ * processor idle also sees the count without this caller.
  */
 void sn_wake_one(void)
 {
@@ -140,8 +145,9 @@ void sn_start_spinning(struct sn_thread *self)
 }
 
 /*
- * Other threads are still counted. They look, too; or one of them naps, and last looked before some
- * of the queued tasks were there, such as the rest of a batch that this thread has stolen.
+ * Called if other threads are still counted as spinning. Those that look find the tasks. But one of
+ * them may nap, and have looked before some tasks were queued, such as the rest of a batch that
+ * this thread has stolen.
  */
 static void end_nap_for_work(void)
 {
@@ -151,9 +157,10 @@ static void end_nap_for_work(void)
 }
 
 /*
- * The thread has found something. Wakers saw it looking and woke no other thread. So if it was the
- * last one to look, and there is more to do, it wakes the next one itself. The role of the poller,
- * which this thread may just have left, also counts as more to do while processors are idle.
+ * The thread has found something. While it looked, wakers woke no other thread. If it was the last
+ * one to look, and there is more to do, it therefore wakes the next one itself. The role of the
+ * poller, which this thread may just have left, also counts as more to do while processors are
+ * idle.
  */
 void sn_stop_spinning(struct sn_thread *self)
 {
@@ -162,8 +169,9 @@ void sn_stop_spinning(struct sn_thread *self)
 	if (!self->spinning)
 		return;
 	self->spinning = false;
-	/* The few tasks that it found in the poller are its own, see owes_poller; tasks that others
-	 * have queued while they saw it looking are not. */
+	/* If the thread owes a poller (brief.c), the few tasks in its own queue do not count as
+	 * more to do. Tasks in other queues do: others may have queued them while this thread
+	 * looked. */
 	if (atomic_fetch_sub(&sn_runtime.spinning, 1) > 1)
 		end_nap_for_work();
 	else if (atomic_load(&sn_runtime.idle_count) > 0 &&
@@ -180,7 +188,7 @@ void sn_poller_needed(void)
 		sn_poller_expect(sn_earliest_timer());
 }
 
-/* Fires what is due, on a thread without a processor. */
+/* Fires all timers that are due, on a thread without a processor. */
 static void fire_timers(int64_t now)
 {
 	for (int i = 0; i < sn_runtime.capacity; i++) {
@@ -198,8 +206,9 @@ static void fire_timers(int64_t now)
 	}
 }
 
-/* Whether a processor is idle for want of a thread, and stays so: each thread that there may be is
- * in foreign code, or waits for the task that is pinned to it. The lock is held. */
+/* Whether a processor is idle for want of a thread, and stays so: every thread is in foreign code,
+ * or waits for the task that is pinned to it, and no more threads are to be had. The lock is
+ * held. */
 static bool threads_are_missing(void)
 {
 	return sn_idle.threadless && !sn_idle.threads;
@@ -212,7 +221,7 @@ bool sn_only_the_monitor_serves(void)
 		(sn_work_exists() && sn_threads_may_be_started()));
 }
 
-/* Whether threads are missing; and so does one that could be started by now, with another. */
+/* Whether threads are missing. With another, also whether one could be started by now. */
 static bool are_missing(bool another)
 {
 	bool missing;
@@ -229,17 +238,18 @@ void sn_processors_notice(int64_t now)
 
 	if (atomic_load(&sn_runtime.idle_count) == 0 || atomic_load(&sn_runtime.polling) != 0)
 		return;
-	/* The system may have refused a thread, and those that there were have all ended. */
+	/* Work may exist because the system has refused a thread, and all other threads have
+	 * ended. */
 	if (!late && !(sn_work_exists() && are_missing(true)))
 		return;
 	sn_wake_one();
-	/* Then nobody comes to serve the timers, and one of them may be what a pinned task waits
-	 * for: its thread could run it. */
+	/* If there is no thread to serve the timers, the monitor fires them: a pinned task may wait
+	 * for one of them, and its thread can run that task. */
 	if (late && are_missing(false))
 		fire_timers(now);
 }
 
-/* Pays what sn_stop_spinning() left undone. */
+/* Pays the debt of brief.c: does what sn_stop_spinning() left undone. */
 void sn_brief_pay(struct sn_thread *self)
 {
 	if (!self->owes_poller)

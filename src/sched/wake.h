@@ -14,20 +14,21 @@
 #include "sched/runtime.h"
 #include "sched/thread.h"
 
-/* So many brief tasks are done before another thread would be awake. */
+/* One thread finishes this many brief tasks before another thread would be awake. */
 #define SN_FEW_BRIEF 4
 
-/* sn_runtime.nap: whether one of the threads that look for work sleeps for a moment, and where. */
+/* The values of sn_runtime.nap: whether one of the threads that look for work sleeps for a moment,
+ * and where. */
 enum sn_nap {
 	SN_NAP_NONE,
 	SN_NAP_POLLING, /* in the poller */
 	SN_NAP_PARKED,  /* in sn_nap_parker */
-	SN_NAP_ENDED,   /* by another thread, and the napper has not noticed yet */
+	SN_NAP_ENDED,   /* another thread has ended the nap, and the napper has not noticed yet */
 };
 
 extern struct sn_parker sn_nap_parker;
 
-/* A run begins: no thread naps. */
+/* Called when a run begins: no thread naps. */
 void sn_wake_begin(void);
 
 /* Wakes one thread with an idle processor to look for work, unless one is looking already. */
@@ -36,18 +37,19 @@ void sn_wake_one(void);
 /* Ends the nap of the napping thread, if there is one. */
 void sn_end_nap(void);
 
-/* The thread looks for work from now on; it has found something. */
+/* The first says that the thread looks for work from now on, the second that it has found some. */
 void sn_start_spinning(struct sn_thread *self);
 void sn_stop_spinning(struct sn_thread *self);
 
-/* Whether there are tasks in the global queue or in a ring: anywhere but in a next slot, which may
- * wait. */
+/* Whether there are tasks in the global queue or in a ring. Those in next slots do not count,
+ * because they may wait for their processors. */
 bool sn_ring_work_exists(void);
 
-/* Whether tasks wait for descriptors or timers, and no thread sleeps in the poller. */
+/* Whether tasks may wait for descriptors or timers, and no thread is in the poller. */
 bool sn_nobody_would_notice(void);
 
-/* A task was queued: the waker's half of the handshake in wake.c. may_wait: until a nap ends. */
+/* Called after a task was queued: the waker's half of the handshake in wake.c. If may_wait, the
+ * task may wait until a nap ends. */
 static inline void sn_announce(bool may_wait)
 {
 	atomic_thread_fence(memory_order_seq_cst);
@@ -64,10 +66,10 @@ static inline void sn_submitted(void)
 }
 
 /*
- * The same by a thread with a processor. When that is the only processor, no processor can be idle,
- * and the thread that gets it next, even by revoking it, sees what was queued under it. So there is
- * no fence, which is a fifth of a switch. Should there be more processors at this moment, the
- * thread that adds them looks for work itself.
+ * The same, called by a thread that may have a processor. If that is the only processor, no fence
+ * is needed, which would be a fifth of a switch: no processor can be idle, and the thread that gets
+ * this one next, even after a revocation, sees the tasks that were queued under it. If the number
+ * of processors grows at this moment, the thread that adds them looks for work itself.
  */
 static inline void sn_submitted_by(struct sn_thread *self, bool may_wait)
 {
@@ -76,16 +78,16 @@ static inline void sn_submitted_by(struct sn_thread *self, bool may_wait)
 	sn_announce(may_wait);
 }
 
-/* Wakes an idle thread that sleeps in the poller until after the given time, so that it
- * reconsiders. */
+/* Wakes the thread in the poller if it sleeps until after the given time, so that it determines its
+ * deadline again. */
 static inline void sn_poller_expect(int64_t when)
 {
 	if (when < atomic_load(&sn_runtime.poll_until))
 		sn_netpoll_wake();
 }
 
-/* A processor has become idle, and another thread is in the poller. That has to serve timers that
- * are earlier than it knew, and must not rest if no thread works any more. */
+/* Called when a processor has become idle while another thread is in the poller. That thread has to
+ * serve timers that are earlier than it knew, and must not rest if no thread works any more. */
 void sn_poller_needed(void);
 
 #endif
