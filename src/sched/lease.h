@@ -15,9 +15,9 @@
  *             the same stay. A hint, written by the thread alone. It is not a part of inside, which
  *             would then have to be loaded before it is stored: a dependency through memory that
  *             costs 2 ns a bracket.
- *   word      enum sn_lease. The thread writes it only when it is SN_LEASE_REVOKED, when the
- *             monitor does not; and from ASKED to HELD.
- *   blocking  within a blocking bracket, the name of the call, or "" if it has none; otherwise NULL.
+ *   word      enum sn_lease. The table below says which party makes each change. The thread uses a
+ *             plain store only when the word is REVOKED, which the monitor never changes.
+ *   blocking  within a blocking bracket, the name of the call, or "" if it has none; else NULL.
  *             A hint, written by the thread alone.
  *
  *   HELD     -> REVOKING   the monitor begins               (compare-and-swap)

@@ -4,9 +4,10 @@
 #include "sched/side.h"
 #include "task/waiter.h"
 
-/* So many that tasks of a large machine seldom share one: with 64, those of 64 processors nearly
- * always did (docs/scale.md). 128 KiB, at two cache lines each, of which only pages that are used
- * become memory; all do at a fork(), which takes every lock, and the child gets a copy. */
+/* The number of locks: so many that tasks on a large machine seldom share one. With 64, the tasks
+ * of 64 processors nearly always did (docs/scale.md). They take 128 KiB, at two cache lines each.
+ * Only pages that are used become memory; but a fork() takes every lock, so then all of them do,
+ * and the child gets a copy. */
 #define LOCKS 1024
 
 static struct {
@@ -15,7 +16,7 @@ static struct {
 
 struct sn_lock *sn_cancel_lock_of(const struct sn_task *task)
 {
-	uint32_t hash = (uint32_t)((uintptr_t)task >> 6) * 2654435761u; /* blocks are aligned so */
+	uint32_t hash = (uint32_t)((uintptr_t)task >> 6) * 2654435761u; /* aligned to 64 */
 
 	return &locks[hash >> 22].lock;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For functions that replace another library's: whether a task is calling (sennit/foreign.h).
+ * For functions that replace those of another library: whether the caller is a task, and may park
+ * (sennit/foreign.h).
  */
 #include <sennit/foreign.h>
 
@@ -14,7 +15,8 @@
 #include "sched/thread.h"
 #include "sched/threads.h"
 
-/* The thread's own word: whatever the monitor does to the lease, it does not write `inside`. */
+/* The calling thread, if it runs code of a task outside the runtime; otherwise NULL. Only the
+ * thread itself writes `inside`, so its answer is exact whatever the monitor does to the lease. */
 static struct sn_thread *in_own_code(void)
 {
 	struct sn_thread *self = sn_thread_self();
@@ -32,7 +34,8 @@ struct sn_foreign *sn_foreign_self(void)
 	return self ? &self->task->foreign : NULL;
 }
 
-/* A handler that runs on the task's stack has at least its own signal blocked. */
+/* Whether the signal mask is the one with which threads begin. It is not in a signal handler that
+ * runs on the task's stack, which has at least its own signal blocked. */
 static bool mask_is_the_first(void)
 {
 	const int saved = errno;

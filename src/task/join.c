@@ -11,13 +11,13 @@
 #include "task/waiter.h"
 #include "wait/lock.h"
 
-/* A task as a handle names it. A claim succeeds only while the task has this generation. */
+/* The task of a handle. A claim succeeds only while its block has this generation. */
 struct target {
 	struct sn_task *task;
 	uint32_t generation;
 };
 
-/* 0; -EINVAL for NULL, -ESRCH when the task was freed. */
+/* Finds the task of a handle. Returns 0, -EINVAL for NULL, or -ESRCH if the task was freed. */
 static int find(struct target *target, const sn_task *handle)
 {
 	struct sn_task *task = sn_handle_object(handle);
@@ -29,7 +29,7 @@ static int find(struct target *target, const sn_task *handle)
 	return sn_handle_fits(handle, target->generation) ? 0 : -ESRCH;
 }
 
-/* Claims a task that has ended, or becomes the one that waits for it. */
+/* Changes the join word from a state to `to`: claims a task that has ended, or begins to wait. */
 static bool claim(struct target target, enum sn_join_state from, uintptr_t to)
 {
 	uintptr_t word = sn_join_word(from, target.generation);
@@ -38,7 +38,8 @@ static bool claim(struct target target, enum sn_join_state from, uintptr_t to)
 						       memory_order_acq_rel, memory_order_acquire);
 }
 
-/* Why there is no claim: another task joins it, or has, -EBUSY; or it was detached, -EINVAL. */
+/* Why a claim has failed: -EBUSY if another task joins the task, -EINVAL if it was detached, -ESRCH
+ * if it was freed. */
 static int why_not(struct target target)
 {
 	uintptr_t word = atomic_load_explicit(&target.task->join, memory_order_acquire);
@@ -48,11 +49,11 @@ static int why_not(struct target target)
 	return word == sn_join_word(SN_JOIN_DETACHED, target.generation) ? -EINVAL : -EBUSY;
 }
 
-/* The last time that a joiner that does not get the claim touches the task. */
+/* If the joiner does not get the claim, this is the last time that it touches the task. */
 static bool commit_join(struct sn_thread *self, struct sn_task *joiner, void *arg)
 {
-	/* A copy: the original is on the stack of the joiner, which may run once it has the
-	 * claim. */
+	/* A copy, because the original is on the stack of the joiner, which may run as soon as its
+	 * address is in the word. */
 	const struct target target = *(struct target *)arg;
 
 	(void)self;
@@ -71,7 +72,8 @@ static bool begin(struct sn_join_wait *wait, struct sn_waiter *waiter, struct ta
 	return claim(target, SN_JOIN_RUNNING, (uintptr_t)wait | SN_JOIN_WAITER);
 }
 
-/* Once the waiter was ended: whether by the task's end. */
+/* Called after the waiter was ended: returns whether the task's end has ended it. Otherwise puts
+ * RUNNING back, so that the task does not find the wait any more. */
 static bool end(struct sn_join_wait *wait)
 {
 	struct sn_lock *lock = sn_cancel_lock_of(wait->task);
@@ -100,7 +102,8 @@ static int join_patiently(struct sn_thread *self, struct target target, int64_t 
 	return end(&wait) ? 0 : err;
 }
 
-/* The task was claimed. self: of the thread that the caller runs on now. */
+/* Takes the result of a task that was claimed, and frees it. self is the thread on which the caller
+ * runs now. */
 static void finish(struct sn_thread *self, struct sn_task *task, int *result)
 {
 	if (result)
@@ -154,7 +157,7 @@ bool sn_join_end(struct sn_join_wait *wait, int *result)
 
 /* ---- calls ---- */
 
-/* Inside the runtime. */
+/* Joins a task. Called inside the runtime. */
 static int join(struct sn_thread *self, const sn_task *handle, int *result, int64_t deadline)
 {
 	struct sn_task *me = self->task;

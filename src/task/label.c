@@ -38,7 +38,8 @@ struct sn_labels *sn_labels_hold(struct sn_labels *labels)
 
 void sn_labels_drop(struct sn_labels *labels)
 {
-	/* The last to leave has to have seen what the others did before. */
+	/* Acquire and release: the thread that frees the set does so after the last reads of all
+	 * others. */
 	if (labels && atomic_fetch_sub_explicit(&labels->refs, 1, memory_order_acq_rel) == 1)
 		free(labels);
 }
@@ -54,7 +55,7 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 	return hash;
 }
 
-/* The place of the key among the pairs; *found: it is there. */
+/* The index of the key among the pairs, or that at which it would be; *found says which. */
 static uint32_t place_of(const struct sn_labels *labels, const char *key, bool *found)
 {
 	uint32_t i = 0;
@@ -70,7 +71,7 @@ static uint32_t place_of(const struct sn_labels *labels, const char *key, bool *
 	return i;
 }
 
-/* How much of a text is kept: not half of a character of UTF-8. */
+/* How many bytes of a text are kept: at most `most`, and no part of a UTF-8 character. */
 static size_t length_of(const char *text, size_t most)
 {
 	size_t length = strnlen(text, most);
@@ -90,7 +91,7 @@ static char *put_text(char *to, const char *text, size_t most, const char **wher
 	return to + length + 1;
 }
 
-/* A set of these pairs, with one reference; NULL: no memory. */
+/* Makes a set of these pairs, with one reference; returns NULL if there is no memory. */
 static struct sn_labels *make(const struct sn_label_pair *pairs, uint32_t count)
 {
 	size_t texts = 0;
@@ -116,7 +117,8 @@ static struct sn_labels *make(const struct sn_label_pair *pairs, uint32_t count)
 	return labels;
 }
 
-/* What the set becomes by the change: 0, with NULL in *to for no labels. */
+/* Makes the set that results from the change. Returns 0 with the set in *to, which is NULL if no
+ * label is left, or a negative errno. */
 static int change(const struct sn_labels *from, const char *key, const char *value,
 		  struct sn_labels **to)
 {

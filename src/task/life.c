@@ -16,8 +16,8 @@
 #include "task/pin.h"
 #include "task/waiter.h"
 
-/* Leaves what the task needed when it ran as a free block has it (sched/task.h): now, because it is
- * at hand. */
+/* Puts the fields that the task used when it ran into the state of a free block (sched/task.h).
+ * This is done at the task's end, because their cache lines are at hand then. */
 static void clean(struct sn_task *task)
 {
 	sn_task_bind_to(task, NULL);
@@ -35,13 +35,13 @@ static void clean(struct sn_task *task)
 
 void sn_task_free(struct sn_thread *self, struct sn_task *task)
 {
-	/* Relaxed: the thread that gets the block gets this with it, and others need not see it
-	 * soon. */
+	/* Relaxed: the cache or the store that hands the block to its next user also orders this store
+	 * before that user's reads. Others need not see it soon. */
 	atomic_store_explicit(&task->generation, sn_handle_next(sn_task_generation(task)),
 			      memory_order_relaxed);
 	sn_status_set(&task->word, SN_TASK_FREE, SN_BY_FREER);
 	if (sn_unlikely(task->named)) {
-		/* A reader that misses the name then finds that there is no task. */
+		/* A reader that sees the name cleared also sees that there is no task any more. */
 		atomic_thread_fence(memory_order_release);
 		sn_task_put_name(task, NULL);
 		task->named = false;
@@ -50,8 +50,8 @@ void sn_task_free(struct sn_thread *self, struct sn_task *task)
 }
 
 /*
- * Another task joins, or has just given that up. Under the lock, because a joiner that gives up
- * takes it before its waiter goes away.
+ * Called if another task joins this one, or has just given that up. Takes the lock that a joiner
+ * that gives up takes, too, before it reuses the memory of its wait.
  */
 static sn_noinline void end_joined(struct sn_thread *self, struct sn_task *task)
 {
@@ -63,14 +63,14 @@ static sn_noinline void end_joined(struct sn_thread *self, struct sn_task *task)
 	uintptr_t state;
 
 	sn_lock(lock);
-	/* Only what is read under the lock names a waiter that is still there. */
+	/* Read under the lock, so that a wait whose address is found still exists. */
 	state = atomic_load_explicit(&task->join, memory_order_acquire);
 	for (;;) {
 		struct sn_join_wait *wait = (struct sn_join_wait *)(state & ~SN_JOIN_KIND);
 		bool waits = (state & SN_JOIN_KIND) == SN_JOIN_WAITER;
 
 		if (state == detached || (state & SN_JOIN_KIND) == SN_JOIN_JOINER)
-			break; /* it stays so */
+			break; /* these do not change any more */
 		if (waits && sn_waiter_claim(wait->waiter)) {
 			wait->ended = true;
 			woken = sn_waiter_finish(wait->waiter, 0);
@@ -81,13 +81,13 @@ static sn_noinline void end_joined(struct sn_thread *self, struct sn_task *task)
 			break;
 	}
 	sn_unlock(lock);
-	/* The task may have been freed by now, except in these two cases. */
+	/* In all cases except these two, another thread may have freed the task by now. */
 	if (state == detached)
 		sn_task_free(self, task);
 	else if ((state & SN_JOIN_KIND) == SN_JOIN_JOINER)
 		woken = (struct sn_task *)state;
 	if (woken) {
-		/* Not the task that runs by now. */
+		/* Records the wake-up as made by the ended task, not by the one that runs now. */
 		sn_record_ready(self, woken, sn_record_what(SN_RECORD_WAKE, 0, sn_record_id(woken)),
 				ended_id);
 		sn_ready_recorded(self, woken, SN_READY_LAST);
@@ -103,10 +103,11 @@ static bool commit_end(struct sn_thread *self, struct sn_task *task, void *arg)
 		sn_count(&self->processor->stats.ended, 1);
 	sn_task_take_stack(self, task);
 	clean(task);
-	/* The joiner has been chosen to run, and frees the task. */
+	/* sn_exit_task() has chosen the joiner to run next, and the joiner frees the task. */
 	if (arg)
 		return true;
-	/* Release: the result. Acquire: what the joiner wrote before it parked. */
+	/* Release, so that the joiner sees the result; acquire, to see what the joiner wrote before
+	 * it parked. */
 	if (atomic_compare_exchange_strong_explicit(&task->join, &state,
 						    sn_join_word(SN_JOIN_ENDED, generation),
 						    memory_order_acq_rel, memory_order_acquire))
@@ -118,17 +119,17 @@ static bool commit_end(struct sn_thread *self, struct sn_task *task, void *arg)
 	return true;
 }
 
-/* The task that waits for this one's end and does not give up, if it may run on any thread. */
+/* The task that waits for this one's end and cannot give up, if it may run on any thread. */
 static struct sn_task *joiner_of(struct sn_task *task)
 {
-	/* Acquire: what the joiner wrote before it parked. */
+	/* Acquire, to see what the joiner wrote before it parked. */
 	uintptr_t state = atomic_load_explicit(&task->join, memory_order_acquire);
 	struct sn_task *joiner = (struct sn_task *)state;
 
 	return (state & SN_JOIN_KIND) == SN_JOIN_JOINER && !joiner->is_bound ? joiner : NULL;
 }
 
-/* Comes inside for the last time. */
+/* Enters the runtime for the last time. */
 static struct sn_thread *enter_to_end(struct sn_task *task)
 {
 	struct sn_thread *self = sn_runtime_enter();
@@ -158,7 +159,8 @@ void sn_task_live(void *arg)
 		task->on_end(task);
 		self = sn_thread_self();
 	}
-	/* Not before on_end, which may park: a bound task can only be resumed by its own thread. */
+	/* After on_end, which may park: a task that is still bound can be resumed by its thread
+	 * only, which must not be ending then. */
 	if (sn_unlikely(self->pinned != NULL))
 		sn_thread_task_ends(self);
 	sn_record_name(self->processor, task);

@@ -18,12 +18,12 @@ struct sn_local_node {
 	struct sn_local_node *next;
 	const sn_local *key;
 	void *value;
-	bool borrowed; /* the parent's: is not destroyed */
-	uint8_t round; /* 0; or by how many destructors, one in another, it was set */
+	bool borrowed; /* the value is the parent's, and is not destroyed with this task */
+	uint8_t round; /* how deeply nested in destructors it was set; 0 if outside them */
 };
 
-/* Whether any task may have a list. Any task sets it; the end of a run clears it. Relaxed: the end
- * has joined the threads. */
+/* Whether any task may have a list. Any task sets it; the end of a run clears it. Relaxed, because
+ * the end of the run has joined the threads before it reads this. */
 static _Atomic bool used;
 
 static struct sn_task *running_task(void)
@@ -33,7 +33,8 @@ static struct sn_task *running_task(void)
 	return self ? self->task : NULL;
 }
 
-/* In a collector's sight, because only this list may refer to the value. */
+/* Allocated where a collector sees it, because the list may have the only reference to the
+ * value. */
 static struct sn_local_node *new_node(const sn_local *key, void *value)
 {
 	struct sn_local_node *node =
@@ -46,7 +47,7 @@ static struct sn_local_node *new_node(const sn_local *key, void *value)
 
 /* ---- the calls ---- */
 
-/* The link to the node of the key, or the last one, which is NULL. */
+/* The link that points to the key's node; the last link, which is NULL, if there is none. */
 static struct sn_local_node **find(struct sn_task *task, const sn_local *key)
 {
 	struct sn_local_node **link = &task->locals;
@@ -65,7 +66,7 @@ static int add(struct sn_task *me, const sn_local *key, void *value)
 	atomic_store_explicit(&used, true, memory_order_relaxed);
 	node->round = me->locals_round;
 	node->next = me->locals;
-	/* A signal handler on this thread may look at the list (sn_local_peek()). */
+	/* A signal handler on this thread may read the list at any time (sn_local_peek()). */
 	sn_compiler_barrier();
 	me->locals = node;
 	return 0;
@@ -113,7 +114,8 @@ void *sn_local_peek(const struct sn_task *task, const sn_local *key)
 
 /* ---- inheriting ---- */
 
-/* What a child would borrow. False: no memory. */
+/* Makes a list of the values that a child inherits, all of them borrowed. Returns false if there is
+ * no memory. */
 static bool borrow(struct sn_task *parent, struct sn_local_node **heritage)
 {
 	struct sn_local_node **last = heritage;
@@ -131,7 +133,8 @@ static bool borrow(struct sn_task *parent, struct sn_local_node **heritage)
 	return true;
 }
 
-/* The parent's list is not looked at any more: a copy function may change it. */
+/* Copies the values that have a copy function. Does not read the parent's list, which a copy
+ * function may change. Returns false if a copy failed. */
 static bool copy(struct sn_local_node *heritage)
 {
 	for (struct sn_local_node *node = heritage; node; node = node->next) {
@@ -203,7 +206,8 @@ sn_noinline void sn_locals_destroy(struct sn_task *me)
 {
 	struct sn_local_node *node;
 
-	/* Asked each time, because a destructor may fork. There is no task in the child. */
+	/* Checks for the thread's block each time: a destructor may fork, and the child has no
+	 * task. */
 	while (sn_thread_self() && (node = me->locals) != NULL) {
 		struct sn_local_node own = *node;
 

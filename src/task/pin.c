@@ -15,7 +15,7 @@ void sn_pins_begin(void)
 	atomic_store(&pinned_threads, 0);
 }
 
-/* At least one thread must remain to run everything else, and to serve the poller and the
+/* At least one thread must stay unpinned, to run all other tasks, and to serve the poller and the
  * timers. */
 sn_noinline int sn_thread_pin(struct sn_thread *self)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A task lets others run: once, or until a time.
+ * Yielding and sleeping: a task lets others run, once or until a time.
  *
- * Contract. Only a task may call these; on other threads they return -ENOTSUP. A sleep never ends
- * before its time but by cancellation, and the deadline of a scope is reported as one.
+ * Contract. Only a task may call these; on other threads they return -ENOTSUP. A sleep ends before
+ * its time only if the task's scope is cancelled, of which the scope's deadline is one case, or if
+ * there is no memory for its timer.
  */
 #include <sennit/task.h>
 
@@ -19,7 +20,7 @@
 #include "task/cancel.h"
 #include "task/waiter.h"
 
-/* How long a sleep blocks its thread that cannot be a timer. */
+/* How long a sleep blocks its thread if there is no memory for a timer. */
 #define PAUSE_NS 1000000
 
 int sn_yield(void)
@@ -33,8 +34,8 @@ int sn_yield(void)
 	return 0;
 }
 
-/* Blocks the thread for a moment, because there is no memory for a timer: a program that only
- * repeats the call does not spin. Outside the runtime. */
+/* Blocks the thread for a moment after a sleep for which there was no timer, so that a program that
+ * repeats the call does not spin. Called outside the runtime. */
 static void block_briefly(int64_t deadline)
 {
 	const int64_t left = deadline - sn_now();
@@ -61,7 +62,8 @@ int sn_sleep_until(int64_t deadline)
 		sn_task_waits(self->task, "a time", NULL);
 		sn_waiter_init(&waiter, self, deadline, 0);
 		err = sn_waiter_park(&waiter, NULL);
-		/* Not the deadline of the scope. */
+		/* If the time has come, the sleep is complete, even if the scope's deadline has
+		 * ended it. */
 		if (err == -ETIMEDOUT && sn_now() >= deadline)
 			err = 0;
 	}
@@ -77,6 +79,6 @@ int sn_sleep(int64_t ns)
 
 	if (ns <= 0)
 		return sn_yield();
-	/* Longer than the clock can count is forever, not the past. */
+	/* A time that overflows means forever, not the past. */
 	return sn_sleep_until(ns > INT64_MAX - 1 - now ? INT64_MAX - 1 : now + ns);
 }

@@ -22,7 +22,7 @@
 #include "task/join.h"
 #include "task/local.h"
 
-/* What a task may be spawned with. */
+/* The flags with which a task may be spawned. */
 #define FLAGS (SN_TASK_BRIEF | SN_TASK_BLOCKS | HOOKS)
 #define HOOKS (SN_TASK_HOOKED | SN_TASK_UNHOOKED)
 
@@ -31,10 +31,10 @@ static bool flags_are_valid(uint32_t flags)
 	return !(flags & ~FLAGS) && (flags & HOOKS) != HOOKS;
 }
 
-/* How many ids a processor takes at once. */
+/* How many ids a processor takes at a time. */
 #define IDS 64
 
-/* The first of n ids that nobody else has. */
+/* Takes n ids that no other caller gets, and returns the first. */
 static uint64_t take_ids(uint64_t n)
 {
 	/* Alone on its cache line, because threads of all processors write it. */
@@ -46,9 +46,9 @@ static uint64_t take_ids(uint64_t n)
 }
 
 /*
- * Ids are unique, and those of one processor ascend; the rest of a processor's is lost when the run
- * ends. Each from the shared word was the only write of a spawn to memory that others write
- * (docs/scale.md). p: NULL on a thread of the program's own.
+ * Ids are unique, and those of one processor ascend. The ids that a processor has not used are lost
+ * when the run ends. Taking each id from the shared word would be the only write of a spawn to
+ * memory that other processors write (docs/scale.md). p is NULL on a thread of the program's own.
  */
 static uint64_t next_id(struct sn_processor *p)
 {
@@ -62,10 +62,11 @@ static uint64_t next_id(struct sn_processor *p)
 }
 
 /*
- * What sn_tasks_each() reads. It may have found the block's former task and still be reading: id is
- * 0 while anything else is written, with a fence in between (and one between its reads), so what it
- * has read is of one task when it has seen the same id before and after. What a task waits in is
- * read while the task is parked only, so it is left as it is.
+ * Writes the fields that sn_tasks_each() reads. Another thread may still be reading those of the
+ * block's previous task. The id is therefore 0 while the other fields are written, with a fence
+ * after the store of 0, and the reader has a fence between its reads of the fields and its second
+ * read of the id. If it reads the same id before and after, all fields belong to that task.
+ * waits_for and waits_in keep their old values, because they are read only while a task is parked.
  */
 static void describe(struct sn_task *task, const char *name)
 {
@@ -75,7 +76,7 @@ static void describe(struct sn_task *task, const char *name)
 	atomic_store_explicit(&task->id, 0, memory_order_relaxed);
 	atomic_thread_fence(memory_order_release);
 	atomic_store_explicit(&task->spawned_at, NULL, memory_order_relaxed);
-	/* Relaxed: the parent runs this, and its id has been written before it ran. */
+	/* Relaxed: the parent runs this, and its id was written before it ran. */
 	atomic_store_explicit(&task->spawned_by,
 			      parent ? atomic_load_explicit(&parent->id, memory_order_relaxed) : 0,
 			      memory_order_relaxed);
@@ -85,7 +86,8 @@ static void describe(struct sn_task *task, const char *name)
 			      memory_order_release);
 }
 
-/* What free blocks promise, so that a spawn need not touch it. */
+/* Whether the fields have the values that a free block must have, so that a spawn need not write
+ * them. */
 static bool is_clean(const struct sn_task *task)
 {
 	return !task->is_bound && !task->tied && !task->apart && !task->stack.low &&
@@ -99,12 +101,13 @@ void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *f
 		    const struct sn_task_attr *attr)
 {
 	sn_status_set(&task->word, SN_TASK_NEW, SN_BY_CREATOR);
-	if (sn_task_generation(task) == 0) /* the first in this block */
+	if (sn_task_generation(task) == 0) /* the first task in this block */
 		atomic_store_explicit(&task->generation,
 				      sn_handle_next(sn_block_first_generation()),
 				      memory_order_relaxed);
 	SN_ASSERT(is_clean(task));
-	/* Not all of that line: a scanner may have its bit there, until it has seen the status. */
+	/* Does not clear the whole line: a scanner may hold its bit in word.scan until it has seen
+	 * the status. */
 	memset(&task->context.cxx, 0, sizeof task->context.cxx);
 	__atomic_store_n(&task->context.sp, NULL, __ATOMIC_RELAXED);
 	if (sn_unlikely(sn_scan_initial))
@@ -125,7 +128,8 @@ void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *f
 	if (attr->arg_size) {
 		uintptr_t at = (uintptr_t)task->kept;
 
-		/* A collector that stops this thread here finds the argument by the block. */
+		/* The block names the place of the argument before the argument is moved there, so
+		 * that a collector that stops this thread finds it. */
 		if (attr->arg_size > sizeof task->kept) {
 			sn_task_set_stack(task, *stack);
 			at = (sn_stack_top(stack) - attr->arg_size) & ~(uintptr_t)63;
@@ -142,7 +146,7 @@ void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *f
 								      : sn_stack_top(stack));
 }
 
-/* What a spawn takes: -ENOMEM when it is not to be had. */
+/* Takes the block and, if with_stack, the stack for a spawn. Returns 0 or -ENOMEM. */
 static int take_memory(struct sn_processor *p, int class, bool with_stack, struct sn_task **task,
 		       struct sn_stack *stack)
 {
@@ -204,7 +208,7 @@ void sn_task_launch(struct sn_thread *self, struct sn_task *task)
 	sn_ready_recorded(self, task, SN_READY_LAST);
 }
 
-/* heritage: see local.h; the task's on success. */
+/* Spawns a task. If it succeeds, the heritage (local.h) belongs to the task. */
 static inline int spawn(struct sn_thread *self, struct sn_task **handle, sn_fn *fn, void *arg,
 			const struct sn_task_attr *attr, const void *at,
 			struct sn_local_node *heritage)
@@ -226,7 +230,7 @@ static inline int spawn(struct sn_thread *self, struct sn_task **handle, sn_fn *
 	return 0;
 }
 
-/* On a thread of the program's own. */
+/* Spawns a task from a thread of the program's own. */
 static int foreign_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_attr *attr,
 			 const void *at)
 {
@@ -239,7 +243,8 @@ static int foreign_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_t
 	return err;
 }
 
-/* In a task that has values of its own. Inside the runtime, which it leaves. */
+/* Spawns a task from a task that has task-local values. Called inside the runtime, which it
+ * leaves. */
 static sn_noinline int spawn_heir(struct sn_thread *self, sn_task **task, sn_fn *fn, void *arg,
 				  const struct sn_task_attr *attr, const void *at)
 {
@@ -255,7 +260,7 @@ static sn_noinline int spawn_heir(struct sn_thread *self, sn_task **task, sn_fn 
 	return err;
 }
 
-/* at: for reports, where the program called. */
+/* at is the place of the program's call, for reports. */
 static inline int spawn_from(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_attr *attr,
 			     const void *at)
 {

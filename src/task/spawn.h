@@ -2,10 +2,12 @@
 /*
  * Making tasks: sn_spawn(), sn_go(), and the steps that they are made of.
  *
- * Contract. A spawn takes a control block, and a stack where stacks are scarce or the argument goes
- * to the top of it (sched/task.h); it takes both before it writes anything, so one that fails
- * leaves no trace. Until the task is queued no other thread knows it, except walks over all blocks:
- * describe() in spawn.c says what those may believe.
+ * Contract. A spawn takes a control block. It also takes a stack if stacks are scarce, or if the
+ * argument goes to the top of the stack (sched/task.h). It takes both before it writes anything, so
+ * a spawn that fails leaves no trace. Until the task is queued no other thread knows it, except
+ * those that walk over all blocks: describe() in spawn.c says which of its fields they may believe.
+ *
+ * Who may write what: see sched/task.h. Until the task is queued, its creator.
  */
 #ifndef SENNIT_TASK_SPAWN_H
 #define SENNIT_TASK_SPAWN_H
@@ -14,15 +16,15 @@
 
 struct sn_thread;
 
-/* Makes a task in a block, with a stack or without (NULL). Does not publish it. */
+/* Makes a task in a block. stack may be NULL. Does not publish the task. */
 void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *fn, void *arg,
 		    const struct sn_task_attr *attr);
 
 /*
- * Spawning in steps, for a caller that has something to do with the task before it may run: a new
- * detached task, NULL with *err when there cannot be one (at: where in the program that was asked
- * for). sn_task_launch() makes it runnable. self: NULL on a thread of the program's own, between
- * sn_foreign_enter() and sn_foreign_leave().
+ * Spawning in steps, for a caller that has to do something with the task before it may run. The
+ * first makes a detached task; it returns NULL with a negative errno in *err if it cannot. `at` is
+ * the address in the program that made the call. sn_task_launch() makes the task runnable. self is
+ * NULL on a thread of the program's own, between sn_foreign_enter() and sn_foreign_leave().
  */
 struct sn_task *sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
 			    const struct sn_task_attr *attr, const void *at, int *err);

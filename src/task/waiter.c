@@ -16,7 +16,7 @@ static void make_runnable(struct sn_thread *self, struct sn_task *task, enum sn_
 		sn_ready(NULL, task, place);
 		sn_foreign_leave();
 	}
-	/* Otherwise the runtime has ended, and the task with it. */
+	/* If sn_foreign_enter() fails, the runtime has ended, and the task with it. */
 }
 
 void sn_waiter_wake(struct sn_thread *self, struct sn_waiter *waiter, int result,
@@ -65,7 +65,7 @@ static bool commit_park(struct sn_thread *self, struct sn_task *task, void *arg)
 		 SN_WAITER_DONE);
 }
 
-/* The reason that prevents the wait also ends it, if nothing else has. */
+/* Ends the calling task's own wait, which cannot begin, if no other party has ended it. */
 static void end_self(struct sn_waiter *waiter, int result)
 {
 	if (sn_waiter_claim(waiter))
@@ -87,7 +87,7 @@ static int park_shared(struct sn_waiter *waiter, struct sn_lock *unlock)
 	}
 	if (err < 0)
 		end_self(waiter, err);
-	/* Saves a park when the wait is over already. */
+	/* Does not park if the wait is over already. */
 	if (!(atomic_load_explicit(&waiter->state, memory_order_acquire) & SN_WAITER_DONE))
 		sn_park(self, commit_park, waiter);
 	if (waiter->deadline)
@@ -101,14 +101,13 @@ static int park_thread(struct sn_waiter *waiter, struct sn_lock *unlock)
 {
 	if (unlock)
 		sn_unlock(unlock);
-	/* In a scan's callback: the event that it waits for may have to come from the scanned
-	 * task. */
+	/* A scan's callback must not wait: the event may have to come from the scanned task. */
 	if (sn_unlikely(sn_scan_depth > 0) && sn_waiter_claim(waiter))
 		return -EDEADLK;
 	if (sn_parker_wait(&waiter->parker, waiter->deadline) == -ETIMEDOUT) {
 		if (sn_waiter_claim(waiter))
 			return -ETIMEDOUT;
-		sn_parker_wait(&waiter->parker, 0); /* it is being ended at this moment */
+		sn_parker_wait(&waiter->parker, 0); /* another party is about to wake it */
 	}
 	return waiter->result;
 }
