@@ -17,7 +17,7 @@ bool sn_task_describe(struct sn_task *task, struct sn_task_info *info)
 	enum sn_task_status status = sn_status_get(&task->word);
 	/* Acquire: no field read below is older than this id. */
 	uint64_t id = atomic_load_explicit(&task->id, memory_order_acquire);
-	/* The stack of an earlier task was detached before the block got this id. */
+	/* Not the stack of an earlier task, which gave it back before the block got this id. */
 	struct sn_stack stack = sn_task_stack(task);
 	uint32_t since;
 
@@ -36,9 +36,9 @@ bool sn_task_describe(struct sn_task *task, struct sn_task_info *info)
 		.spawned_at = atomic_load_explicit(&task->spawned_at, memory_order_relaxed),
 		.spawned_by = atomic_load_explicit(&task->spawned_by, memory_order_relaxed),
 	};
-	/* Unsigned, because the clock's 32 bits wrap. since may have been read before the status
-	 * was set. */
-	/* Not the monitor's clock, which stands still while every processor is idle. */
+	/* By a real clock, because the monitor's stands still while every processor is idle. The
+	 * difference is unsigned, because the 32 bits wrap; it counts as 0 if since is of the
+	 * future, which happens if the status changed between the two reads. */
 	since = (uint32_t)(sn_now() / 1000000) - since;
 	info->state_ns = since > UINT32_MAX / 2 ? 0 : (int64_t)since * 1000000;
 	if (status == SN_TASK_PARKED) {
@@ -56,7 +56,7 @@ struct each {
 	sn_task_visitor *fn;
 	void *arg;
 	bool is_task;
-	bool run_has_ended; /* while it was out */
+	bool run_has_ended; /* the run has ended while this thread was in the callback */
 };
 
 static int visit(struct sn_task *task, void *arg)
@@ -81,7 +81,8 @@ static int visit(struct sn_task *task, void *arg)
 
 int sn_tasks_each(sn_task_visitor *fn, void *arg)
 {
-	/* The slabs stay for as long as this thread is known, see sched/foreign.h. */
+	/* The slabs stay while this thread runs a task, or is counted as foreign or as a guest
+	 * (sched/foreign.h). */
 	struct each each = {.fn = fn, .arg = arg, .is_task = sn_thread_self() != NULL};
 	int result;
 

@@ -14,10 +14,11 @@
 #include "sched/thread.h"
 #include "sched/threads.h"
 
-/* A signal disturbs its thread's system calls: not more often. */
+/* The period at which threads are reminded: not shorter, because a signal disturbs its thread's
+ * system calls. */
 #define REMIND_NS 1000000
 
-static int64_t last_reminded; /* the monitor's */
+static int64_t last_reminded; /* written by the monitor alone */
 
 int sn_scan_init(void)
 {
@@ -36,14 +37,15 @@ bool sn_scan_pending(void)
 	return atomic_load(&sn_scan_pending_count) > 0;
 }
 
-/* Of the thread, if it runs a task that was asked. The runtime's lock is held, so it does not
- * end. */
+/* Reminds the thread, if it runs a task with a request. The runtime's lock is held, so the thread
+ * does not end. */
 static void remind(struct sn_thread *thread, bool at_once)
 {
 	struct sn_task *task = __atomic_load_n(&thread->task, __ATOMIC_RELAXED);
 	enum sn_task_status status;
 
-	/* The stacks stay mapped, so the word may be read even if the task is gone. */
+	/* A block stays a block (sched/block.h), so this may read its word even if the task has
+	 * ended. */
 	if (!task || !(atomic_load(&task->word.scan) & SN_SCAN_ASKED))
 		return;
 	status = sn_status_get(&task->word);
@@ -98,18 +100,18 @@ int sn_scan_ask(struct sn_task *task, sn_task_scan_fn *fn, void *arg, bool at_on
 	atomic_fetch_add(&sn_scan_pending_count, 1);
 	atomic_fetch_xor(word, SN_SCAN_ASKING | SN_SCAN_ASKED);
 	/*
-	 * Not only sn_scan_own()'s barrier: there is none when another party has HELD. That party
-	 * looks whether the task is parked after it has seen ASKED; a thread whose PARKED is not
-	 * visible to it then sees ASKED.
+	 * The barrier of sn_scan_own() is not enough, because that has none if another party has
+	 * HELD. That party looks whether the task is parked after it has seen ASKED. If the PARKED
+	 * of a thread is not visible to it then, that thread will see ASKED, by this barrier.
 	 */
 	if (!sn_barrier_everywhere() && sn_scan_withdraw(task))
 		return -ENOSYS;
 	SN_RACE_WINDOW();
 	err = sn_scan_own(task, 0);
 	if (err == 0)
-		sn_scan_release(task); /* which serves */
+		sn_scan_release(task); /* this serves the request */
 	else if (sn_status_get(&task->word) == SN_TASK_ENDED && sn_scan_withdraw(task))
-		return -ESRCH; /* it ended before the barrier, so without a look at ASKED */
+		return -ESRCH; /* the task ended before the barrier, perhaps without seeing ASKED */
 	if (!(atomic_load(word) & SN_SCAN_ASKED))
 		return 0;
 	remind_all(at_once);

@@ -15,8 +15,9 @@ void sn_scan_release(struct sn_task *task)
 }
 
 /*
- * HELD was set, but the task is on a thread, or none. True: another thread has asked meanwhile, and
- * relies on this one, because the task has parked; the caller then tries everything once more.
+ * Clears HELD, which was set although the stack is a thread's, or there is no task. Returns true if
+ * the caller must try to own the stack once more: another thread has left a request, and relies on
+ * this one to serve it, because the task has parked.
  */
 static bool give_up(struct sn_task *task)
 {
@@ -26,7 +27,8 @@ static bool give_up(struct sn_task *task)
 
 	do {
 		if (seen & SN_SCAN_WANTED) {
-			/* A runner has left it to us after all, so it is ours. */
+			/* A runner has left the task to this scanner after all, which therefore
+			 * owns it. */
 			sn_scan_release(task);
 			return false;
 		}

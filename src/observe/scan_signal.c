@@ -12,7 +12,7 @@
 #include "sched/scan_serve.h"
 #include "sched/thread.h"
 
-static int signal_number; /* 0: none */
+static int signal_number; /* 0 if none is used */
 static char mark;         /* its address marks the runtime's signals */
 static bool caught;
 static struct sigaction former;
@@ -32,7 +32,8 @@ static void handle_signal(int signum, siginfo_t *info, void *context)
 
 	bool ours = info->si_code == SI_QUEUE && info->si_value.sival_ptr == &mark;
 
-	/* A task that is hidden serves at its next entry into the runtime. */
+	/* While the lease is hidden, self is NULL, and nothing is served: the task serves its
+	 * request at its next entry into the runtime. */
 	if (ours || (known && atomic_exchange(&known->reminded, 0))) {
 		if (task && may_be_interrupted(self, task))
 			sn_scan_serve_here(task, context, true);
@@ -61,8 +62,8 @@ static bool catch_signal(void)
 	return caught;
 }
 
-/* With a mark, so that it is not taken for one of the program's. Two of them may arrive as one or
- * as two, which a flag of the thread cannot tell. */
+/* Sends the signal with a mark, so that the handler does not take it for one of the program's. A
+ * flag in the thread would be ambiguous: two signals may arrive as one or as two. */
 static bool send_marked(const struct sn_thread *thread)
 {
 	siginfo_t info = {.si_signo = signal_number, .si_code = SI_QUEUE};
@@ -77,7 +78,7 @@ void sn_scan_interrupt(struct sn_thread *thread, struct sn_task *task)
 {
 	if (!may_be_interrupted(thread, task) || !catch_signal() || send_marked(thread))
 		return;
-	/* Some filters of system calls allow this one only. */
+	/* Some seccomp filters allow only tgkill(), which carries no mark. */
 	atomic_store(&thread->reminded, 1);
 	pthread_kill(thread->pthread, signal_number);
 }
@@ -104,7 +105,7 @@ void sn_scan_signal_end(void)
 {
 	struct sigaction current;
 
-	/* Only if the handler is still ours. */
+	/* Only if the handler is still the runtime's. */
 	if (caught && sigaction(signal_number, NULL, &current) == 0 &&
 	    (current.sa_flags & SA_SIGINFO) && current.sa_sigaction == handle_signal)
 		sigaction(signal_number, &former, NULL);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Scans that are waited for: sn_task_scan(), sn_scan_within().
+ * Scans whose caller waits: sn_task_scan(), sn_scan_within().
  *
- * Contract. The function is called before the call returns, on whichever thread, or never. The
- * caller waits outside the runtime, with nothing of the runtime's: its processor may be taken away
- * meanwhile. A caller that is a task spins for a while, then lends its processor to others, then
- * sleeps as a task does; so it may come back on another thread. While it waits it serves requests
- * for its own stack, so two tasks that scan each other both get their answer.
+ * Contract. The function is called, on any thread, before the call returns, or never. The caller
+ * waits outside the runtime, where it holds nothing of the runtime's: its processor may be revoked
+ * during the wait. A caller that is a task spins for a while, then lends its processor to others,
+ * then sleeps as a task does; it may therefore come back on another thread. While it waits it
+ * serves requests for its own stack, so two tasks that scan each other both get their answer.
  */
 #include <errno.h>
 
@@ -26,48 +26,51 @@
 #include "wait/futex.h"
 
 /*
- * A scan of a task that a thread runs is served within a system call's time when that task calls
- * sennit often, otherwise by a signal, or when the monitor reminds it. Of 5,808 waits in the tests
- * of scans ("scan" in docs/waiting.md) 1.8 of 100 were over after 2 us, and hardly any more after
- * 16, when the signal's answers begin: 98 after 66. With more threads than CPUs it is half of them,
- * because the asked thread has to be scheduled first, which yielding allows and spinning does not.
+ * How long a caller that is no task, or may not park, spins and yields before it sleeps. If the
+ * scanned task calls sennit often, it answers within the time of a system call; otherwise a signal
+ * makes it answer, or the monitor's reminder. Of 5,808 waits in the tests of scans ("scan" in
+ * docs/waiting.md) 1.8 of 100 were over after 2 us, and hardly any more after 16, when the answers
+ * by signals begin: 98 were over after 66. With more threads than CPUs it was only half of them,
+ * because the OS has to schedule the asked thread first; yielding allows that and spinning does
+ * not.
  */
 #define SERVED_SPIN_NS 2000
 #define SERVED_YIELD_NS 40000
 
 /*
- * A task that waits spins for as long as threads that run take to answer (in bench-wait 447 of 455
- * less than 16 us), because after others its turn would come later than the answer. After that the
- * asked thread does not run, and may not for a time slice of the OS, 3 to 4 ms: the task gives its
- * processor to others that it has to run, for longer than that, but not forever, as they may be
- * tasks that wait in the same way. If there are none it sleeps as a task does, and looks again
- * before a time slice has passed. It does not yield to the OS: with yielding, waits of 10 to 40 ms
- * on a machine with 18 runnable threads had neither slept nor let others run, so it was the waiting
- * task that did not run.
+ * The same for a task. It first spins for as long as a running thread takes to answer (in
+ * bench-wait 447 of 455 less than 16 us), because if it let others run, its turn would come later
+ * than the answer. If there is no answer by then, the asked thread does not run, and may not run
+ * for a time slice of the OS, 3 to 4 ms. The task then lets other tasks of its processor run, for
+ * longer than that, but not without a limit, because they may be waiting in the same way. If there
+ * are none it sleeps as a task does, and looks again before a time slice has passed. It does not
+ * yield to the OS: with yielding, on a machine with 18 runnable threads, there were waits of 10 to
+ * 40 ms that had neither slept nor let others run, because the OS did not run the waiting task.
  */
 #define TASK_SPIN_NS 20000
 #define TASK_LEND_NS 10000000
 #define TASK_NAP_NS 50000
 #define TASK_LONGEST_NAP_NS 200000
 
-/* A sleeping caller re-checks at this interval whether the runtime ends, and whether its own stack
- * is asked for. */
+/* A sleeping caller checks at this interval whether the runtime ends, and whether there is a
+ * request for its own stack. */
 #define SERVED_SLEEP_NS 1000000
 
-/* The runtime's own owners keep a stack for some microseconds. Waits for them are so rare ("scan
- * owner") that no load has shown one that lasted. */
+/* How to wait for an owner that is the runtime itself, which keeps a stack for some microseconds.
+ * Such waits are so rare ("scan owner") that no load has shown a long one. */
 #define BRIEF_SPIN_NS 5000
 #define BRIEF_YIELD_NS 100000
 #define BRIEF_SLEEP_NS 100000
 
 /* The caller of a scan. A task that lets others run may come back on another thread. */
 struct caller {
-	struct sn_thread *thread; /* with the task; NULL: not a task */
+	struct sn_thread *thread; /* the one that runs the task; NULL if the caller is no task */
 	struct sn_private_lease *hidden;
-	bool counted; /* sn_foreign_enter() */
+	bool counted; /* sn_foreign_enter() has counted it */
 };
 
-/* As a task again, which may be abandoned when it parks, and so is not to be counted. */
+/* Makes the caller a task inside the runtime again, so that it can park. It must not be counted as
+ * a foreign thread then, because it may be abandoned while it is parked. */
 static struct sn_thread *come_out(struct caller *caller)
 {
 	sn_scan_unhide(caller->hidden);
@@ -76,16 +79,18 @@ static struct sn_thread *come_out(struct caller *caller)
 	return sn_runtime_enter();
 }
 
+/* Undoes come_out(), perhaps on another thread. */
 static void go_back(struct caller *caller)
 {
 	sn_runtime_leave();
-	/* Not when the runtime has ended meanwhile. It waits for this thread all the same. */
+	/* If the runtime has begun to end, the thread is not counted; but the end waits for it as
+	 * for any thread with a task. */
 	caller->counted = sn_foreign_enter() == 0;
 	caller->thread = sn_thread_self();
 	caller->hidden = sn_scan_hide();
 }
 
-/* False when there are none. */
+/* Returns false if there are no others. */
 static bool let_others_run(struct caller *caller)
 {
 	bool ran = sn_reschedule(come_out(caller));
@@ -94,7 +99,7 @@ static bool let_others_run(struct caller *caller)
 	return ran;
 }
 
-/* False when it cannot be had. */
+/* Sleeps as a task does. Returns false if that was not possible. */
 static bool nap(struct caller *caller, int64_t ns)
 {
 	struct sn_thread *self = come_out(caller);
@@ -108,8 +113,8 @@ static bool nap(struct caller *caller, int64_t ns)
 	return err == -ETIMEDOUT;
 }
 
-/* A sleep of a millisecond at most, after which the caller looks again. So the end of the run,
- * which may wait for the caller, waits no longer for this. */
+/* Sleeps for a millisecond at most, so that the end of the run, which may wait for the caller,
+ * waits no longer than that. */
 static void sleep_briefly(_Atomic uint32_t *word, uint32_t seen, int64_t ns)
 {
 	sn_checked_pass();
@@ -122,14 +127,14 @@ static bool may_park(const struct caller *caller)
 	return caller->thread && !caller->thread->pinned && !caller->thread->lease.blocking;
 }
 
-/* One moment of a task's wait. */
+/* One step of a task's wait. */
 static void wait_as_task(struct sn_scan_sync *sync, struct caller *caller,
 			 struct sn_backoff *backoff, int64_t *nap_ns)
 {
 	int64_t waited = sn_backoff_waited(backoff);
 
-	/* backoff's own time for spinning: none on one CPU, without end where SENNIT_WAIT_SPIN says
-	 * so. */
+	/* The backoff's own spin_ns may differ from TASK_SPIN_NS: it is 0 on one CPU, and unlimited
+	 * with SENNIT_WAIT_SPIN. */
 	if (waited > 0 && waited >= backoff->spin_ns && waited < TASK_LEND_NS &&
 	    let_others_run(caller))
 		return;
@@ -150,8 +155,8 @@ static int await_served(struct sn_task *task, struct caller *caller, struct sn_s
 		   as_task ? 0 : SERVED_YIELD_NS);
 
 	while (!atomic_load_explicit(&sync->done, memory_order_acquire)) {
-		/* Two that scan each other: this thread does not come to the places where it
-		 * looks. */
+		/* If two tasks scan each other, neither comes to the usual places where requests
+		 * are served. */
 		if (caller->thread)
 			sn_scan_serve_own(caller->thread);
 		if (atomic_load(&sn_runtime.stopping) && sn_scan_withdraw(task))
@@ -177,8 +182,7 @@ static int own_soon(struct sn_task *task)
 
 		if ((seen & SN_SCAN_HELD) && !(seen & SN_SCAN_BRIEF))
 			return -EBUSY;
-		/* No thread wakes this one: the owner, when it runs, needs a few microseconds
-		 * more. */
+		/* No thread wakes this one. The owner needs only a few microseconds of CPU time. */
 		if (!sn_backoff_pause(&backoff))
 			sleep_briefly(&task->word.scan, seen, BRIEF_SLEEP_NS);
 	}
@@ -186,8 +190,9 @@ static int own_soon(struct sn_task *task)
 }
 
 /*
- * With the stack owned. The callback may block, and the end of the run must not wait for that, so
- * the caller goes out. -ESRCH: the run has ended meanwhile; the task is not to be touched any more.
+ * Calls the function while the caller owns the stack. The callback may block, and the end of the
+ * run must not wait for that, so the caller goes out (sched/foreign.h). Returns 0, or -ESRCH if the
+ * run has ended during the callback; the task must then not be touched any more.
  */
 static int call(struct caller *caller, sn_task_scan_fn *fn, const struct sn_scan *scan, void *arg)
 {
@@ -233,8 +238,8 @@ int sn_task_scan(sn_task *handle, sn_task_scan_fn *fn, void *arg)
 
 	if (err < 0)
 		return err;
-	/* Outside, with nothing of the runtime's: the processor may be taken away while this
-	 * waits. */
+	/* The caller holds nothing of the runtime's while it waits, so its processor may be
+	 * revoked. */
 	caller.hidden = sn_scan_hide();
 	err = scan(task, &caller, fn, arg, 0);
 	sn_scan_unhide(caller.hidden);

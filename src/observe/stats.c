@@ -17,9 +17,9 @@
 #include "stack/stack.h"
 
 static struct sn_lock stats_lock =
-	SN_LOCK_INIT(SN_RANK_STATS); /* orders sn_run_stats() against the beginning and the end */
+	SN_LOCK_INIT(SN_RANK_STATS); /* keeps a run from beginning or ending in sn_run_stats() */
 static struct sn_run_stats last_stats;
-static bool has_run, stats_live; /* under stats_lock */
+static bool has_run, stats_live; /* guarded by stats_lock */
 
 static uint64_t count_blocking(void)
 {
@@ -38,8 +38,8 @@ static void collect_stats(struct sn_run_stats *stats)
 	for (int i = 0; i < sn_runtime.capacity; i++) {
 		struct sn_processor *p = &sn_runtime.processors[i];
 
-		/* Ended before spawned: a task that comes and goes in between must not make alive
-		 * negative. */
+		/* Reads the tasks that ended before those that were spawned: a task that begins and
+		 * ends in between must not make the number of live ones negative. */
 		stats->tasks_alive -= atomic_load(&p->stats.ended);
 	}
 	stats->tasks_spawned = atomic_load(&sn_counters.foreign_spawned);
@@ -62,7 +62,7 @@ static void collect_stats(struct sn_run_stats *stats)
 	stats->accept_pauses = atomic_load(&sn_counters.accept_pauses);
 }
 
-/* Of a run that has ended. */
+/* Keeps the counters of a run that has ended. The lock is held. */
 static void keep_stats(void)
 {
 	collect_stats(&last_stats);

@@ -18,7 +18,8 @@
 #include "sched/scan.h"
 #include "sched/task.h"
 
-/* How late the monitor may sometimes be, which should look at blocking threads every 20 us. */
+/* How long a step may take. It delays the monitor, which should look at blocking threads every 20
+ * us. */
 #define STEP_NS 100000
 #define REST_NS (100 * STEP_NS)
 
@@ -29,17 +30,18 @@
  */
 #define TRIM_MS 5000
 
-static int64_t trim_ms; /* 0: never */
+static int64_t trim_ms; /* 0 if stacks are never trimmed */
 static size_t page;
 static _Atomic uint64_t count;
 
-/* The pass: its position (NULL: before the first slab), when it began and when it last worked. */
+/* The pass: the slab it has reached (NULL before the first), when it began, and when it last
+ * worked. */
 static bool under_way;
 static struct sn_block_slab *at;
 static int64_t began, worked;
-/* It has found a task that is parked, but not for long enough, or that had to be left alone. */
+/* The pass has found a task that is parked, but not for long enough, or that had another owner. */
 static bool again;
-/* The last whole pass found no such task; and the sum of the ticks when it began. */
+/* Whether the last whole pass found no such task, and the sum of the ticks when it began. */
 static bool settled;
 static uint32_t ticks;
 
@@ -61,7 +63,7 @@ uint64_t sn_trim_count(void)
 	return atomic_load_explicit(&count, memory_order_relaxed);
 }
 
-/* Differs from an earlier result if any task has run. */
+/* A number that differs from its earlier value if any task has run since. */
 static uint32_t all_ticks(void)
 {
 	uint32_t sum = 0;
@@ -84,7 +86,8 @@ static uint32_t parked_since(struct sn_task *task)
 	return atomic_load_explicit(&task->word.since, memory_order_relaxed);
 }
 
-/* Which of the slab's tasks are to be trimmed. A hint: they may be woken at any moment. */
+/* The tasks of the slab that are to be trimmed, a bit for each. A hint, because they may be woken
+ * at any moment. */
 static uint64_t candidates(struct sn_block_slab *slab, uint32_t now_ms)
 {
 	uint64_t found = 0;
@@ -94,13 +97,14 @@ static uint64_t candidates(struct sn_block_slab *slab, uint32_t now_ms)
 		struct sn_task *task = sn_block_slab_at(slab, number);
 		uint32_t since;
 
-		/* Without a stack: it has not begun. */
+		/* A parked task without a stack has not begun. */
 		if (sn_status_get(&task->word) != SN_TASK_PARKED || !sn_task_stack(task).low)
 			continue;
 		since = parked_since(task);
 		if (since == task->trimmed)
 			continue;
-		/* The clock wraps; and a processor's clock may be ahead of the monitor's. */
+		/* The difference is signed, because the clock wraps, and because a processor may
+		 * have set it to a later time than the monitor's now. */
 		if ((int32_t)(now_ms - since) >= trim_ms)
 			found |= (uint64_t)1 << number;
 		else
@@ -120,11 +124,12 @@ static void trim(struct sn_task *task)
 	char *low = task->stack.low;
 	uintptr_t end = ((uintptr_t)task->context.sp - SN_RED_ZONE) & ~(uintptr_t)(page - 1);
 
-	/* Since candidates() another task may be in the block, and have no stack. */
+	/* Since candidates() looked, another task may have come into the block, which may have no
+	 * stack. */
 	if (sn_status_get(&task->word) != SN_TASK_PARKED || !low)
 		return;
 	SN_RACE_WINDOW();
-	/* It fails where memory is locked: there is nothing to gain then, now or later. */
+	/* This fails if memory is locked, and then a later attempt would fail, too. */
 	if (end > (uintptr_t)low)
 		madvise(low, end - (uintptr_t)low, MADV_DONTNEED);
 	task->trimmed = parked_since(task);
@@ -160,7 +165,7 @@ static void trim_slab(struct sn_block_slab *slab, uint32_t now_ms)
 	}
 }
 
-/* False: it is not time for a pass. */
+/* Begins a pass. Returns false if it is not time for one. */
 static bool begin_pass(int64_t now)
 {
 	uint32_t present = all_ticks();
