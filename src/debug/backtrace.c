@@ -24,8 +24,8 @@ load(const struct bounds *bounds, uintptr_t at, uintptr_t *value)
 	return true;
 }
 
-/* Evaluates an expression; only the few operations that linkers and C libraries use, for PLTs and
- * signal frames. */
+/* Evaluates an expression. Knows only the few operations that linkers and C libraries use, for PLTs
+ * and signal frames. */
 static bool evaluate(const uint8_t *p, const struct sn_registers *registers,
 		     const struct bounds *bounds, uintptr_t initial, bool has_initial,
 		     uintptr_t *result)
@@ -119,11 +119,12 @@ static bool apply(const struct sn_frame_rule *rule, struct sn_registers *registe
 	{
 		register uintptr_t lr __asm__("x30") = next.at[SN_REGISTER_PC];
 
-		__asm__("hint #7" : "+r"(lr)); /* removes a signature */
+		__asm__("hint #7" : "+r"(lr)); /* xpaclri: removes a pointer's signature */
 		next.at[SN_REGISTER_PC] = lr;
 	}
 #endif
-	/* Callers are at higher addresses, so this ends the walk whatever the information says. */
+	/* Callers have higher stack pointers. A step without progress ends the walk, so that it
+	 * ends even if the information is wrong. */
 	if (next.at[SN_REGISTER_SP] <= registers->at[SN_REGISTER_SP] && !rule->interrupted &&
 	    next.at[SN_REGISTER_PC] == registers->at[SN_REGISTER_PC])
 		return false;
@@ -131,7 +132,8 @@ static bool apply(const struct sn_frame_rule *rule, struct sn_registers *registe
 	return true;
 }
 
-/* The rule for an address: from the table of rules, if there is one, which one thread uses. */
+/* The rule for an address. Keeps it in the table of rules, if there is one: then only one thread
+ * uses these modules. */
 static const struct sn_frame_rule *rule_of(struct sn_modules *modules, uintptr_t pc,
 					   struct sn_frame_rule *own)
 {

@@ -58,7 +58,7 @@ struct cie {
 	uintptr_t code_align;
 	intptr_t data_align;
 	uintptr_t return_register;
-	uint8_t pointers; /* how addresses are encoded */
+	uint8_t pointers; /* the encoding of addresses */
 	bool augmented, signal_frame;
 	const uint8_t *program, *end;
 };
@@ -98,7 +98,7 @@ static bool read_cie(const uint8_t *p, struct cie *cie)
 			} else if (*c == 'S') {
 				cie->signal_frame = true;
 			} else if (*c != 'B') {
-				break; /* unknown: its size is known, and its meaning not needed */
+				break; /* the rest is unknown, and can be skipped */
 			}
 		}
 	} else if (*augmentation) {
@@ -146,7 +146,7 @@ struct program {
 	const uint8_t *p;
 	uintptr_t at; /* the address for which the rules hold so far */
 	struct sn_frame_rule *rule;
-	const struct sn_frame_rule *first; /* the rules that "restore" restores; NULL: none */
+	const struct sn_frame_rule *first; /* the rules that "restore" restores, or NULL */
 	struct sn_frame_rule saved[4];
 	int depth;
 };
@@ -165,7 +165,7 @@ static void restore_rule(struct program *g, uintptr_t reg)
 		g->rule->registers[reg] = g->first->registers[reg];
 }
 
-/* Skips an expression, which stands after its length. Returns where it is. */
+/* Skips an expression and its length, which precedes it. Returns the address of the length. */
 static const uint8_t *take_expression(struct program *g)
 {
 	const uint8_t *expression = g->p;
@@ -185,7 +185,7 @@ static void set_expression(struct program *g, uintptr_t reg, int kind)
 	}
 }
 
-/* The three that have their operand in the code. */
+/* Executes one of the three instructions that have their operand in the code itself. */
 static bool step_packed(struct program *g, uint8_t op)
 {
 	uint8_t low = op & 0x3f;
@@ -204,7 +204,7 @@ static bool step_packed(struct program *g, uint8_t op)
 	return false;
 }
 
-/* Instructions that move to another address, or have no effect on the rules. */
+/* Executes instructions that move to another address, or have no effect on the rules. */
 static bool step_location(struct program *g, uint8_t op)
 {
 	switch (op) {
@@ -230,7 +230,7 @@ static bool step_location(struct program *g, uint8_t op)
 	return false;
 }
 
-/* Where the canonical frame address is. */
+/* Executes instructions that say where the canonical frame address (CFA) is. */
 static bool step_cfa(struct program *g, uint8_t op)
 {
 	struct sn_frame_rule *rule = g->rule;
@@ -266,7 +266,7 @@ static bool names_register(uint8_t op)
 	return (op >= 0x05 && op <= 0x09) || op == 0x10 || op == 0x11 || op == 0x14 || op == 0x16;
 }
 
-/* Where a register is; each of these begins with its number. */
+/* Executes instructions that say where a register is; its number is the first operand of each. */
 static bool step_register(struct program *g, uint8_t op)
 {
 	uintptr_t reg;
@@ -304,7 +304,7 @@ static bool step_register(struct program *g, uint8_t op)
 	return true;
 }
 
-/* Saves and restores all rules. */
+/* Executes instructions that save and restore all rules. */
 static bool step_state(struct program *g, uint8_t op)
 {
 	if (op == 0x0a && g->depth < 4) { /* remember_state */
@@ -318,8 +318,8 @@ static bool step_state(struct program *g, uint8_t op)
 	return false;
 }
 
-/* Runs the instructions up to pc. first: the rules that the CIE set up, for restore; NULL while
- * those are set up. */
+/* Runs the instructions up to pc. first is NULL while the CIE's rules are set up; then it has these
+ * rules, for "restore". */
 static bool run(const struct cie *cie, const uint8_t *p, const uint8_t *end, uintptr_t at,
 		uintptr_t pc, struct sn_frame_rule *rule, const struct sn_frame_rule *first)
 {

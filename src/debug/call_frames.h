@@ -2,9 +2,9 @@
 /*
  * Call-frame information: for each address of a module's code, where its caller's registers are.
  *
- * Contract. Reads .eh_frame where it lies in memory, found through .eh_frame_hdr; backtrace.c
- * applies the rules that are found here. Async-signal-safe: no heap, no lock, no thread-local. For
- * unknown or malformed instructions there is no rule. All state is the caller's.
+ * Contract. This reads .eh_frame where it lies in memory, found through .eh_frame_hdr; backtrace.c
+ * applies the rules that it finds. Async-signal-safe: no heap, no lock, no thread-local. If there
+ * are unknown or malformed instructions, it finds no rule. All state is the caller's.
  */
 #ifndef SENNIT_DEBUG_CALL_FRAMES_H
 #define SENNIT_DEBUG_CALL_FRAMES_H
@@ -16,7 +16,7 @@
 #include "arch/registers.h"
 #include "debug/modules.h"
 
-/* Where a register of the calling function is. at: an offset, or the number of a register. */
+/* Where a register of the calling function is: with `at`, an offset or the number of a register. */
 enum sn_frame_kind {
 	SN_SAME,
 	SN_AT_CFA,
@@ -27,12 +27,11 @@ enum sn_frame_kind {
 	SN_UNDEFINED,
 };
 
-/* The rules for the step from a return address to its caller. Filled in when the address is first
- * met. */
+/* The rules for the step from a return address to its caller. */
 struct sn_frame_rule {
-	uintptr_t pc; /* 0: empty */
+	uintptr_t pc; /* 0 in a free place of a table of rules */
 	int32_t cfa_offset;
-	int8_t cfa_register; /* -1: an expression */
+	int8_t cfa_register; /* -1 if an expression gives the CFA */
 	bool last;           /* the return address is undefined */
 	bool interrupted;    /* a signal trampoline: its caller's pc is exact */
 	const uint8_t *cfa_expression;
@@ -43,10 +42,11 @@ struct sn_frame_rule {
 	} registers[SN_REGISTERS];
 };
 
-/* pc: in the function, that is before the return address. False: there is no rule. */
+/* Finds the rule for pc, which must be in the function, that is, before the return address. Returns
+ * false if there is none. */
 bool sn_frame_rule_find(const struct sn_module *module, uintptr_t pc, struct sn_frame_rule *rule);
 
-/* ---- what expressions are made of, too ---- */
+/* ---- reading numbers, for backtrace.c as well ---- */
 
 static inline uintptr_t sn_uleb(const uint8_t **p)
 {

@@ -38,7 +38,7 @@ static bool watching;
 static sn_deadlock_hook *_Atomic hook;
 static void *_Atomic hook_arg;
 
-/* What the first look saw. For the monitor only. */
+/* What the first look saw. Only the monitor uses it. */
 static struct {
 	bool suspected, reported;
 	uint64_t switches, polls;
@@ -80,7 +80,7 @@ static uint64_t bit_of(int signum)
 	return signum > 0 ? (uint64_t)1 << (signum - 1) : 0;
 }
 
-/* The signals that the program catches, as the kernel reports them; -1: unknown. */
+/* The signals that the program catches, as the kernel reports them; -1 if they are unknown. */
 static int64_t caught_signals(void)
 {
 	char text[4096], *line;
@@ -186,7 +186,7 @@ static void *report_main(void *run)
 	return NULL;
 }
 
-/* False: no thread can be started now. */
+/* Reports the deadlock on a thread of its own. Returns false if no thread can be started now. */
 static bool report(void)
 {
 	pthread_attr_t attr;

@@ -28,20 +28,23 @@
  * that could have opened a descriptor. A call into foreign code, such as name resolution, keeps its
  * thread out of 3 and its task out of 4.
  *
- * The thread of a pinned task is not in the list while the task is parked. So nothing is reported
- * where tasks are pinned; nor where the program has threads of its own, or handlers, or runs under
- * a sanitizer that has them.
+ * The thread of a pinned task is not in the list while the task is parked, so nothing is reported
+ * if a task is pinned. Nor is anything reported if the program has threads or handlers of its own,
+ * or runs under a sanitizer that has them.
  *
- * Rejected: examining which handlers could wake a task, because a handler can call anything.
- * Reporting without ending the process: a program that waits for a signal in this way would begin
- * with the report of a mistake that it has not made.
+ * Who may write what: the hook, any thread, atomically; all other state, the monitor, and
+ * sn_deadlock_init() before the monitor starts.
+ *
+ * Rejected: examining which handlers could wake a task, because a handler can call anything;
+ * reporting without ending the process, because a program that waits for a signal in this way would
+ * begin with the report of a mistake that it has not made.
  */
 #ifndef SENNIT_DEBUG_DEADLOCK_H
 #define SENNIT_DEBUG_DEADLOCK_H
 
 #include <stdbool.h>
 
-/* Once in a run. 0, or -EINVAL after a line on stderr. */
+/* Called once in a run. Returns 0, or -EINVAL after a line on stderr. */
 int sn_deadlock_init(void);
 
 /*

@@ -2,14 +2,14 @@
 /*
  * The dump of all tasks.
  *
- * A walk over the slabs collects everything, and then all of it is printed. The parked and runnable
- * tasks of each slab are owned together (one barrier), walked, and released. The walk of a stack
- * takes a microsecond or two, because the rule for each return address is remembered. Equal
- * backtraces in the same state are counted in one group, found by a hash, except that the innermost
- * frames of parked tasks may differ (first_frame()); the first tasks of each group are recorded
- * individually. The threads of all other tasks walk their own stacks, in a scan's callback. The
- * collected data is in mappings of this dump's own, because a thread that hangs may hold the heap's
- * lock.
+ * A walk over the slabs collects everything, and then all of it is printed. The dump owns the
+ * parked and runnable tasks of a slab together (one barrier), walks their stacks, and releases
+ * them. The walk of a stack takes a microsecond or two, because the rule for each return address is
+ * remembered. Equal backtraces in the same state are counted in one group, found by a hash, except
+ * that the innermost frames of parked tasks may differ (first_frame()); the first tasks of each
+ * group are recorded individually. The threads of all other tasks walk their own stacks, in a
+ * scan's callback. The collected data is in a mapping of the dump's own, because a thread that
+ * hangs may hold the heap's lock.
  */
 #include "debug/dump.h"
 
@@ -39,7 +39,7 @@
 #include "task/label.h"
 #include "wait/checked.h"
 
-/* "3.204 s", "17 ms" */
+/* Prints a time as "3.204 s" or "17 ms". */
 static void out_time(struct sn_out *out, int64_t ns)
 {
 	uint64_t ms = (uint64_t)ns / 1000000;
@@ -61,15 +61,15 @@ static void out_time(struct sn_out *out, int64_t ns)
 
 #define MOST_FRAMES 48
 #define MOST_GROUPS 4096
-/* How many tasks get a line; further tasks are only counted. 160 bytes each, of which only those in
- * use take memory. */
+/* How many tasks get a line; further tasks are only counted. A line has 160 bytes; those that are
+ * not used take no memory. */
 #define MOST_LINES (sizeof(void *) == 8 ? 1000000u : 100000u)
 #define NAMES 1024
 
 #define ANSWER_NS 100000000
 
-/* How much is shown of a task's labels. They are copied: if the dump took a reference and became
- * the last to have one, it would have to free the set to the heap. */
+/* How many bytes are shown of a task's labels. They are copied: a reference could be the last one,
+ * and the dump would then have to free the set to the heap. */
 #define LABELS 64
 
 struct line {
@@ -86,12 +86,12 @@ struct group {
 	int64_t least_ns, most_ns;
 	struct line *first, *last;
 	uint32_t listed;
-	uint64_t spawned_by; /* of the first task; of_several: of more than one */
-	bool of_several;
+	uint64_t spawned_by; /* the task that has spawned the first one of the group */
+	bool of_several;     /* others were spawned by other tasks */
 	enum sn_task_state state;
 	const char *waits_for;
 	const void *spawned_at;
-	/* The key ends here. */
+	/* What the walk of the stack has found. */
 	bool whole, exact, silent;
 	uint16_t frames;
 	uintptr_t pcs[MOST_FRAMES];
@@ -106,7 +106,7 @@ struct dump {
 	struct sn_out out;
 	struct sn_modules modules;
 	uint64_t by_state[SN_TASK_STATUSES], tasks;
-	uint64_t left_out; /* when there were too many groups */
+	uint64_t left_out; /* tasks for which there were too many groups */
 	uint32_t groups_used, lines_used, tasks_listed;
 	uint16_t table[2 * MOST_GROUPS]; /* numbers of groups, plus one, by hash */
 	uint16_t order[MOST_GROUPS];
@@ -246,8 +246,8 @@ static void add(struct dump *dump, const struct sn_task_info *info, const struct
 	g->listed++;
 }
 
-/* Runs in a scan's callback, on any thread, so without the table of rules, which several threads
- * cannot share. */
+/* A scan's callback. It may run on any thread, so it does not use the table of rules, which several
+ * threads cannot share. */
 static void walk_other(const struct sn_scan *scan, void *arg)
 {
 	struct walked *walked = arg;
@@ -474,8 +474,8 @@ static struct sn_lock finding = SN_LOCK_INIT(SN_RANK_DUMP);
 void sn_dump_lock_loader(void)
 {
 	sn_lock(&finding);
-	/* The loader's lock is held only briefly, also by others that walk the list. A fork has to
-	 * wait for it in any case. */
+	/* Other threads that walk the list hold the loader's lock only briefly, too. A fork has to
+	 * wait for that lock in any case. */
 	sn_checked_pass();
 }
 
@@ -529,7 +529,7 @@ int sn_dump(int fd)
 	err = sn_foreign_enter();
 	if (err < 0)
 		return err;
-	/* As in sn_task_scan(): outside, and unknown to the runtime. */
+	/* As in sn_task_scan(), the thread is outside the runtime, and unknown to it. */
 	sn_private_current = NULL;
 	sn_compiler_barrier();
 	if (atomic_exchange(&under_way, true)) {

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The dump of all tasks: what each of them does. <sennit/debug.h> has sn_dump(). */
+/*
+ * The dump of all tasks: what each of them does. <sennit/debug.h> has sn_dump(), dump.c what it
+ * does, dump_signal.c the signal that requests a dump.
+ *
+ * Contract. One dump is written at a time; while one is under way, sn_dump() returns -EBUSY. A dump
+ * takes nothing from the heap.
+ *
+ * Who may write what: whether a dump is under way, any thread, atomically; the state of the signal,
+ * see dump_signal.c.
+ */
 #ifndef SENNIT_DEBUG_DUMP_H
 #define SENNIT_DEBUG_DUMP_H
 
@@ -9,8 +18,8 @@
 #include "base/fork.h"
 
 /*
- * Catches the signal that requests a dump. Returns 0, or -EINVAL after a line on stderr.
- * wait_stats: the histograms of waits follow the dump.
+ * Catches the signal that requests a dump. Returns 0, or -EINVAL after a line on stderr. If
+ * wait_stats, the histograms of waits follow the dump.
  */
 int sn_dump_install(bool wait_stats);
 void sn_dump_uninstall(void);
@@ -19,8 +28,8 @@ void sn_dump_uninstall(void);
 void sn_dump_serve(int64_t now, bool idle);
 bool sn_dump_wanted(void);
 
-/* A task has kept its processor, or has waited for one, for too long: requests a trace, if there is
- * a file for one, and at most one each minute. The monitor, or what it calls. */
+/* Called by the monitor when a task has kept its processor, or has waited for one, for too long:
+ * requests a trace, if there is a file for one, and at most one each minute. */
 void sn_dump_note_stall(void);
 
 /* As sn_scan_own_signal(). */
@@ -30,7 +39,7 @@ int sn_dump_own_signal(void);
  * the child. */
 struct sn_modules;
 void sn_dump_find_modules(struct sn_modules *modules);
-/* That lock, for other calls of dl_iterate_phdr(). No code of the program's runs under it. */
+/* The same lock, for other calls of dl_iterate_phdr(). No code of the program runs under it. */
 void sn_dump_lock_loader(void);
 void sn_dump_unlock_loader(void);
 

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The signal that requests a dump, and a trace if there is a file for it (trace_file.h); a task
- * that keeps its processor for too long, or waits for one (late.h), requests the trace alone.
+ * The signal that requests a dump, and a trace if there is a file for it (trace_file.h). If a task
+ * keeps its processor for too long, or waits for one (late.h), the monitor requests the trace
+ * alone.
  *
  * The signal handler only records that it was called and wakes the monitor. The monitor starts a
  * thread for the dump, because the threads that run tasks may all be in foreign code, and the
  * monitor itself has to serve those.
  *
  * Who may write what:
- *   wanted   WANTED_, the handler and the monitor; 0, the monitor, when it begins to serve it
- *   traced   the monitor, or the thread that has found the stall: the last trace of a stall
+ *   wanted   the handler and the monitor set bits; the monitor clears it when it begins to serve
+ *   traced   the monitor: when it last requested the trace of a stall
+ *   no_thread_logged   the monitor, and sn_dump_install()
  *   the rest sn_dump_install(), sn_dump_uninstall(), while no monitor runs
  */
 #include "debug/dump.h"
@@ -38,15 +40,16 @@
 #define WANTED_TRACE 2u
 #define WANTED_WAITS 4u /* the dump includes statistics of waits */
 
-/* A program that stalls all the time needs no trace of each. */
+/* The least time between the traces of two stalls: a program that stalls all the time needs no
+ * trace of each. */
 #define STALLS_APART_NS (60 * INT64_C(1000000000))
 
 static _Atomic unsigned wanted;
 static _Atomic int64_t traced;
-static bool no_thread_logged;   /* the monitor's */
+static bool no_thread_logged;   /* a line has said that no thread could be started */
 static bool with_waits;         /* SENNIT_WAIT_STATS */
-static int dump_signal;         /* 0: not caught */
-static struct sigaction former; /* its earlier action */
+static int dump_signal;         /* 0 if it is not caught */
+static struct sigaction former; /* the previous action of the signal */
 
 /*
  * A shell without job control, such as one that runs a script, starts commands with `&` with SIGINT
@@ -100,7 +103,7 @@ static void *dump_main(void *arg)
 {
 	unsigned what = (unsigned)(uintptr_t)arg;
 
-	/* First, because a dump takes time. */
+	/* The trace comes first, because a dump takes time. */
 	if (what & WANTED_TRACE)
 		sn_trace_file_write();
 	if (what & WANTED_DUMP) {
@@ -127,12 +130,12 @@ void sn_dump_serve(int64_t now, bool idle)
 	if (sn_likely(!atomic_load_explicit(&wanted, memory_order_relaxed)) ||
 	    (what = atomic_exchange(&wanted, 0)) == 0)
 		return;
-	/* Not read by the thread, which may outlive the run. */
+	/* with_waits is read here, because the thread may outlive the run. */
 	if (with_waits)
 		what |= WANTED_WAITS;
 	sn_thread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	sn_checked_pass(); /* it maps a stack, as for every thread of the runtime's */
+	sn_checked_pass(); /* this maps a stack, as for every thread of the runtime */
 	err = pthread_create(&thread, &attr, dump_main, (void *)(uintptr_t)what);
 	sn_checked_pass_end();
 	pthread_attr_destroy(&attr);

@@ -4,7 +4,7 @@
  *
  * .ARM.exidx is sorted by function, with two words for each: where the function begins, and how to
  * undo its frame, in the word itself or in .ARM.extab. A frame is undone by a sequence of bytes
- * that operate on a virtual stack pointer, each of them in decode(). The tables are valid at calls
+ * that operate on a virtual stack pointer; decode() has all of them. The tables are valid at calls
  * only, not in prologues.
  */
 #include "debug/ehabi.h"
@@ -24,7 +24,7 @@ struct codes {
 	unsigned words;       /* words left after it */
 };
 
-/* A pointer relative to its own place, in 31 bits. */
+/* Reads a pointer of 31 bits that is relative to its own address. */
 static uintptr_t relative(const uint32_t *at)
 {
 	return (uintptr_t)at + (uintptr_t)((int32_t)(*at << 1) >> 1);
@@ -65,7 +65,8 @@ static const uint32_t *find_entry(const struct sn_module *module, uintptr_t pc)
 	return table + 2 * low;
 }
 
-/* False: only the entry's own language knows its format. */
+/* Finds the codes of an entry. Returns false if only the language's own routine knows its
+ * format. */
 static bool find_codes(const uint32_t *how, struct codes *codes)
 {
 	const uint32_t *table = how;
@@ -206,7 +207,8 @@ static enum sn_step by_tables(const struct sn_module *module, uintptr_t pc,
 			return SN_STEP_UNKNOWN;
 	if (!frame.pc_known)
 		frame.registers.at[PC] = frame.registers.at[LR];
-	/* Callers are at higher addresses, so a walk ends whatever the tables say. */
+	/* Callers have higher stack pointers. A step without progress ends the walk, so that it
+	 * ends even if the tables are wrong. */
 	if (frame.registers.at[SP] < registers->at[SP] ||
 	    (frame.registers.at[SP] == registers->at[SP] &&
 	     (frame.registers.at[PC] & ~(uintptr_t)1) == (registers->at[PC] & ~(uintptr_t)1)))
@@ -220,7 +222,8 @@ enum sn_step sn_ehabi_step(const struct sn_module *module, uintptr_t pc, bool in
 {
 	enum sn_step step = by_tables(module, pc, registers, low, high);
 
-	/* The function is in its prologue, perhaps at the very push that overflows the stack. */
+	/* The function was probably interrupted in its prologue, perhaps at the very push that
+	 * overflows the stack. Its return address is then still in LR. */
 	if (step == SN_STEP_UNKNOWN && interrupted) {
 		registers->at[PC] = registers->at[LR];
 		return SN_STEP_DONE;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs in a signal handler, on the alternate stack that every thread of the runtime has (thread.c),
- * often in a process that is about to die. Therefore it makes only async-signal-safe calls, and
- * uses no heap and no lock of sennit's. The one exception is dl_iterate_phdr() (backtrace.h), which
- * takes the loader's lock; only a crash inside the loader itself would hold it. The facts are
- * written first, so that they are out whatever happens next.
+ * This runs in a signal handler, on the alternate stack that every thread of the runtime has
+ * (thread.c), often in a process that is about to die. Therefore it makes only async-signal-safe
+ * calls, and uses no heap and no lock of sennit's. The one exception is dl_iterate_phdr()
+ * (modules.h), which takes the loader's lock; a thread that crashes holds that only if it crashes
+ * in the loader itself. The facts are written first, so that they are out whatever happens next.
  *
  * There is one report at a time (report.h). A report walks a stack that may be corrupt. If the
  * report itself faults, the nested signal finds that its own thread is the reporter, and jumps back
@@ -36,7 +36,7 @@
 
 /* No function has a larger frame than this. */
 #define LARGEST_FRAME ((uintptr_t)16 << 20)
-/* What a function may use below the stack pointer, or a call may push, with room to spare. */
+/* How far below the stack pointer a function may use the stack, or a call may push, and more. */
 #define BELOW_SP 256
 
 /* An address below this is a null pointer, or that of a member accessed through one. */
@@ -47,7 +47,7 @@ static const int signums[CAUGHT] = {SIGSEGV, SIGBUS, SIGABRT};
 static const char *const names[CAUGHT] = {"SIGSEGV", "SIGBUS", "SIGABRT"};
 
 static struct sigaction former[CAUGHT];
-static _Atomic bool spent[CAUGHT];    /* has SA_RESETHAND, and has been called */
+static _Atomic bool spent[CAUGHT];    /* the action has SA_RESETHAND, and was called */
 static _Atomic bool reported[CAUGHT]; /* in this run, other than an overflow */
 static bool report_all;               /* SENNIT_FAULT_REPORTS */
 
@@ -60,7 +60,7 @@ static sigjmp_buf give_up;
 
 struct owner {
 	const char *low;
-	const struct sn_task *task; /* NULL: none */
+	const struct sn_task *task; /* NULL if the stack has none */
 };
 
 static int is_owner(struct sn_task *task, void *arg)
@@ -84,13 +84,13 @@ static const struct sn_task *owner_of(const struct sn_stack *stack)
 struct fault {
 	const char *name;
 	const siginfo_t *info;
-	const struct sn_task *task; /* that the thread runs; NULL: none, or a plain thread */
+	const struct sn_task *task; /* the one that the thread runs; NULL if it runs none */
 	struct sn_stack stack;      /* the task's */
 	struct sn_registers registers;
 	uintptr_t sp;
 	bool has_address, in_slot, in_guard, overflow;
 	uintptr_t address;
-	struct sn_stack slot; /* the stack that contains the address, itself or in its guard */
+	struct sn_stack slot; /* the stack that contains the address, or whose guard does */
 };
 
 static bool is_within(const struct sn_stack *stack, uintptr_t address)
@@ -99,9 +99,10 @@ static bool is_within(const struct sn_stack *stack, uintptr_t address)
 }
 
 /*
- * The stack pointer has left the task's stack at its lower end, or is about to. Beyond the guard, a
- * large frame has taken it to another task's stack or guard, or to near the address of the fault.
- * Anywhere else it may be on purpose: on a signal stack, or on that of a coroutine of the program.
+ * Whether the stack pointer has left the task's stack at its lower end, or is about to. If it is
+ * beyond the guard, a large frame has taken it there: to another task's stack or guard, or to near
+ * the address of the fault. If it is anywhere else, it may be there on purpose: on a signal stack,
+ * or on that of a coroutine of the program.
  */
 static bool has_overflowed(const struct fault *fault)
 {
@@ -199,10 +200,11 @@ static void put_signal(const struct fault *fault)
 	sn_put("\n");
 }
 
-/* Beyond this it is a wild pointer, whose distance from the stack says nothing. */
+/* An address further away than this is a wild pointer, whose distance from the stack says
+ * nothing. */
 #define FAR_AWAY ((uint64_t)1 << 40)
 
-/* For an address outside the task's stack: "312 bytes below its stack" */
+/* For an address outside the task's stack: prints "312 bytes below its stack". */
 static void put_distance(const struct fault *fault, uintptr_t address)
 {
 	uintptr_t low = (uintptr_t)fault->stack.low, high = (uintptr_t)fault->stack.high;
@@ -279,8 +281,8 @@ static void put_stack_line(const struct fault *fault)
 /* Calls the loader and walks a stack, which may fault: any line printed here may be the last. */
 static void put_details(struct fault *fault)
 {
-	/* The upper end of a thread's own stack, or of a coroutine's, is not known. The first frame
-	 * ends the walk, or may_give_up does. */
+	/* The upper end of a thread's own stack, or of a coroutine's, is not known. The walk ends
+	 * at the first frame, or at a fault, from which may_give_up lets it jump back. */
 	struct sn_stack limit = {.high = (char *)UINTPTR_MAX};
 
 	sn_report_find_modules();

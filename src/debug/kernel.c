@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the library asks of the kernel, and which way it takes where the kernel does not have it.
+ * The report of which features of the kernel the library uses, and what it does instead of those
+ * that are missing.
  *
- * Contract. A line shows the way that this process takes, not what a kernel of that version should
- * have: backports, seccomp filters, emulators and the environment decide, too. So every answer
- * comes from the code that takes the way: from its choice, where that is made once, or from the
- * same call with arguments that change nothing, where each call decides for itself.
+ * Contract. A line shows what this process does, not what a kernel of that version should have:
+ * backports, seccomp filters, emulators and the environment decide, too. Every answer therefore
+ * comes from the code that uses the feature: from its choice, if it chooses once; or, if each call
+ * decides for itself, from the same call with arguments that change nothing.
  *
  * docs/kernels.md has the same features in a table, with what each fallback costs and how to force
  * it; tests/house/kernels_test.py compares the two.
  *
- * Rejected: a list of the calls that fall back, filled in by them when they do. A report before the
- * first such call would be empty, which is when an administrator asks.
+ * Rejected: a list of fallbacks that the calls fill in when they fall back. It would still be empty
+ * at the beginning of a process, which is when an administrator asks.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -37,8 +38,9 @@
 
 struct feature {
 	const char *name;
-	const char *since; /* the version of Linux that has the first way; NULL: no matter of it */
-	const char *ways[MOST_WAYS]; /* the first is the best */
+	const char
+		*since; /* the version of Linux with the first way; NULL if that does not matter */
+	const char *ways[MOST_WAYS]; /* the best comes first */
 	int (*way)(void);
 };
 
@@ -82,7 +84,7 @@ static int cpu_clocks(void)
 	return !there;
 }
 
-/* Without a signal: it is never armed. */
+/* Creates a timer without a signal, which is never armed. */
 static int cpu_timers(void)
 {
 	struct sigevent none = {.sigev_notify = SIGEV_NONE};

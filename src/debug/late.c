@@ -15,8 +15,8 @@
 #include "sched/task.h"
 
 /* Written by sn_late_init(), while no monitor runs, and by the monitor. */
-static uint32_t late_ms;   /* 0: never */
-static int64_t busy_since; /* since when no look has found all processors idle; 0: the last has */
+static uint32_t late_ms;   /* 0 if no trace is wanted */
+static int64_t busy_since; /* since when no look has found all processors idle; 0 if the last did */
 
 int sn_late_init(void)
 {
@@ -28,9 +28,9 @@ int sn_late_init(void)
 }
 
 /*
- * The task is a hint: it may have left the queue. But its block may be read for as long as the run
- * lasts, and a task that is RUNNABLE waits, wherever it is now. `since` was stored before that
- * status, so it is the beginning of this wait, or of a later one.
+ * Whether the task has waited for too long. It may have left the queue, but its block may be read
+ * for as long as the run lasts, and a task that is RUNNABLE waits, in whichever queue it is now.
+ * `since` was stored before that status, so it is the beginning of this wait, or of a later one.
  */
 static bool is_late(struct sn_task *task, uint32_t now)
 {

@@ -116,7 +116,7 @@ static const void *within(const struct file *file, uint64_t at, uint64_t size)
 	return at <= file->size && size <= file->size - at ? file->data + at : NULL;
 }
 
-/* Looks in the symbol table of the type. */
+/* Looks for the function at an address in the symbol table of that type. */
 static bool look_up(const struct file *file, uint32_t type, uintptr_t at, struct sn_symbol *symbol)
 {
 	const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)file->data;
@@ -146,7 +146,7 @@ static bool look_up(const struct file *file, uint32_t type, uintptr_t at, struct
 #if defined(__arm__)
 			value &= ~(uintptr_t)1;
 #endif
-			/* Functions. STT_NOTYPE with a size comes from assemblers. */
+			/* Only functions count. */
 			if ((s->st_info & 0xf) != STT_FUNC || s->st_shndx == SHN_UNDEF ||
 			    at < value || at - value >= (s->st_size ? s->st_size : 1) ||
 			    s->st_name >= strings->sh_size || (found && value <= best))

@@ -27,7 +27,8 @@ static bool expand(const char *pattern, char *to, size_t room)
 	return true;
 }
 
-/* part: as for mkstemp(). 0, or a negative errno. */
+/* Writes a file under the name `part`, a template for mkstemp(), and renames it to path. Returns 0
+ * or a negative errno. */
 static int write_whole(char *part, const char *path, int (*write)(int fd))
 {
 	int fd = mkostemp(part, O_CLOEXEC), err;

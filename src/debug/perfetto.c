@@ -57,7 +57,8 @@ enum {
 	DETAIL_INT = 4,
 };
 
-/* The sequence's flags: interned data from before is forgotten; and is needed. */
+/* Flags of a packet: interned data from before is to be forgotten; the packet needs interned
+ * data. */
 #define STATE_CLEARED 1
 #define STATE_NEEDED 2
 
@@ -72,7 +73,7 @@ _Static_assert(CLOCK_MONOTONIC == 1 && CLOCK_BOOTTIME == 7, "");
 
 /* ---- parts of messages ---- */
 
-/* Room for everything that an event can have. */
+/* Enough room for everything that an event can have. */
 #define MESSAGE_BYTES 512
 
 /* Strings have to be UTF-8, but a name may be any bytes: bytes outside ASCII are replaced. */

@@ -7,8 +7,8 @@
  * to be shown. Times are CLOCK_MONOTONIC's. Nothing is allocated. After an error of write() nothing
  * more is written.
  *
- * A string that recurs is sent once and has a number from then on (struct sn_trace_name); the
- * caller keeps the numbers apart.
+ * A string that recurs is sent once and has a number from then on (struct sn_trace_name). The
+ * caller chooses the numbers, and must not use one twice. All state is the caller's.
  */
 #ifndef SENNIT_DEBUG_PERFETTO_H
 #define SENNIT_DEBUG_PERFETTO_H
@@ -25,10 +25,9 @@ struct sn_packets {
 	struct sn_proto_out out;
 };
 
-/* text NULL: it was sent before, or the number is one of those that sn_packets_begin() sends. */
 struct sn_trace_name {
-	uint64_t number; /* 0: the text is sent as it is, each time */
-	const char *text;
+	uint64_t number;  /* 0 if the text is sent as it is, each time */
+	const char *text; /* NULL if it was sent before, by sn_packets_begin() or with an event */
 };
 
 enum sn_event_type {
@@ -45,7 +44,7 @@ enum sn_event_category {
 	SN_CATEGORIES,
 };
 
-/* What an event says besides its name. */
+/* The kinds of details that an event has besides its name. */
 enum sn_event_detail {
 	SN_DETAIL_TASK = 1,
 	SN_DETAIL_PROCESSOR,
@@ -60,23 +59,23 @@ struct sn_event {
 	int64_t time;
 	uint64_t track;
 	enum sn_event_type type;
-	enum sn_event_category category; /* 0: none */
-	struct sn_trace_name name;       /* not of SN_EVENT_END and SN_EVENT_COUNTER */
-	uint64_t flow_from, flow_to;     /* numbers of arrows that begin and end here; 0: none */
+	enum sn_event_category category; /* 0 if it has none */
+	struct sn_trace_name name;       /* SN_EVENT_END and SN_EVENT_COUNTER have none */
+	uint64_t flow_from, flow_to;     /* arrows that begin and end here; 0 for none */
 	int64_t value;                   /* of a counter */
 	struct {
-		enum sn_event_detail kind; /* 0: none */
+		enum sn_event_detail kind; /* 0 if there is no detail */
 		uint64_t value;
 	} details[2];
 };
 
 enum sn_track_kind {
 	SN_TRACK_PLAIN,
-	SN_TRACK_PROCESS, /* of this process, whose name it has: at the root of the others */
+	SN_TRACK_PROCESS, /* the root of all others; it has the name of this process */
 	SN_TRACK_COUNTER,
 };
 
-/* The names that sn_packets_begin() sends, from the number 1 on. */
+/* Begins a trace, and sends the names, which get the numbers from 1 on. */
 void sn_packets_begin(struct sn_packets *packets, int fd, const char *const *names, size_t count);
 void sn_packets_track(struct sn_packets *packets, uint64_t track, uint64_t parent,
 		      enum sn_track_kind kind, const char *name);

@@ -63,7 +63,8 @@ enum {
 #define PLACES ((size_t)1 << 17)
 #define MOST (PLACES / 4 * 3)
 
-/* Numbers given to keys of 64 bits, of which 0 is none. At most three quarters full. */
+/* A hash table that gives numbers to keys of 64 bits other than 0. It is at most three quarters
+ * full. */
 struct numbers {
 	uint32_t used;
 	struct {
@@ -76,16 +77,17 @@ struct sn_pprof {
 	struct sn_proto_out out;
 	const struct sn_modules *modules;
 	int values;
-	bool met[SN_MOST_MODULES];   /* a location is in it */
-	bool named[SN_MOST_MODULES]; /* and has a function */
+	bool met[SN_MOST_MODULES];   /* a location is in the module */
+	bool named[SN_MOST_MODULES]; /* such a location has a function */
 	struct numbers strings, locations, functions, sites;
 	struct sn_proto message, inner, innermost;
 	uint8_t message_bytes[SAMPLE_BYTES], inner_bytes[PART_BYTES], innermost_bytes[PART_BYTES];
 };
 
-/* ---- what has numbers ---- */
+/* ---- numbers ---- */
 
-/* The number of the key, from first on; *fresh: it was not there. 0: the table is full. */
+/* The number of the key; numbers begin with `first`. *fresh says whether the key is new. Returns 0
+ * if the table is full. */
 static uint32_t number_of(struct numbers *numbers, uint64_t key, uint32_t first, bool *fresh)
 {
 	size_t i = (size_t)(key * 0x9e3779b97f4a7c15 >> 40) & (PLACES - 1);
@@ -111,7 +113,7 @@ static uint64_t hash_text(const char *text)
 	return hash ? hash : 1;
 }
 
-/* A string's number: 0 is the empty one. */
+/* The number of a string, which is sent if it is new. The empty string has the number 0. */
 static uint64_t string(struct sn_pprof *pprof, const char *text)
 {
 	bool fresh;
@@ -135,8 +137,9 @@ static void put_type(struct sn_pprof *pprof, unsigned field, const struct sn_ppr
 	sn_proto_out_message(&pprof->out, field, message);
 }
 
-/* ---- where things are ---- */
+/* ---- locations ---- */
 
+/* The number of a function, which is sent if it is new; 0 if its name is not known. */
 static uint64_t function(struct sn_pprof *pprof, const char *name, const char *file)
 {
 	struct sn_proto *message = &pprof->innermost;
@@ -159,7 +162,7 @@ static uint64_t function(struct sn_pprof *pprof, const char *name, const char *f
 	return number;
 }
 
-/* The module whose code is there. */
+/* The module whose code is at the address, or NULL. */
 static const struct sn_module *text_of(const struct sn_modules *modules, uintptr_t at)
 {
 	const struct sn_module *module = sn_module_of(modules, at);
@@ -167,7 +170,7 @@ static const struct sn_module *text_of(const struct sn_modules *modules, uintptr
 	return module && at >= module->text_low && at < module->text_high ? module : NULL;
 }
 
-/* name: of the function, where there is no address. */
+/* Sends a location. name is that of its function, and is used only if the address is 0. */
 static void put_location(struct sn_pprof *pprof, uint32_t number, uintptr_t at, const char *name)
 {
 	const struct sn_module *module = text_of(pprof->modules, at);
@@ -196,7 +199,7 @@ static void put_location(struct sn_pprof *pprof, uint32_t number, uintptr_t at, 
 	sn_proto_out_message(&pprof->out, PROFILE_LOCATION, message);
 }
 
-/* 0: there is no room for it. */
+/* The number of a location, which is sent if it is new; 0 if there is no room for it. */
 static uint64_t location(struct sn_pprof *pprof, uintptr_t at, const char *name)
 {
 	bool fresh;
@@ -207,14 +210,14 @@ static uint64_t location(struct sn_pprof *pprof, uintptr_t at, const char *name)
 	return number;
 }
 
-/* "function+0x12", or "0x1234": a string's number. */
+/* The number of the string "function+0x12", or "0x1234" if the function is not known. */
 static uint64_t site(struct sn_pprof *pprof, const void *spawned_at)
 {
 	struct sn_symbol symbol;
 	char text[sizeof symbol.name + 32];
 	size_t i = (uintptr_t)spawned_at * (uint64_t)0x9e3779b97f4a7c15 >> 40 & (PLACES - 1);
 
-	/* The number is not the place's own, but the text's. */
+	/* This table does not use number_of(), because its numbers are those of strings. */
 	while (pprof->sites.places[i].key && pprof->sites.places[i].key != (uintptr_t)spawned_at)
 		i = (i + 1) & (PLACES - 1);
 	if (pprof->sites.places[i].key)
@@ -363,7 +366,7 @@ int sn_pprof_end(struct sn_pprof *pprof)
 {
 	int err;
 
-	/* The program's first, as viewers expect. */
+	/* The program's mapping comes first, because viewers expect that. */
 	for (int i = 0; i < pprof->modules->count; i++)
 		if (pprof->met[i] || i == 0)
 			put_mapping(pprof, i);

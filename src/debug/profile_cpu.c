@@ -8,26 +8,29 @@
  * lock and allocates nothing, and runs on the thread's alternate stack, because a task's may be too
  * small for it.
  *
- * Whose stack it is. The stack pointer decides, not the scheduler's record of what is running,
- * because a switch changes one shortly before or after the other. The stack pointer may be on the
- * stack of the thread's task; or of the task that it is just leaving, whose block is not reused
- * before after_switch() has forgotten it (switch.c); or on the thread's own stack, in the
- * scheduler's loop, whose time belongs to no task; or on another stack of the program, such as that
- * of a signal handler, in which case only the place is known.
+ * Whose stack it is. The stack pointer decides, not self->task, because a switch changes the one
+ * shortly before or after the other. The stack pointer may be
+ *   - on the stack of the thread's task;
+ *   - on that of the task that the thread is just leaving, whose block is not reused before
+ *     after_switch() has forgotten it (switch.c);
+ *   - on the thread's own stack, in the scheduler's loop, whose time belongs to no task;
+ *   - on another stack of the program, such as that of a signal handler. Then only the place is
+ *     known.
  *
- * The signal is SIGPROF, which is caught only if the program has no handler of its own. If it was
- * ignored before, that is restored afterwards. Otherwise the handler stays, and does nothing: a
- * signal may still be on its way when its timer is deleted, in an emulator at least, and the
- * default action would end the process.
+ * The signal is SIGPROF, which is caught only if the program has no handler of its own. If the
+ * program ignored it before, that is restored afterwards. Otherwise the handler stays, and does
+ * nothing: a signal may still be on its way when its timer is deleted, in an emulator at least, and
+ * the default action would end the process.
  *
  * The end. A handler counts itself before it looks for the profile. The thread that takes the
  * profile away then waits until no handler is counted. Both are sequentially consistent, so a
  * handler either finds no profile, or is waited for.
  *
  * Who may write what:
- *   made           NULL to a profile, the party that has under_way; back, whoever ends the profile,
- *                  by an exchange: the call, or the end of the run that abandons its task
- *   active, by_task, period_ns, former    the party that has under_way
+ *   made           the party that has set under_way stores a profile; the party that ends the
+ *                  profile replaces it by NULL, by an exchange: the call, or the end of the run
+ *                  that has abandoned the caller
+ *   active, by_task, period_ns, former    the party that has set under_way
  *   handlers       handlers, by atomic additions
  */
 #include <errno.h>
@@ -51,7 +54,7 @@
 #define DEFAULT_HZ 100
 #define MOST_HZ 1000
 
-/* How often the end looks whether the last handler has returned; they take microseconds. */
+/* The period at which the end looks whether all handlers have returned, which take microseconds. */
 #define LOOK_NS 100000
 
 enum { SAMPLES, CPU };
@@ -63,7 +66,7 @@ static const struct sn_pprof_type types[] = {
 
 static _Atomic bool under_way;
 static struct sn_profile *_Atomic made, *_Atomic active; /* active: for handlers */
-static bool by_task;                                     /* or by a thread of the program's own */
+static bool by_task; /* a task has begun it, not a thread of the program's own */
 static _Atomic uint32_t handlers;
 static int64_t period_ns;
 static struct sigaction former;
@@ -77,7 +80,7 @@ static bool is_on(const struct sn_task *task, uintptr_t sp)
 	return sp >= (uintptr_t)stack.low && sp < (uintptr_t)stack.high;
 }
 
-/* The stack of the scheduler's loop. */
+/* Whether the stack pointer is on the stack of the scheduler's loop. */
 static bool is_on_own(const struct sn_thread *thread, uintptr_t sp)
 {
 	return (uintptr_t)thread->stack_high - sp < SN_THREAD_STACK_SIZE;
@@ -94,7 +97,7 @@ static void sample(struct sn_profile *profile, struct sn_thread *thread, const u
 	struct sn_stack stack;
 	uintptr_t sp;
 
-	/* Everything but the frames, of which only those that are written are read. */
+	/* Clears everything except the frames, of which only those that are written are read. */
 	memset(&key, 0, offsetof(struct sn_sample_key, pcs));
 	sn_registers_interrupted(context, &registers);
 	sp = registers.at[SN_REGISTER_SP];
@@ -104,8 +107,8 @@ static void sample(struct sn_profile *profile, struct sn_thread *thread, const u
 		task = NULL;
 	if (task)
 		sn_sample_task(&key, task);
-	/* Not under the thread sanitizer, which calls handlers late, when the stack is
-	 * different. */
+	/* Does not walk under the thread sanitizer, which calls handlers late, when the stack has
+	 * changed. */
 	if (!SN_TSAN && is_on(task, sp)) {
 		stack = sn_task_stack(task);
 		sn_sample_walk(&key, &profile->modules, &registers, (const void *)sp, stack.high,
@@ -130,7 +133,7 @@ static void handle(int signum, siginfo_t *info, void *context)
 	(void)signum;
 	atomic_fetch_add(&handlers, 1);
 	profile = atomic_load(&active);
-	/* Ignores signals of other origin: another timer of the program, or one that was sent. */
+	/* Ignores other signals: those of the program's timers, and those that were sent. */
 	if (profile && info->si_code == SI_TIMER && thread && (!known || known == thread))
 		sample(profile, thread, context, 1 + (int64_t)info->si_overrun);
 	atomic_fetch_sub(&handlers, 1);

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Who may write what: everything here, the thread of sn_run().
- */
 #include "debug/profile_file.h"
 
 #include <errno.h>
@@ -23,7 +20,7 @@ static const struct kind {
 
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
-static const struct kind *wanted; /* NULL: none */
+static const struct kind *wanted; /* NULL if no profile is wanted */
 static bool begun;
 static char pattern[SN_FILE_NAME_MAX + 1];
 
@@ -67,7 +64,8 @@ void sn_profile_file_begin(void)
 		sn_log("cannot begin the profile of SENNIT_PROFILE: %s", strerror(-err));
 }
 
-/* If a profile exists after this, the program has begun it. */
+/* Stops the profile that this file has begun. After this, a profile that exists is the
+ * program's. */
 static int stop(int fd)
 {
 	begun = false;
@@ -87,7 +85,7 @@ void sn_profile_file_end(void)
 	else
 		sn_log("cannot write a profile to SENNIT_PROFILE: %s", strerror(-err));
 	SN_RACE_WINDOW();
-	/* Not stopped yet if the file could not even be opened. */
+	/* If the file could not be opened, stop() was not called. */
 	if (begun)
 		stop(-1);
 }

@@ -2,9 +2,11 @@
 /*
  * The profile of tasks: sn_profile_tasks().
  *
- * A walk over the slabs, as in dump.c: the parked and runnable tasks of each slab are owned
- * together, walked, and released; the threads of all others walk their own stacks, in a scan's
- * callback. Each task is one event in the table of samples.
+ * A walk over the slabs, as in dump.c: it owns the parked and runnable tasks of each slab together,
+ * walks their stacks, and releases them. The threads of all other tasks walk their own stacks, in a
+ * scan's callback. Each task is one event in the table of samples.
+ *
+ * Who may write what: under_way, any thread, atomically; the rest belongs to the calling thread.
  */
 #include <errno.h>
 #include <string.h>
@@ -39,14 +41,14 @@ static const struct sn_pprof_type types[] = {
 
 struct tasks {
 	struct sn_profile profile; /* first */
-	struct sn_modules modules; /* without rules, for other threads */
+	struct sn_modules modules; /* without a table of rules, for other threads */
 };
 
-/* A task, until it is in the table. */
+/* A task that is about to be added to the table. */
 struct seen {
 	struct sn_task_info info;
 	struct sn_sample_key key;
-	const char *sp; /* NULL: unknown */
+	const char *sp; /* NULL if it is unknown */
 	struct sn_modules *modules;
 };
 
@@ -73,7 +75,7 @@ static int64_t resident(const char *low, const char *high)
 static void add(struct sn_profile *profile, struct seen *seen)
 {
 	const char *low = seen->info.stack_low, *high = seen->info.stack_high;
-	struct sn_labels *labels = seen->key.labels; /* a nearly full table changes the key */
+	struct sn_labels *labels = seen->key.labels; /* sn_samples_add() may change the key */
 	int64_t values[SN_SAMPLE_VALUES] = {[COUNT] = 1};
 
 	if (high) {
@@ -104,7 +106,7 @@ static void see_owned(struct sn_profile *profile, struct sn_task *task)
 		add(profile, &seen);
 }
 
-/* In a scan's callback, on any thread, so without the table of rules. */
+/* A scan's callback. It may run on any thread, so it does not use the table of rules. */
 static void walk_other(const struct sn_scan *scan, void *arg)
 {
 	struct seen *seen = arg;
@@ -146,7 +148,8 @@ static void see_other(struct tasks *tasks, struct sn_task *task, struct sn_task 
 	} else if (sn_scan_within(task, walk_other, &seen, ANSWER_NS) == -ESRCH) {
 		return;
 	} else if (!seen.key.has_task) {
-		/* It has not answered: takes only what may be read without owning the task. */
+		/* Its thread has not answered. This takes only fields that may be read without
+		 * owning the task. */
 		seen.key.has_task = true;
 		seen.key.spawned_at = seen.info.spawned_at;
 		memcpy(seen.key.name, seen.info.name, sizeof seen.key.name);
@@ -183,7 +186,8 @@ static int profile_to(int fd, struct sn_task *me)
 	tasks->modules = tasks->profile.modules;
 	tasks->profile.modules.rules = tasks->profile.rules;
 	see_all(tasks, me);
-	/* It may block, and refers to labels, which stay for guests. */
+	/* Writing may block, so the thread goes out. It reads labels, which stay while there are
+	 * guests. */
 	run = sn_foreign_go_out();
 	err = sn_profile_write(&tasks->profile, fd, &attr, 1, NULL);
 	if (sn_foreign_come_back(run) == 0)
@@ -205,7 +209,7 @@ int sn_profile_tasks(int fd)
 	err = sn_foreign_enter();
 	if (err < 0)
 		return err;
-	/* As in sn_dump(): outside, and unknown to the runtime. */
+	/* As in sn_dump(), the thread is outside the runtime, and unknown to it. */
 	lease = sn_scan_hide();
 	if (atomic_exchange(&under_way, true)) {
 		sn_foreign_leave();

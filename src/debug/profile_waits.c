@@ -3,22 +3,22 @@
  * The profile of waits: sn_profile_waits().
  *
  * sched/off_cpu.h reports each wait when it is over, on the thread that is about to run the task,
- * before it does. The stack is walked at that time, and not when the task parks, because then the
- * task may hold the lock of the queue in which it waits. When the profile begins, the waits of all
- * parked and runnable tasks count as beginning; when it ends, waits that last count as ending. The
- * waits of a task therefore add up to the time of the profile in which it did not run.
+ * before the thread does so. The stack is walked at that time, and not when the task parks, because
+ * a task that parks may hold the lock of the queue in which it waits. The waits that last when the
+ * profile begins or ends are cut there. The waits of a task therefore add up to the time of the
+ * profile in which it did not run.
  *
  * Short waits. Walking a stack takes a microsecond or two, which would be most of the time of tasks
  * that wait for less. Therefore a wait of d ns is recorded with the probability d / period, if that
- * is less than 1, and then counts period / d times. The expected sums do not change by that, and
- * the walks take no more than a fixed part of the time waited. (Go's profiles of blocking do the
- * same.) Counts are sums of fractions, in units of 1 / SCALE.
+ * is less than 1, and then counts period / d times. That does not change the expected sums, and the
+ * walks take no more than a fixed part of the time waited. (Go's profiles of blocking do the same.)
+ * Counts are sums of fractions, in units of 1 / SCALE.
  *
- * Rules of frames are remembered for each processor, whose thread is the only one to use them.
+ * Each processor has a table of rules for frames, which only the thread that has it uses.
  *
  * Who may write what:
  *   made                             as in profile_cpu.c
- *   active, by_task                  the party that has under_way
+ *   active, by_task, start, end      the party that has set under_way
  *   caches                           the thread that has the processor
  *   the table                        see samples.h
  */
@@ -61,19 +61,19 @@ struct cache {
 struct waits {
 	struct sn_profile profile; /* first */
 	int64_t period_ns;
-	_Atomic int64_t start, end; /* sn_ticks_now(); INT64_MAX before they have come */
+	_Atomic int64_t start, end; /* as of sn_ticks_now(); INT64_MAX until they are known */
 	size_t size;
-	uint32_t processors;   /* how many have a cache */
-	struct cache caches[]; /* those of the processors, and the owner's */
+	uint32_t processors;   /* how many processors have a cache */
+	struct cache caches[]; /* one for each processor, and one for the profile's thread */
 };
 
 static _Atomic bool under_way;
 static struct waits *_Atomic made, *_Atomic active;
-static bool by_task; /* or by a thread of the program's own */
+static bool by_task; /* a task has begun it, not a thread of the program's own */
 
 /* ---- a wait ---- */
 
-/* A uniform value of 64 bits, from a hash of the wait, which differs by its time. */
+/* A uniform value of 64 bits: a hash of the task and the time, so that it differs for each wait. */
 static uint64_t random_of(const struct sn_off_cpu *wait)
 {
 	uint64_t x =
@@ -84,7 +84,7 @@ static uint64_t random_of(const struct sn_off_cpu *wait)
 	return x ^ x >> 31;
 }
 
-/* How often the wait counts, times SCALE; 0: it is not recorded. */
+/* How many times the wait counts, in units of 1 / SCALE; 0 if it is not recorded. */
 static int64_t weight_of(const struct waits *waits, const struct sn_off_cpu *wait, int64_t ns)
 {
 	if (ns >= waits->period_ns)
@@ -120,14 +120,15 @@ static void add(struct waits *waits, struct sn_sample_key *key, const char *wait
 	sn_samples_add(&waits->profile.samples, key, values);
 }
 
-/* modules: with rules that only the caller uses, or with none. */
+/* Adds a wait to the table. modules has a table of rules that only the caller uses, or none. */
 static void take(struct waits *waits, const struct sn_off_cpu *wait, struct sn_modules *modules)
 {
 	const int64_t end = atomic_load(&waits->end);
 	const int64_t now = wait->now < end ? wait->now : end;
 	const int64_t start = atomic_load(&waits->start);
 	const int64_t left = wait->left > start ? wait->left : start;
-	/* A time before the wait is invalid; then the task was parked for all of the wait. */
+	/* A time before wait->left belongs to an earlier wait. Then the task was parked during all
+	 * of this one. */
 	const int64_t ready = wait->ready >= left && wait->ready < now          ? wait->ready
 			      : wait->ready >= wait->left && wait->ready < left ? left
 										: now;
@@ -156,7 +157,7 @@ static void note(const struct sn_off_cpu *wait)
 	struct waits *waits = atomic_load(&active);
 	struct sn_modules *modules = &waits->profile.modules;
 
-	/* Another run, which has begun since, may have more processors. */
+	/* If another run has begun since, it may have more processors. */
 	if (wait->processor < waits->processors)
 		modules = &waits->caches[wait->processor].modules;
 	take(waits, wait, modules);

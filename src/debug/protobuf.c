@@ -9,7 +9,7 @@
 
 #include "arch/compiler.h"
 
-/* The types of fields. */
+/* The wire types of fields. */
 enum { VARINT = 0, FIXED = 1, BYTES = 2 };
 
 /* The largest head of a field. */
@@ -113,7 +113,7 @@ void sn_proto_out_message(struct sn_proto_out *out, unsigned field, const struct
 	out->used += message->used;
 }
 
-/* Whether all of it is UTF-8; overlong forms and the like count as such. */
+/* Whether the text is UTF-8, without a check for overlong forms and the like. */
 static bool is_utf8(const unsigned char *text, size_t length)
 {
 	size_t more = 0;
@@ -135,7 +135,7 @@ static bool is_utf8(const unsigned char *text, size_t length)
 
 void sn_proto_out_text(struct sn_proto_out *out, unsigned field, const char *text)
 {
-	/* The longest is a file's name. */
+	/* The longest texts are names of files. */
 	const size_t length = strnlen(text, 4096);
 	const unsigned char *bytes = (const unsigned char *)text;
 	const unsigned most = is_utf8(bytes, length) ? 0xff : '~';

@@ -2,8 +2,9 @@
 /*
  * Protobuf: messages that are built field by field, and the descriptor to which they are written.
  *
- * Contract. A message has room for all that its writer puts there, which debug builds check.
- * Nothing is allocated. After an error of write() nothing more is written.
+ * Contract. A message must have room for everything that is put into it, which debug builds check.
+ * Nothing is allocated. After an error of write() nothing more is written. All state is the
+ * caller's.
  */
 #ifndef SENNIT_DEBUG_PROTOBUF_H
 #define SENNIT_DEBUG_PROTOBUF_H
@@ -36,12 +37,12 @@ struct sn_proto_out {
 };
 
 void sn_proto_out_number(struct sn_proto_out *out, unsigned field, uint64_t value);
-/* Strings have to be UTF-8, but names may be any bytes: if one is not UTF-8, only its ASCII
- * stays. */
+/* Protobuf's strings must be UTF-8, but names may be any bytes: if one is not UTF-8, bytes outside
+ * ASCII are replaced. */
 void sn_proto_out_text(struct sn_proto_out *out, unsigned field, const char *text);
 void sn_proto_out_message(struct sn_proto_out *out, unsigned field, const struct sn_proto *message);
 
-/* Returns 0, or the error. */
+/* Writes the rest. Returns 0, or the error of write(). */
 int sn_proto_out_end(struct sn_proto_out *out);
 
 #endif

@@ -12,7 +12,7 @@
 #include "sched/task.h"
 #include "wait/checked.h"
 
-/* The first frames show the recursion's period, the last ones show what began it. */
+/* Of a deep recursion, the first frames show its period, and the last ones show what began it. */
 #define FIRST_FRAMES 16
 #define LAST_FRAMES 8
 
@@ -23,9 +23,9 @@
 
 #define DYING (-1)
 
-static _Atomic pid_t reporter; /* its tid; 0: none */
+static _Atomic pid_t reporter; /* its tid, 0 if there is none, or DYING */
 
-/* These belong to the reporter, as does everything static from here on. */
+/* Only the reporter uses these, and all static variables from here on. */
 static struct sn_out out;
 static struct sn_modules modules;
 
@@ -41,8 +41,8 @@ bool sn_report_begin(void)
 	for (int ms = 0; ms < PATIENCE_MS; ms++) {
 		pid_t nobody = 0;
 
-		/* Acquire, and release at the end: a reporter sees what the last one left in the
-		 * static tables. */
+		/* Acquire, and release in sn_report_end(), order the uses of the static tables by
+		 * one reporter before those by the next. */
 		if (atomic_compare_exchange_strong_explicit(
 			    &reporter, &nobody, me, memory_order_acquire, memory_order_relaxed)) {
 			out = (struct sn_out){.fd = STDERR_FILENO};
@@ -134,7 +134,7 @@ void sn_put_backtrace(struct sn_registers *registers, const struct sn_stack *lim
 			     FIRST_FRAMES, &complete);
 	for (uint64_t i = 0; i < count; i++)
 		sn_out_frame(&out, &modules, i, first[i], i > 0);
-	/* One at a time, each overwriting the frame LAST_FRAMES before it. */
+	/* Takes one frame at a time, which overwrites the frame LAST_FRAMES before it. */
 	for (; !complete && count >= FIRST_FRAMES; last++)
 		if (sn_backtrace(&modules, registers, limit->low, limit->high, false,
 				 &rest[last % LAST_FRAMES], 1, &complete) == 0)

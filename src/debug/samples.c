@@ -9,10 +9,10 @@
 #include "debug/backtrace.h"
 #include "sched/task.h"
 
-/* 700 bytes each. */
+/* The number of places, of 700 bytes each. */
 #define SIZE ((size_t)(sizeof(void *) > 4 ? 32768 : 8192))
 
-/* From this number of samples on, keys are made coarser; the rest is for the coarser keys. */
+/* From this number of samples on, keys are made coarser; the rest of the table is for these. */
 #define NEARLY_FULL (SIZE / 4 * 3)
 #define FULL (SIZE / 16 * 15)
 
@@ -79,7 +79,7 @@ static uint64_t hash_of(const struct sn_sample_key *key)
 	return hash ? hash : 1;
 }
 
-/* Finds or adds the sample of a key. NULL: there is no room for another. */
+/* Finds or adds the sample of a key. Returns NULL if the table has `most` samples already. */
 static struct sn_sample *find(struct sn_samples *samples, const struct sn_sample_key *key,
 			      size_t most)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The samples of a profile while it is being made: a table of what was seen, with sums.
+ * The samples of a profile while it is being made: a table of events, with sums.
  *
- * Contract. Any thread adds to it at any time, also in signal handlers, and none ever waits: no
- * lock, no heap. Events that are the same in everything (stack, labels, name and so on) are one
- * sample. The caller makes sure that nobody adds any more before it reads, or ends, the table.
+ * Contract. Any thread may add to the table at any time, also in signal handlers, and never waits:
+ * there is no lock, and no heap. Events that have all of a key in common (stack, labels, name and
+ * so on) are one sample. The caller makes sure that no thread adds any more before it reads, or
+ * ends, the table.
  *
  * A place in the table belongs to the thread that has set its hash, by a compare-and-swap, and is
  * never given back. The hash of 64 bits stands for the whole key, so other threads may add to the
@@ -12,15 +13,16 @@
  * the owner must be able to do so. (Two keys with the same hash would be taken for one: with 10,000
  * samples, in one of 10^11 profiles.)
  *
- * When the table is nearly full, keys lose what distinguishes them most, the object and the name;
- * when it is full, events are only counted (left_out). The profile always says how many are
- * missing.
+ * When the table is nearly full, keys lose the parts in which they differ most: the object, the
+ * name and the labels. When it is full, events are only counted (left_out). The profile always says
+ * how many are missing.
  *
  * Who may write what:
- *   hash       0 to a value, any thread, by compare-and-swap
+ *   hash       any thread, from 0 to a value, by compare-and-swap
  *   key        the thread that has set the hash
  *   whole      that thread, with release, after the key
- *   values     any thread, by atomic additions
+ *   values, left_out*   any thread, by atomic additions
+ *   used       any thread, atomically
  */
 #ifndef SENNIT_DEBUG_SAMPLES_H
 #define SENNIT_DEBUG_SAMPLES_H
@@ -41,14 +43,14 @@
 
 struct sn_registers;
 
-/* The part that is the same in all events of a sample. */
+/* The part that all events of a sample have in common. */
 struct sn_sample_key {
 	struct sn_labels *labels; /* the table takes references of its own */
 	const void *spawned_at;
 	const void *object;
-	const char *state, *waits_for; /* strings that stay; NULL: none */
+	const char *state, *waits_for; /* strings that stay valid, or NULL */
 	uint16_t frames;
-	uint8_t vary; /* so many innermost frames may differ: copies of a call that compilers make */
+	uint8_t vary; /* how many innermost frames do not count: compilers make copies of calls */
 	bool exact;   /* the first pc is not a return address */
 	bool has_task;
 	char name[SN_TASK_NAME_MAX + 1];
@@ -56,8 +58,8 @@ struct sn_sample_key {
 };
 
 struct sn_sample {
-	_Atomic uint64_t hash; /* 0: free */
-	_Atomic uint32_t whole;
+	_Atomic uint64_t hash;  /* 0 if the place is free */
+	_Atomic uint32_t whole; /* 1 if the key is complete */
 	_Atomic int64_t values[SN_SAMPLE_VALUES];
 	struct sn_sample_key key;
 };
@@ -70,14 +72,16 @@ struct sn_samples {
 	struct sn_sample *all;
 };
 
-/* 0 or -ENOMEM. The memory is a mapping, of which only the used part takes pages. */
+/* Makes an empty table. Returns 0 or -ENOMEM. The memory is a mapping, of which only the used part
+ * takes pages. */
 int sn_samples_begin(struct sn_samples *samples);
 void sn_samples_end(struct sn_samples *samples);
 
-/* Adds the values to the sample of the key. Changes the key when the table is nearly full. */
+/* Adds the values to the sample of the key. Changes the key if the table is nearly full. */
 void sn_samples_add(struct sn_samples *samples, struct sn_sample_key *key, const int64_t *values);
 
-/* The next sample with a whole key after this one; NULL: the first, and none. */
+/* The next sample with a complete key after this one, or the first after NULL; NULL if there is no
+ * more. */
 struct sn_sample *sn_samples_next(struct sn_samples *samples, struct sn_sample *after);
 
 /* ---- filling in keys ---- */
@@ -89,7 +93,7 @@ void sn_sample_task(struct sn_sample_key *key, const struct sn_task *task);
 void sn_sample_walk(struct sn_sample_key *key, struct sn_modules *modules,
 		    struct sn_registers *registers, const void *low, const void *high, bool exact);
 
-/* The same for a task that no thread runs; if it has not begun, its function. */
+/* The same for a task that no thread runs. If the task has not begun, the stack is its function. */
 void sn_sample_walk_saved(struct sn_sample_key *key, struct sn_modules *modules,
 			  const struct sn_task *task);
 

@@ -15,9 +15,9 @@
 #include "sched/thread.h"
 
 static struct sigaction former;
-static int stall_signal; /* 0: not caught */
+static int stall_signal; /* 0 if it is not caught */
 
-/* On the thread that stalls, because no other thread may look at its task. */
+/* Prints the report, on the thread that stalls. */
 static void put_stall(struct sn_thread *self, int64_t stayed, const ucontext_t *context)
 {
 	struct sn_private_lease *lease = &self->lease;
@@ -53,7 +53,7 @@ static void handle_stall(int signum, siginfo_t *info, void *context)
 	int saved = errno;
 
 	if (stayed) {
-		/* Not while there is another report: the monitor asks again. */
+		/* If another report does not end in time, this one is dropped. */
 		if (sn_report_begin()) {
 			put_stall(self, stayed, context);
 			sn_put_flush();

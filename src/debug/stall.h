@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reports of stalls: a task that keeps its processor for longer than SENNIT_STALL_MS is reported on
- * stderr, with a backtrace. The monitor notices the stall, and sends a signal to the thread, which
- * reports itself, because only the thread may access its task.
+ * stderr, with a backtrace.
+ *
+ * Contract. The monitor notices the stall, and sends a signal to the thread. The thread makes the
+ * report in the handler, because only the thread itself may access its task. One stay outside is
+ * reported once.
+ *
+ * Who may write what: the thread's stall_stay and stall_asked, the monitor; the handler clears
+ * stall_asked. The signal and its previous action, the thread of sn_run().
  */
 #ifndef SENNIT_DEBUG_STALL_H
 #define SENNIT_DEBUG_STALL_H
@@ -12,13 +18,13 @@
 struct sn_thread;
 
 /*
- * At the beginning of a run. *ns: how long a task may stay outside before it is reported; 0: no
- * limit. If it is not 0, the signal of SENNIT_STALL_SIGNAL is caught; one that comes from elsewhere
- * goes to the previous handler. Returns 0, or -EINVAL after a line on stderr.
+ * Called when a run begins. Stores in *ns how long a task may stay outside before it is reported,
+ * or 0 if there is no limit. If there is one, catches the signal of SENNIT_STALL_SIGNAL; signals
+ * from other senders go to the previous handler. Returns 0, or -EINVAL after a line on stderr.
  */
 int sn_stall_init(int64_t *ns);
 
-/* At the end of a run: restores the previous action. */
+/* Called at the end of a run: restores the previous action. */
 void sn_stall_end(void);
 
 /*

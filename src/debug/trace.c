@@ -5,7 +5,8 @@
  * The rings are copied first, each in a moment, while the program continues. Everything after that
  * works on the copies: each record gets a time and the task whose turn it was, and then all rings
  * are merged by time and replayed (trace_replay.h). The memory is mapped for the call: twice the
- * size of the rings, and room for the tasks, which is at most about ten times as much.
+ * size of the rings, and room for the tasks, which is at most about ten times as much. It belongs
+ * to the calling thread; under_way, which any thread sets atomically, allows one trace at a time.
  *
  * Times. A record without a time lies between two that have one. If nothing else is known, it gets
  * a time in proportion to its place: of ten records between two times, the fifth is in the middle.
@@ -31,7 +32,7 @@
 #include "sched/scan_serve.h"
 #include "wait/lock.h"
 
-/* A record of a copy, with the facts that are derived for it. */
+/* What is derived for a record of a copy. */
 struct place {
 	int64_t time;
 	uint64_t owner;
@@ -41,9 +42,9 @@ struct ring {
 	struct sn_record_copy *records;
 	struct place *places;
 	size_t count, next;
-	bool has_lost;       /* records before the first */
-	int64_t known;       /* the last time that was read from the clock, before next */
-	uint64_t last_owner; /* of what follows the last record; 0: unknown */
+	bool has_lost;       /* records before the first were overwritten */
+	int64_t known;       /* the last time before next that was read from the clock */
+	uint64_t last_owner; /* whose turn follows the last record; 0 if that is unknown */
 };
 
 struct trace {
@@ -51,14 +52,14 @@ struct trace {
 	struct sn_modules modules;
 	struct sn_replay replay;
 	struct ring *rings;
-	int *heap; /* of rings that have records left, the earliest first */
+	int *heap; /* of rings that have records left; the one with the earliest is first */
 	int heap_size;
 	int count;
-	size_t records; /* of all */
+	size_t records; /* of all rings */
 	int64_t now;
-	int own_ring; /* where the calling task is; -1: it is none, or no longer there */
+	int own_ring; /* that of the calling task's processor; -1 if there is none, or no longer */
 	uint64_t own_id;
-	sn_record_position own_head; /* of that ring then */
+	sn_record_position own_head; /* the head of that ring, when own_ring was noted */
 };
 
 static enum sn_record_kind kind_of(const struct sn_record_copy *record)
@@ -90,7 +91,7 @@ static bool is_late(const struct sn_record_copy *record)
 	return kind_of(record) == SN_RECORD_TIME && (record->what >> 8 & 1);
 }
 
-/* Gives times to the records between two that have one; before the first; or after the last. */
+/* Gives times to records: those between two that have one, before the first, or after the last. */
 static void spread(struct ring *ring, size_t from, size_t to, int64_t first, int64_t step_ns,
 		   int64_t most)
 {
@@ -115,13 +116,13 @@ static void find_times(struct ring *ring, int64_t now)
 		if (known &&
 		    !(is_late(&ring->records[i]) && step * (int64_t)(i - known + 1) < time - last))
 			step = (time - last) / (int64_t)(i - known + 1);
-		/* Of records before the first time it is only known that they were earlier. */
+		/* Records before the first time are only known to be earlier. */
 		spread(ring, known, i, known ? last : time, known ? step : 0, time);
 		ring->places[i].time = time;
 		known = i + 1;
 		last = time;
 	}
-	/* It was read by another thread (clock.h). */
+	/* `now` was read on another thread than `last`, so it may be a little earlier (clock.h). */
 	if (now < last)
 		now = last;
 	if (known && (now - last) / (int64_t)(ring->count - known + 1) < step)
@@ -136,15 +137,17 @@ static bool ends_turn(enum sn_record_kind kind)
 	return kind == SN_RECORD_LEAVE || kind == SN_RECORD_REVOKE;
 }
 
-/* If a turn ends before such a record, no turn follows it. */
+/* Whether the record is made between two turns: if it follows the end of a turn, no other turn
+ * began there. */
 static bool is_between_turns(enum sn_record_kind kind)
 {
 	return kind == SN_RECORD_RUN || kind == SN_RECORD_REGAIN || kind == SN_RECORD_IDLE ||
 	       kind == SN_RECORD_STEAL;
 }
 
-/* Works backwards, because a turn is recorded at its end. A turn that has not ended is known only
- * if it began with a record, or if it is the caller's: last. */
+/* Finds whose turn it was at each record. Works backwards, because a turn is recorded at its end. A
+ * turn that has not ended is known only if it began with a record, or if it is the caller's, which
+ * is `last`. */
 static void find_owners(struct ring *ring, uint64_t last)
 {
 	uint64_t owner = last;
@@ -187,8 +190,8 @@ static bool names_task(enum sn_record_kind kind)
 	}
 }
 
-/* Puts all tasks into the table, with what the records say of them. The runtime is asked only about
- * tasks in the table. */
+/* Puts all tasks into the table, with their names and places of spawning as far as the records have
+ * them. The runtime is asked only about tasks in the table. */
 static void find_names(struct trace *trace, struct ring *ring)
 {
 	struct sn_traced_table *tasks = &trace->replay.tasks;
@@ -237,6 +240,7 @@ static void sift_down(struct trace *trace, int at)
 	heap[at] = ring;
 }
 
+/* Whose turn it is after the record; 0 if it is no task's, or not known. */
 static uint64_t next_owner(const struct ring *ring, size_t i)
 {
 	enum sn_record_kind kind = kind_of(&ring->records[i]);
@@ -251,7 +255,7 @@ static uint64_t next_owner(const struct ring *ring, size_t i)
 		       : 0;
 }
 
-/* Puts a ring before the first. */
+/* Moves a ring to the top of the heap, with a time just before that of the present first. */
 static void advance(struct trace *trace, int ring)
 {
 	int *heap = trace->heap, at = 0;
@@ -265,10 +269,10 @@ static void advance(struct trace *trace, int ring)
 }
 
 /*
- * The ring whose next record has to come before the first's, although its time is later: the first
- * begins a turn of a task, and the end of the task's previous turn, on another processor, has not
- * come yet. -1: none. After a ring has lost records, two may wait for each other, so this happens
- * at most as often in a row as there are rings.
+ * Finds a ring whose next record has to come before that of the first ring, although its time is
+ * later: the first ring's record begins a turn of a task, whose previous turn, on the other
+ * processor, has not ended yet. Returns -1 if there is none. If rings have lost records, two may
+ * wait for each other, so this returns a ring at most as many times in a row as there are rings.
  */
 static int must_come_before(struct trace *trace, int *in_a_row)
 {
@@ -328,7 +332,7 @@ static void *map(size_t bytes)
 	return at == MAP_FAILED ? NULL : at;
 }
 
-/* Cuts the next piece, aligned, from memory; NULL: only counts. */
+/* Cuts the next piece, aligned, from memory. If memory is NULL, it only counts. */
 static void *cut(char *memory, size_t *used, size_t bytes)
 {
 	size_t at = *used;
@@ -425,7 +429,7 @@ static int write_trace(struct trace *trace, int fd)
 	return err;
 }
 
-/* Whose turn it is on the calling thread's processor. */
+/* Notes the ring of the calling thread's processor, and that the turn there is the caller's. */
 static void note_own(struct trace *trace)
 {
 	struct sn_thread *self = sn_runtime_enter_for("sn_trace_write");

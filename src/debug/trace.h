@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The trace of what was recorded. <sennit/trace.h> has sn_trace_write(). */
+/* The trace of the flight recorder's content. <sennit/trace.h> has sn_trace_write(), trace.c says
+ * how it is made. */
 #ifndef SENNIT_DEBUG_TRACE_H
 #define SENNIT_DEBUG_TRACE_H
 

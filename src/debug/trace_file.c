@@ -21,8 +21,8 @@
 
 #define LONGEST SN_FILE_NAME_MAX
 
-/* Atomic characters, because of a thread that outlives its run: at worst it reads a mixture of two
- * names. */
+/* The characters are atomic, because a thread that outlives its run may read them while the next
+ * run begins: at worst it gets a mixture of two names. */
 static _Atomic char pattern[LONGEST + 1];
 
 int sn_trace_file_begin(void)

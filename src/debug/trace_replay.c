@@ -38,7 +38,7 @@ static const char *const names[NAMES - 1] = {
 	[NAME_LOST - 1] = "earlier records were overwritten",
 };
 
-/* The numbers of other names; of tasks, by their ids. */
+/* The first numbers of other names, and of tasks' names, to which their ids are added. */
 #define STRING_NAMES NAMES
 #define TASK_NAMES ((uint64_t)1 << 32)
 
@@ -160,7 +160,7 @@ static void send_runnable(struct sn_replay *replay, int64_t time)
 
 static void count_runnable(struct sn_replay *replay, int by, int64_t time)
 {
-	/* It may stay so for long. */
+	/* Sends the last value, because the counter may have had it for long. */
 	if (replay->uncounted && time - replay->counted >= COUNTER_NS)
 		send_runnable(replay, replay->changed);
 	replay->runnable += by;
@@ -232,7 +232,8 @@ static void begin_turn(struct sn_replay *replay, int ring, uint64_t id, int64_t 
 
 	if (time < p->last)
 		time = p->last;
-	/* Its last turn, on another processor, seems to end later; that time is as uncertain. */
+	/* If the task's last turn, on another processor, seems to end later, it is cut here,
+	 * because that time is just as uncertain. */
 	if (task->state == SN_TRACED_RUNNING) {
 		struct sn_replay_processor *other = &replay->processors[task->processor];
 
@@ -270,7 +271,7 @@ static int64_t end_turn(struct sn_replay *replay, int ring, struct sn_traced *ta
 {
 	struct sn_replay_processor *p = &replay->processors[ring];
 
-	/* It began before the first record. */
+	/* If the replay does not know the turn, it began before the first record. */
 	if (p->running != task->id || task->state != SN_TRACED_RUNNING ||
 	    task->processor != (uint32_t)ring)
 		begin_turn(replay, ring, task->id, p->last ? p->last : time);
@@ -369,7 +370,8 @@ static void fixed_instant(struct sn_replay *replay, const struct sn_replayed *re
 		by ? SN_CATEGORY_TASK : SN_CATEGORY_PROCESSOR, kind, value, flow);
 }
 
-/* Tasks may have run there that still count as waiting or parked. */
+/* Only shows the loss: tasks that still count as waiting or parked may have run on that
+ * processor. */
 void sn_replay_loss(struct sn_replay *replay, int ring, int64_t time)
 {
 	sn_packets_event(replay->packets, &(struct sn_event){.time = time,
@@ -379,7 +381,7 @@ void sn_replay_loss(struct sn_replay *replay, int ring, int64_t time)
 							     .track = track_of_ring(replay, ring)});
 }
 
-/* Whether this has woken the task for a turn that has already begun. */
+/* Whether this is the wake-up for a turn of the task that has already begun. */
 static bool woke_before(const struct sn_traced *task, const struct sn_replayed *record)
 {
 	return task->unwoken &&
@@ -411,12 +413,14 @@ static void note_spawn(struct sn_replay *replay, const struct sn_replayed *recor
 	uint64_t flow = ++replay->flows;
 
 	fixed_instant(replay, record, record->owner, NAME_SPAWNS, SN_DETAIL_TASK, task->id, flow);
-	/* Otherwise it has run, and may have ended, before this by the times. */
+	/* If the state is known, the task seems to have run, and perhaps ended, before it was
+	 * spawned. */
 	if (task->state == SN_TRACED_UNKNOWN)
 		wake(replay, task, record->time, record->owner, flow);
 }
 
-/* A task that begins when something happens, such as that its stream can be read. */
+/* Notes the spawn of a task that begins when an event comes, for example when its stream can be
+ * read. */
 static void note_parked_spawn(struct sn_replay *replay, const struct sn_replayed *record)
 {
 	struct sn_traced *task = sn_traced_of(&replay->tasks, record->what >> 16);
@@ -527,7 +531,7 @@ void sn_replay_record(struct sn_replay *replay, const struct sn_replayed *record
 		instant(replay, record, record->owner, string_name(replay, number),
 			SN_CATEGORY_USER, SN_DETAIL_VALUE, record->detail, 0);
 		break;
-	default: /* RUN and REGAIN: by next */
+	default: /* RUN and REGAIN are handled below, by record->next */
 		break;
 	}
 	if (record->next && replay->processors[record->ring].running != record->next)
@@ -544,8 +548,9 @@ int sn_replay_runs_on(struct sn_replay *replay, uint64_t id)
 }
 
 /*
- * A turn that follows another directly is named by the record of its end. One that has not ended
- * yet, on the only such processor, is that of the task that runs, if there is one.
+ * A turn that directly follows another is recorded only when it ends. If only one processor has
+ * such a turn that has not ended, and the runtime says that only one unknown task runs, it is the
+ * turn of that task.
  */
 static void find_last_turn(struct sn_replay *replay, int64_t now)
 {

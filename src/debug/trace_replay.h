@@ -9,11 +9,11 @@
  * idle.
  *
  * Times of different rings that were not read from the clock may contradict each other by as much
- * as they are uncertain: a task then runs before the record of its wake-up. No slice gets a
- * negative length from that. A record that comes too early waits for the end of the turn (early in
- * struct sn_traced), and one that comes too late is moved to the time of the record that must have
- * come before it. No turn is shown twice, or left out, except those that are open where the records
- * begin and end.
+ * as they are uncertain: a task may then seem to run before the record of its wake-up. That never
+ * gives a slice a negative length. A record that comes too early waits for the end of the turn
+ * (early in struct sn_traced), and one that comes too late is moved to the time of the record that
+ * must have come before it. No turn is shown twice, or left out, except those that are open where
+ * the records begin and end. All state is the caller's.
  */
 #ifndef SENNIT_DEBUG_TRACE_REPLAY_H
 #define SENNIT_DEBUG_TRACE_REPLAY_H
@@ -31,11 +31,11 @@
 
 struct sn_replay_processor {
 	uint64_t track;
-	uint64_t running; /* a task's id; 0: none */
-	uint64_t cut;     /* the task whose turn was ended by its next one, elsewhere */
-	int64_t last;     /* when it was last seen to change */
-	bool idle;        /* since last */
-	bool taken_over;  /* a turn has begun at last, of a task that is not known yet */
+	uint64_t running; /* the running task's id, or 0 */
+	uint64_t cut;     /* the task whose turn here was ended by its next turn, elsewhere */
+	int64_t last;     /* when its state last changed */
+	bool idle;        /* it is idle, since `last` */
+	bool taken_over;  /* a turn of a task that is not known yet has begun, at `last` */
 	bool described;
 };
 
@@ -44,12 +44,12 @@ struct sn_replay {
 	struct sn_traced_table tasks;
 	const struct sn_modules *modules;
 	struct sn_traced_sites sites;
-	struct sn_replay_processor *processors; /* of each ring */
+	struct sn_replay_processor *processors; /* one for each ring */
 	int rings;
-	uint64_t flows;   /* the last number */
+	uint64_t flows;   /* the number of the last arrow */
 	int64_t runnable; /* how many tasks wait for a processor, as far as that is known */
 	int64_t counted;  /* when runnable was last sent */
-	int64_t changed;  /* and when it last changed */
+	int64_t changed;  /* when it last changed */
 	bool uncounted;   /* the last change has not been sent */
 	uint64_t strings[SN_REPLAY_STRINGS];
 };
@@ -57,17 +57,17 @@ struct sn_replay {
 struct sn_replayed {
 	int ring;
 	int64_t time;
-	int64_t earliest; /* it was not before */
+	int64_t earliest; /* the record was not made before this time */
 	uint64_t what, detail;
-	uint64_t owner; /* the task that had the processor; 0: the scheduler */
-	uint64_t next;  /* after this record; the same unless a turn ends or begins with it */
+	uint64_t owner; /* the task that had the processor; 0 for the scheduler */
+	uint64_t next;  /* whose turn it is after this record; the owner's unless a turn changes */
 };
 
 void sn_replay_begin(struct sn_replay *replay, int fd);
 void sn_replay_record(struct sn_replay *replay, const struct sn_replayed *record);
-/* The records of that ring from before this time were overwritten. Called before its first one. */
+/* Called before the first record of a ring whose records from before this time were overwritten. */
 void sn_replay_loss(struct sn_replay *replay, int ring, int64_t time);
-/* The ring whose turn the task has; -1: none. */
+/* The ring on which the task has its turn; -1 if it does not run. */
 int sn_replay_runs_on(struct sn_replay *replay, uint64_t id);
 
 /* Ends what is still open. */

@@ -20,7 +20,7 @@ size_t sn_traced_bytes(size_t most)
 {
 	size_t tasks, indices;
 
-	/* Half of what can be counted, so that places() and the sum do not overflow. */
+	/* So few that neither places() nor a task's index overflows. */
 	if (most > UINT32_MAX / 8 ||
 	    __builtin_mul_overflow(most, sizeof(struct sn_traced), &tasks) ||
 	    __builtin_mul_overflow(places(most), sizeof(uint32_t), &indices) ||
@@ -80,7 +80,7 @@ void sn_traced_ask(struct sn_traced_table *table)
 	sn_tasks_each(take_name, table);
 }
 
-/* "" if it is not known. */
+/* The function that has spawned a task; "" if it is not known. */
 static const char *function_of(struct sn_traced_sites *sites, const struct sn_modules *modules,
 			       const void *spawned_at)
 {

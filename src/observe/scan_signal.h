@@ -12,8 +12,8 @@
  * Who may write what:
  *   the signal's number   sn_scan_signal_init(); any thread sets it to 0, under the runtime's lock,
  *                         if the signal cannot be caught
- *   caught, former        any thread, under the runtime's lock; sn_scan_signal_end(), when no thread
- *                         is left
+ *   caught, former        any thread, under the runtime's lock; sn_scan_signal_end(), when no
+ *                         thread is left
  *   thread->reminded      the thread that sends an unmarked signal sets it; the handler clears it
  */
 #ifndef SENNIT_OBSERVE_SCAN_SIGNAL_H

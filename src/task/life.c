@@ -35,8 +35,8 @@ static void clean(struct sn_task *task)
 
 void sn_task_free(struct sn_thread *self, struct sn_task *task)
 {
-	/* Relaxed: the cache or the store that hands the block to its next user also orders this store
-	 * before that user's reads. Others need not see it soon. */
+	/* Relaxed: the cache or the store that hands the block to its next user also orders this
+	 * write before that user's reads. Others need not see it soon. */
 	atomic_store_explicit(&task->generation, sn_handle_next(sn_task_generation(task)),
 			      memory_order_relaxed);
 	sn_status_set(&task->word, SN_TASK_FREE, SN_BY_FREER);
