@@ -22,7 +22,7 @@ enum sn_fork_phase {
 
 struct sn_lock;
 
-/* Does to a lock what the phase requires. */
+/* Takes the lock, releases it, or makes it free in the child, as the phase requires. */
 void sn_fork_lock(struct sn_lock *lock, enum sn_fork_phase phase);
 
 /* A module's handler, called in each phase. In the child it runs in the only thread. */

@@ -21,7 +21,7 @@
 
 #include <stdbool.h>
 
-/* Chooses between membarrier and fences. Idempotent. */
+/* Chooses between membarrier and fences. Called when a run begins. */
 void sn_membarrier_init(void);
 
 /* If false, every thread must execute fences itself. */

@@ -32,7 +32,7 @@ bool sn_dump_wanted(void);
  * requests a trace, if there is a file for one, and at most one each minute. */
 void sn_dump_note_stall(void);
 
-/* As sn_scan_own_signal(). */
+/* Returns the signal if it is caught for dumps; otherwise 0. */
 int sn_dump_own_signal(void);
 
 /* sn_modules_find() under a lock that is held across fork(), so that the loader's lock is free in

@@ -249,8 +249,9 @@ static void put_address_line(const struct fault *fault)
 		if (fault->in_slot)
 			put_slot(fault, &fault->slot, fault->in_guard);
 		else if (fault->info->si_signo == SIGSEGV)
-			sn_put(fault->info->si_code == SEGV_MAPERR ? ", where nothing is mapped"
-								   : ", where that is not allowed");
+			sn_put(fault->info->si_code == SEGV_MAPERR
+				       ? ", where nothing is mapped"
+				       : ", where access is not allowed");
 	}
 	sn_put("\n");
 }

@@ -52,8 +52,9 @@ static void hold(struct sn_profile *profile, const char *name)
 	profile->held_at[profile->held++] = (uintptr_t)map->l_ld;
 }
 
-/* Whether a module stays mapped: a library that is held; or the program (the first module), the
- * loader and the vDSO, which are never unloaded, but may have no name by which to open them. */
+/* Whether a module stays mapped. Libraries that are kept open do. So do the program (the first
+ * module), the loader and the vDSO, which are never unloaded, but may have no name by which to open
+ * them. */
 static bool stays(const struct sn_profile *profile, const struct sn_module *module)
 {
 	const uintptr_t vdso = getauxval(AT_SYSINFO_EHDR);

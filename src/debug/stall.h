@@ -33,7 +33,8 @@ void sn_stall_end(void);
  */
 void sn_stall_report(struct sn_thread *thread, uint32_t stay, int64_t stayed);
 
-/* As sn_scan_own_signal(). */
+/* Returns the signal if it is caught for reports, and the program had not caught it; otherwise
+ * 0. */
 int sn_stall_own_signal(void);
 
 #endif

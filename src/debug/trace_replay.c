@@ -242,7 +242,7 @@ static void begin_turn(struct sn_replay *replay, int ring, uint64_t id, int64_t 
 			other->running = 0;
 			other->cut = id;
 		}
-		/* Its wake-up for this turn has come early too. */
+		/* The record of the wake-up for this turn has come early, too. */
 		if (task->early) {
 			task->flow = task->early_flow;
 			task->early = 0;

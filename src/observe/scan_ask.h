@@ -49,8 +49,8 @@ void sn_scan_remind(int64_t now, bool idle);
 bool sn_scan_pending(void);
 
 /*
- * As sn_task_scan(), but for a task that may be gone, so fn must check whose stack it gets. Gives
- * up after ns, and then returns -ETIMEDOUT. The caller is no task.
+ * As sn_task_scan(), for a task that may be gone, so fn must check whose stack it gets. Gives up
+ * after ns, and then returns -ETIMEDOUT. The caller is no task.
  */
 int sn_scan_within(struct sn_task *task, sn_task_scan_fn *fn, void *arg, int64_t ns);
 

@@ -40,8 +40,8 @@
 /*
  * The same for a task. It first spins for as long as a running thread takes to answer (in
  * bench-wait 447 of 455 less than 16 us), because if it let others run, its turn would come later
- * than the answer. If there is no answer by then, the asked thread does not run, and may not run
- * for a time slice of the OS, 3 to 4 ms. The task then lets other tasks of its processor run, for
+ * than the answer. If there is still no answer, the asked thread does not run, and may not run for
+ * a time slice of the OS, 3 to 4 ms. The task then lets other tasks of its processor run, for
  * longer than that, but not without a limit, because they may be waiting in the same way. If there
  * are none it sleeps as a task does, and looks again before a time slice has passed. It does not
  * yield to the OS: with yielding, on a machine with 18 runnable threads, there were waits of 10 to

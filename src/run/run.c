@@ -357,7 +357,7 @@ static int runtime_init(int fixed)
 
 	if (max_threads < 0 || idle_ms < 0 || wait_stats < 0 || only_spin < 0)
 		return -EINVAL;
-	/* Not the lock, because an orphan of the last run may be about to read it. */
+	/* Does not clear the lock, because an orphan of the last run may be about to read it. */
 	memset((char *)&sn_runtime + sizeof sn_runtime.lock, 0,
 	       offsetof(struct sn_runtime, run) - sizeof sn_runtime.lock);
 	sn_blocks_outdate();
@@ -434,7 +434,8 @@ static void runtime_destroy(void)
 	} else {
 		sn_labels_end();
 		sn_locals_end();
-		/* In this order, so that no block ever names a stack that is gone (collector.h). */
+		/* The blocks are freed first, so that no block ever names a stack that is gone
+		 * (collector.h). */
 		sn_blocks_destroy();
 		sn_stacks_destroy();
 	}
@@ -497,7 +498,7 @@ int sn_run_with_attr(sn_fn *fn, void *arg, const struct sn_run_attr *attr)
 				   .arg = arg,
 				   .lock = PTHREAD_MUTEX_INITIALIZER,
 				   .ended = PTHREAD_COND_INITIALIZER};
-	/* 0: as many processors as there are usable CPUs. */
+	/* The default 0 means as many processors as there are usable CPUs. */
 	long fixed = sn_environment_number("SENNIT_PROCS", 1, SN_MOST_PROCESSORS, 0);
 	long fault_reports = sn_environment_number("SENNIT_FAULT_REPORTS", 0, 1, 1);
 	struct stack_classes classes;
@@ -524,7 +525,7 @@ int sn_run_with_attr(sn_fn *fn, void *arg, const struct sn_run_attr *attr)
 	atomic_fetch_add(&sn_runtime.run, 1);
 	err = run_tasks(&first, classes.first, fixed == 0);
 	runtime_end();
-	/* Only now: the thread that ran the first task has been joined, so its result is
+	/* Read here, after the thread that ran the first task was joined, so the result is
 	 * visible. */
 	if (err == 0)
 		err = first.result;

@@ -29,8 +29,8 @@
 #define SLABS_AT_ONCE 16
 _Static_assert(SLABS_PER_CHUNK % SLABS_AT_ONCE == 0, "");
 
-/* How many spawns ahead a block is fetched (sn_task_prefetch_new()). They take about as long as an
- * access to memory. */
+/* How many spawns ahead a block is prefetched (sn_task_prefetch_new()). So many spawns take about
+ * as long as an access to memory. */
 #define FETCHED_AHEAD 4
 
 struct sn_block_slab {
@@ -232,7 +232,7 @@ static struct sn_block_slab *fill(struct sn_block_cache *cache)
 	return chunks->older && !SN_ASAN && (chunks->used - 1) % SLABS_AT_ONCE == 0 ? slab : NULL;
 }
 
-/* Takes a block out of the cache; NULL when it is empty. */
+/* Takes a block out of the cache; returns NULL if it is empty. */
 static struct sn_task *take(struct sn_block_cache *cache)
 {
 	if (sn_likely(cache->count > 0)) {
@@ -262,7 +262,7 @@ static sn_noinline struct sn_task *alloc_slowly(struct sn_block_cache *cache)
 		task = take(cache);
 	}
 	sn_unlock(&lock);
-	/* Not under the lock, because this takes long where memory is short. */
+	/* Called without the lock, because this takes long if memory is short. */
 	if (without_pages)
 		get_pages(without_pages);
 	return task;

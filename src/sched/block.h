@@ -20,7 +20,7 @@
  * arrive from memory before the address of the next one is known. With the addresses at hand, the
  * lines that a spawn will write are fetched some spawns ahead. The arrays of the store belong to
  * the mappings and have room for all blocks, so freeing never fails. A page of them is committed
- * when that many blocks are free at once.
+ * when that many blocks are free at the same time.
  *
  * A block is separate from the task's stack, because a task needs a stack only when it first runs
  * (task.h). It then gets one that is still warm from a task that has ended. A million tasks that

@@ -74,7 +74,7 @@ void *sn_collector_alloc(size_t align, size_t size)
 {
 	const struct sn_collector *collector = atomic_load(&installed);
 
-	/* aligned_alloc() wants a multiple of the alignment. */
+	/* aligned_alloc() requires a size that is a multiple of the alignment. */
 	if (__builtin_add_overflow(size, align - 1, &size))
 		return NULL;
 	size &= ~(align - 1);

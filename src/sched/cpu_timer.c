@@ -10,7 +10,7 @@
 #include "sched/thread.h"
 #include "sched/threads.h"
 
-/* Not all C libraries have the name. */
+/* Not all C libraries define this name. */
 #ifndef sigev_notify_thread_id
 #	define sigev_notify_thread_id _sigev_un._tid
 #endif

@@ -15,8 +15,8 @@
  *             the same stay. A hint, written by the thread alone. It is not a part of inside, which
  *             would then have to be loaded before it is stored: a dependency through memory that
  *             costs 2 ns a bracket.
- *   word      enum sn_lease. The table below says which party makes each change. The thread uses a
- *             plain store only when the word is REVOKED, which the monitor never changes.
+ *   word      enum sn_lease. The table below says which party makes each change. The thread changes
+ *             it without a compare-and-swap only from REVOKED, which the monitor never changes.
  *   blocking  within a blocking bracket, the name of the call, or "" if it has none; else NULL.
  *             A hint, written by the thread alone.
  *
@@ -36,11 +36,11 @@
  * that, and does the same.
  *
  * Lending. The monitor cannot revoke from a thread that it finds inside each time, because its task
- * only makes calls that do not park. So it also asks the thread to lend its processor (expired): at
- * its next entry the thread gives the processor away and waits for one, just as if it had been
- * revoked in user code. expired is the number of the processor's scheduling decision at the time of
- * the request, so that another task, which may run by the time the thread sees it, does not pay for
- * the first.
+ * only makes calls that do not park. It therefore also asks the thread to lend its processor
+ * (expired): at its next entry the thread gives the processor away and waits for one, just as if it
+ * had been revoked in user code. expired is the number of the processor's scheduling decision at
+ * the time of the request, so that another task, which may run by the time the thread sees it, does
+ * not pay for the first.
  *
  * Coming inside:                          Revoking:
  *      inside = 1;                             compare-and-swap word HELD -> REVOKING;

@@ -22,7 +22,7 @@ static int look_at(idtype_t which, pid_t pid, siginfo_t *info, int options)
 
 	info->si_pid = 0;
 	do {
-		/* Not waitid(), which is a cancellation point. */
+		/* Does not call waitid(), which is a cancellation point. */
 		result = (int)syscall(SYS_waitid, which, pid, info, LOOK | options, NULL);
 	} while (result < 0 && errno == EINTR);
 	return result;

@@ -6,8 +6,8 @@
  * change against the table. At any moment only one thread has the right to change a task's status:
  * the thread that has created the task, that runs it, that has just switched away from it, or that
  * has won the right to wake it, or the monitor while the lease protocol keeps the task's thread
- * outside. That right is passed on through queues, commits and leases, which order it. So a change
- * is a plain store: it needs no locked instruction, and never waits.
+ * outside. That right is passed on through queues, commits and leases, which order it. A change
+ * therefore is a plain store: it needs no locked instruction, and never waits.
  *
  * What the status promises to others:
  *   RUNNABLE, PARKED   the task's registers are saved (context.sp). The status is stored after the

@@ -49,7 +49,7 @@ enum sn_nap_end sn_sysmon_nap(int64_t ns, void (*serve)(void))
 	if (ns > SN_MONITOR_BUSY_NS && atomic_load(&sn_runtime.idle_count) == 0)
 		until = now + SN_MONITOR_BUSY_NS;
 	do {
-		/* In this order: see end_nap(). */
+		/* Reads the word before it looks for work and for `why`: see end_nap(). */
 		seen = atomic_load(&wake_word);
 		serve();
 		reason = (enum sn_nap_end)atomic_exchange(&why, SN_NAP_IS_OVER);

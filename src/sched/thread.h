@@ -98,14 +98,14 @@ struct sn_thread {
 	pid_t tid;
 	uint32_t random;
 	/* How the thread's searches for work went; only it uses these: see steal.c and idle.c. */
-	int64_t poor_at;             /* when it stole a single task; 0 if it last stole more */
-	int64_t nothing_at;          /* when it last found nothing */
-	uint32_t fruitless;          /* how often in a row that was soon after it had looked */
-	uint32_t polled;             /* its part of the processors' polled */
-	int64_t asked_at;            /* when it last determined how often others poll */
-	uint32_t others_polled;      /* how often they had polled until then */
-	bool others_poll;            /* whether they poll often */
-	bool stole_next;             /* the task that it has found was a victim's next task */
+	int64_t poor_at;        /* when it stole a single task; 0 if it last stole more */
+	int64_t nothing_at;     /* when it last found nothing */
+	uint32_t fruitless;     /* how many times in a row that came soon after the last time */
+	uint32_t polled;        /* its own polls among those in all processors' polled */
+	int64_t asked_at;       /* when it last determined how often others poll */
+	uint32_t others_polled; /* how often they had polled until then */
+	bool others_poll;       /* whether they poll often */
+	bool stole_next;        /* the task that it has found was a victim's next task */
 	_Atomic int64_t stall_asked; /* the monitor wants a backtrace of a stall of so many ns */
 	_Atomic uint32_t stall_stay; /* the stay outside in which the thread stalls */
 	_Atomic uint32_t asked;      /* its task may have a request to serve: scan_serve.h */

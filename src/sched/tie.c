@@ -363,7 +363,7 @@ static void say_that_some_have_moved(void)
 {
 	if (!logged)
 		sn_log("a thread has been blocked or busy for %lld ms: tasks in hooked calls "
-		       "that wait for it move to another (SENNIT_HOOKS_STAY)",
+		       "that wait for it move to another thread (SENNIT_HOOKS_STAY)",
 		       (long long)(patience / 1000000));
 	logged = true;
 }

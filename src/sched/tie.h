@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ties: a task that parks in the middle of code which belongs to its thread continues there. Its
- * thread runs other tasks meanwhile, which is what sets a tie apart from a pin (pin.c).
+ * Ties: a task that parks in the middle of code which belongs to its thread continues on that
+ * thread. While the task is parked the thread runs other tasks, as it would not with a pin (pin.c).
  *
  * Contract. A library in a hooked task (sennit/hooks.h) may keep what belongs to its thread across
  * a call that parks: compilers keep the address of errno, of h_errno and of any thread-local, and
- * pthread_self(). So the hooks tie the task before they park and untie it when they are back
+ * pthread_self(). The hooks therefore tie the task before they park and untie it when they are back
  * (sn_foreign_tie()). Only the thread to which a task is tied, its home, runs it. There is one
  * exception. A home is stuck if it is blocked in the kernel, computes, or is pinned, and has not
  * taken a tied task for the patience of the run (PATIENCE_MS) although one waits. Then the monitor

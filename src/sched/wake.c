@@ -207,7 +207,7 @@ static void fire_timers(int64_t now)
 }
 
 /* Whether a processor is idle for want of a thread, and stays so: every thread is in foreign code,
- * or waits for the task that is pinned to it, and no more threads are to be had. The lock is
+ * or waits for the task that is pinned to it, and no other thread could be started. The lock is
  * held. */
 static bool threads_are_missing(void)
 {

@@ -25,12 +25,12 @@ void sn_sanitizer_destroy(struct sn_context *context);
 /* Stacks are about to be unmapped. Frames of tasks that never returned have left poison there,
  * which ASan would report in the next mapping at these addresses. */
 void sn_sanitizer_unmap(void *memory, size_t size);
-/* The thread's own context adopts the stack and the fiber that it runs on. */
+/* Makes the stack and the fiber on which the calling thread runs those of its own context. */
 void sn_sanitizer_adopt(struct sn_context *context);
 /* Calls sn_arch_switch(), and announces the switch before and after it. If exiting, `from` is never
  * resumed. */
 void sn_sanitizer_switch(struct sn_context *from, struct sn_context *to, bool exiting);
-/* The first call on a new stack. */
+/* Must be called first on a new stack. */
 void sn_sanitizer_entered(struct sn_context *context);
 #endif
 #if SN_VALGRIND

@@ -83,7 +83,8 @@ void sn_stack_guards_choose(void)
 	/* valgrind does not know process_madvise(), and prints a warning at each call. */
 	several_work = !SN_VALGRIND && sn_stack_guard_chosen == SN_STACK_GUARD_MADVISE &&
 		       guards_work(guard_among_several);
-	/* Two mappings a stack; the other half is for the program's own libraries and heaps. */
+	/* A guard takes two mappings. Half of all mappings is left to the program's own libraries
+	 * and heaps. */
 	mappings_left = max_map_count() / 2 / 2;
 	initialised = true;
 }

@@ -5,9 +5,9 @@
 #include "task/waiter.h"
 
 /* The number of locks: so many that tasks on a large machine seldom share one. With 64, the tasks
- * of 64 processors nearly always did (docs/scale.md). They take 128 KiB, at two cache lines each.
- * Only pages that are used become memory; but a fork() takes every lock, so then all of them do,
- * and the child gets a copy. */
+ * of 64 processors nearly always did (docs/scale.md). They take 128 KiB of address space, at two
+ * cache lines each, of which only pages with a used lock take memory. A fork() takes every lock, so
+ * after it all of these pages take memory, in the child as well. */
 #define LOCKS 1024
 
 static struct {
