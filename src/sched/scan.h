@@ -13,11 +13,11 @@
  * Owning. Switching to a task and taking its stack exclude each other by Dekker's handshake, of
  * which the scanner pays both halves, as in lease.h:
  *
- * 	before a switch:			scanning:
- * 	status = RUNNING;			scan |= HELD (compare-and-swap);
- * 	compiler barrier;			membarrier();
- * 	if (scan) slow path;			if (status is PARKED or RUNNABLE) the stack is mine;
- * 						else scan &= ~HELD
+ *	before a switch:			scanning:
+ *	status = RUNNING;			scan |= HELD (compare-and-swap);
+ *	compiler barrier;			membarrier();
+ *	if (scan) slow path;			if (status is PARKED or RUNNABLE) the stack is mine;
+ *						else scan &= ~HELD
  *
  * When membarrier() has returned, either the runner's RUNNING is visible, or the runner has yet to
  * load scan and will find HELD. In the slow path the runner makes the status RUNNABLE again and

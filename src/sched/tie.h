@@ -21,19 +21,19 @@
  * looks whether the home rests. A home that goes to rest first says so, and then looks into its
  * queue:
  *
- * 	waker: queue; ready++; rest?     (sn_tie_ready())
- * 	home:  rest = how; ready?        (sleeper.c; time_to_sleep() and nap() in idle.c)
+ *	waker: queue; ready++; rest?     (sn_tie_ready())
+ *	home:  rest = how; ready?        (sleeper.c; time_to_sleep() and nap() in idle.c)
  *
  * All of these are sequentially consistent, so at least one sees the other. What the waker then
  * does:
  *
- * 	NONE      nothing: the home has a processor, or is about to look before it rests; or it is
- * 	          stuck, which the monitor finds out
- * 	PARKED    takes the home off the list of idle threads, and hands it an idle processor. If
- * 	          there is none, the task stands in line for one
- * 	POLLING   wakes the poller
- * 	NAPS      ends the nap
- * 	IN_LINE   nothing: the home gets a processor in its turn
+ *	NONE      nothing: the home has a processor, or is about to look before it rests; or it is
+ *	          stuck, which the monitor finds out
+ *	PARKED    takes the home off the list of idle threads, and hands it an idle processor. If
+ *	          there is none, the task stands in line for one
+ *	POLLING   wakes the poller
+ *	NAPS      ends the nap
+ *	IN_LINE   nothing: the home gets a processor in its turn
  *
  * In line: a home without a processor is represented in the global queue by its first tied task,
  * and is in no list. The thread that takes this task there gives the home its processor and the

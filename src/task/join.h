@@ -6,12 +6,12 @@
  * that has the claim. While a join waits, every other join or detach gets -EBUSY. One word,
  * task->join, decides this:
  *
- * 	RUNNING  -> ENDED      the task has ended; the call that claims it later frees it
- * 	RUNNING  -> DETACHED   sn_detach(): the task frees itself when it ends
- * 	RUNNING  -> a task     that task waits in a join. The ending task wakes it and leaves its
- * 	                       address in the word: the joiner has the claim, and frees the task
- * 	ENDED    -> a task     a join that need not wait has the claim
- * 	ENDED    -> DETACHED   sn_detach() has the claim
+ *	RUNNING  -> ENDED      the task has ended; the call that claims it later frees it
+ *	RUNNING  -> DETACHED   sn_detach(): the task frees itself when it ends
+ *	RUNNING  -> a task     that task waits in a join. The ending task wakes it and leaves its
+ *	                       address in the word: the joiner has the claim, and frees the task
+ *	ENDED    -> a task     a join that need not wait has the claim
+ *	ENDED    -> DETACHED   sn_detach() has the claim
  *
  * A joiner whose address is in the word does not leave before it is woken. The ending task may
  * therefore choose it as its heir before it leaves its stack (sn_exit_task()): the word does not
@@ -28,9 +28,9 @@
  * (waiter.h), to which its struct sn_join_wait points. It puts the address of the struct
  * sn_join_wait into the word, with the bit SN_JOIN_WAITER:
  *
- * 	RUNNING -> a wait    the joiner waits
- * 	a wait  -> RUNNING   the joiner has given up; its memory is about to be reused
- * 	a wait  -> ENDED     the task has ended, and found that the joiner is about to give up
+ *	RUNNING -> a wait    the joiner waits
+ *	a wait  -> RUNNING   the joiner has given up; its memory is about to be reused
+ *	a wait  -> ENDED     the task has ended, and found that the joiner is about to give up
  *
  * The last two changes, and the ending task's claim of the waiter, are made under the lock that
  * belongs to the task in cancel.h, so that the wait exists while the ending task looks at it. If
