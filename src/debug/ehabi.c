@@ -19,7 +19,7 @@ enum { R4 = 4, SP = 13, LR = 14, PC = 15 };
 
 struct codes {
 	const uint32_t *more; /* the words after the current one */
-	uint32_t word;        /* the current word: the next byte is the highest */
+	uint32_t word;        /* the current word, shifted so that its highest byte is next */
 	unsigned left;        /* bytes left in it */
 	unsigned words;       /* words left after it */
 };

@@ -32,7 +32,7 @@ struct sn_traced {
 	const void *spawned_at;
 	int64_t since;   /* when its state last changed */
 	int64_t began;   /* when its last turn began */
-	uint64_t reason; /* the address of the text that says for what it is parked */
+	uint64_t reason; /* the address of a text: what the parked task waits for */
 	uint64_t flow;   /* the arrow from the wake-up to the next turn */
 	uint64_t woken_by, early_by, early_flow;
 	int64_t early; /* the time of a wake-up that came before the end of the turn, or 0 */

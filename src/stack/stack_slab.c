@@ -141,8 +141,8 @@ void sn_stack_slabs_forget(void)
 
 /*
  * Waits until no thread is in sn_stack_find(). The callers of that are short: fault handlers, for
- * example. A fault inside sn_stack_find() itself is left by a jump (debug/fault.c), and its thread
- * stays counted. The wait therefore has a limit, after which the count is reset.
+ * example. If it faults itself, and a signal handler leaves it by a jump, its thread stays counted.
+ * The wait therefore has a limit, after which the count is reset.
  */
 static void await_finders(void)
 {
