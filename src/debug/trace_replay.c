@@ -55,7 +55,7 @@ static const char *const names[NAMES - 1] = {
 
 /* ---- names ---- */
 
-/* A string of the program or of the library, by its address. */
+/* The name for a string of the program or of the library at that address. */
 static struct sn_trace_name string_name(struct sn_replay *replay, uint64_t address)
 {
 	const char *text = (const char *)(uintptr_t)address;
@@ -413,8 +413,7 @@ static void note_spawn(struct sn_replay *replay, const struct sn_replayed *recor
 	uint64_t flow = ++replay->flows;
 
 	fixed_instant(replay, record, record->owner, NAME_SPAWNS, SN_DETAIL_TASK, task->id, flow);
-	/* If the state is known, the task seems to have run, and perhaps ended, before it was
-	 * spawned. */
+	/* If the state is known, the task seems to have run before it was spawned. */
 	if (task->state == SN_TRACED_UNKNOWN)
 		wake(replay, task, record->time, record->owner, flow);
 }

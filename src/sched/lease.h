@@ -141,11 +141,11 @@ bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor);
  */
 void sn_lease_ask(struct sn_thread *thread);
 
-/* Called by the monitor: the thread has held its processor since that decision (sn_tick()), and
- * must lend it. */
+/* Called by the monitor: makes the thread lend its processor at its next entry, if the decision
+ * with this tick (sn_tick()) still holds then. */
 void sn_lease_expire(struct sn_thread *thread, uint32_t tick);
 
-/* At the end of the runtime: the thread leaves the runtime at its next entry. */
+/* Called at the end of the runtime: makes the thread leave the runtime at its next entry. */
 void sn_lease_end(struct sn_thread *thread);
 
 #endif

@@ -141,8 +141,8 @@ void sn_stack_slabs_forget(void)
 
 /*
  * Waits until no thread is in sn_stack_find(). The callers of that are short: fault handlers, for
- * example. If it faults itself, and a signal handler leaves it by a jump, its thread stays counted.
- * The wait therefore has a limit, after which the count is reset.
+ * example. If one of them faults there, and a signal handler leaves it by a jump, its thread stays
+ * counted. The wait therefore has a limit, after which the count is reset.
  */
 static void await_finders(void)
 {
