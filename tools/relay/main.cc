@@ -35,8 +35,9 @@
 namespace
 {
 
-/* Certificates that cannot be used are mistakes in the file. Those that are or will soon be too old
- * are events when the relay runs, so that it starts in spite of them. */
+/* Reports certificates that cannot be used, which are mistakes in the file. One that has expired or
+ * will expire soon is only an event while the relay runs, so that the relay starts in spite of
+ * it. */
 std::optional<int> find_tls_problems(const relay::config &settings, const relay::options &options)
 {
 	const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -103,7 +104,8 @@ try {
 		return EXIT_SUCCESS;
 	}
 
-	/* The reader of our stdout or stderr may go away; the connections must survive that. */
+	/* The reader of the relay's stdout or stderr may go away; the connections must survive
+	 * that. */
 	std::signal(SIGPIPE, SIG_IGN);
 	relay::send_events_to(settings.events);
 	int link = -1;

@@ -35,7 +35,8 @@ constexpr std::string_view page_headers =
 	"form-action 'none'; frame-ancestors 'none'\r\n"
 	"Referrer-Policy: no-referrer\r\n";
 
-/* The value of a parameter; empty: it has none. Others have no meaning. name: with its '='. */
+/* The value of a parameter of the query; empty if it has none. Other parameters are ignored. name:
+ * with its '='. */
 std::string_view parameter(std::string_view query, std::string_view name)
 {
 	while (!query.empty()) {
@@ -52,7 +53,7 @@ metrics_detail detail_of(std::string_view query)
 	return parameter(query, "detail=") == "full" ? metrics_detail::full : metrics_detail::usual;
 }
 
-/* Everything if there is no such time. */
+/* The samples after the time `since`, or all of them if the query has no such number. */
 std::vector<history_sample> history_of(const snapshot_source &source, std::string_view query)
 {
 	const auto text = parameter(query, "since=");
@@ -71,8 +72,8 @@ bool answer_client(sn::tcp &client, const http_answer &what, std::chrono::nanose
 }
 
 /*
- * If any bytes of the client were left unread, closing would reset the connection, and the answer
- * would be lost. Reading what has arrived is enough: it is one request.
+ * Closing a connection with unread bytes resets it, and the client would lose the answer. One read
+ * of what has arrived is enough, because that is one request.
  */
 void read_what_is_there(const sn::tcp &client)
 {
@@ -88,7 +89,7 @@ void refuse(const sn::tcp &client)
 	static const std::string text = to_http({.status = 503, .body = "too many connections\n"});
 	read_what_is_there(client);
 	if (send(client.native_handle(), text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		return; /* it has left already */
+		return; /* the client has left already */
 }
 
 } // namespace
@@ -162,7 +163,7 @@ bool admin_server::over() noexcept
 	return closed_.load(std::memory_order_acquire) && connections_.empty();
 }
 
-/* A connected client. From its construction on close() can cancel it. */
+/* A connected client. close() can cancel it as soon as it is constructed. */
 class admin_server::connection
 {
 public:
@@ -190,7 +191,7 @@ public:
 
 	sn::tcp &client() noexcept { return client_; }
 
-	/* Until it has sent a whole request, a client may have to make room for another one. The
+	/* A client that has not sent a whole request may have to make room for another one. The
 	 * list has those that have waited longest first. */
 	void waits_for_request()
 	{
@@ -205,7 +206,8 @@ public:
 		is_waiting_ = false;
 	}
 
-	/* False if it is being answered, or leaves already. Under the server's lock. */
+	/* Returns false if the client is being answered or already leaves. Under the server's
+	 * lock. */
 	bool send_away() noexcept
 	{
 		if (!is_waiting_ || is_sent_away_)
@@ -227,7 +229,7 @@ private:
 void admin_server::close()
 {
 	stopping_.store(true, std::memory_order_relaxed);
-	/* Long past: the waiting accept fails. Retiring ends by itself. */
+	/* A deadline long past makes the waiting accept fail. Retiring ends by itself. */
 	if (!retiring_.load(std::memory_order_relaxed))
 		listener_.set_deadline(sn::deadline(1ns));
 	accepting_.join();
@@ -257,7 +259,7 @@ try {
 	auto made = std::make_unique<connection>(*this, std::move(client));
 	sn::go([this, made = std::move(made)] { serve_client(*made); }, {.name = "admin"});
 } catch (const std::exception &error) {
-	/* No memory: the client was closed together with what was made for it. */
+	/* No memory: the exception has destroyed the client and what was made for it. */
 	emit(event_kind::admin_failed, std::string("admin: ") + error.what(),
 	     {{"error", error.what()}});
 }
@@ -270,7 +272,8 @@ try {
 	std::string_view bytes;
 	for (;;) {
 		if (bytes.empty()) {
-			/* A request's time is not extended by each of its bytes. */
+			/* The deadline runs from the first byte of a request; later bytes do not
+			 * extend it. */
 			if (!reader.begun())
 				client.set_read_deadline(sn::after(limits_.idle_time));
 			const auto size = client.read(buf, sizeof buf);
@@ -314,7 +317,7 @@ try {
 		with.waits_for_request();
 	}
 } catch (const std::exception &error) {
-	/* Most likely no memory: give this client up. */
+	/* Most likely there is no memory: gives this client up. */
 	emit(event_kind::admin_failed, std::string("admin: ") + error.what(),
 	     {{"error", error.what()}});
 }
@@ -338,7 +341,7 @@ controller *admin_server::control_by()
 	return control_by_;
 }
 
-/* An event if it is not. */
+/* Emits an event if the request is not allowed. */
 bool admin_server::is_allowed(const http_request &request)
 {
 	{
@@ -352,7 +355,8 @@ bool admin_server::is_allowed(const http_request &request)
 	return false;
 }
 
-/* An event if it is not: somebody has to add the name to the configuration, or is an attacker. */
+/* Emits an event if the name is not the server's: either the configuration lacks the name, or the
+ * client is an attacker. */
 bool admin_server::is_own(const std::string &host)
 {
 	{

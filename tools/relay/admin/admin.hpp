@@ -4,23 +4,23 @@
  *
  *   /         a live web page                      /metrics  for Prometheus
  *   /json     the same for scripts                 /healthz  200 as long as the process answers
- *   /ready    200; 503 as soon as the relay is to stop, which is before listening stops
+ *   /ready    200, or 503 once the relay has been asked to stop, while it still listens
  *   /history  the last hour, in a few numbers (history.hpp); ?since=UPTIME_MS: what came after
  *
  * It answers only requests to one of its own names (host_names.hpp); others get 421. /healthz and
  * /ready, which say next to nothing, answer under every name.
  *
- * It is read-only, unless it is made a control server: then it has the paths of control.hpp too,
- * and every request must have the token, if there is one (401 otherwise), except for /healthz and
- * /ready. Every client that can connect sees everything, so it belongs on an address that is not
- * public.
+ * It is read-only, unless let_control() makes it a control server. A control server also has the
+ * paths of control.hpp. If it has a token, every request except /healthz and /ready must carry it,
+ * or gets 401. Every client that can connect sees everything, so it belongs on an address that is
+ * not public.
  *
  * Each client costs a task and a descriptor, and their use is bounded. There are at most
- * `connections_most` clients at the same time. One more closes the connection that has waited
- * longest for a request or for the rest of one, so that silent clients do not keep health checks
- * out; if all are being answered, it gets 503. A request must be complete within `request_time`
- * from its first byte, or gets 408. A client that does not take its answer for `answer_time`, or
- * sends no request for `idle_time`, is closed.
+ * `connections_most` clients at the same time. A further client takes the place of the one that has
+ * spent the longest time without completing a request, so that silent clients do not keep health
+ * checks out. If all of them are being answered, the new client gets 503. A request that is not
+ * complete within `request_time` of its first byte gets 408. A client that does not take its answer
+ * for `answer_time`, or sends no request for `idle_time`, is closed.
  *
  * It keeps serving while the relay drains, so that draining can be watched: close it last.
  */
@@ -58,25 +58,25 @@ struct admin_limits {
 class admin_server
 {
 public:
-	/* Listens. mode: as listen_at() has it. On failure, why has the reason. The source outlives
-	 * the server. May park. */
+	/* Listens on the address. mode: as for listen_at(). On failure, why has the reason. The
+	 * source must outlive the server. May park. */
 	static std::unique_ptr<admin_server> open(const snapshot_source &source,
 						  const std::string &listen, int mode,
 						  std::string &why,
 						  const admin_limits &limits = {});
 
-	/* The same on a listening socket that was inherited. */
+	/* The same on a listening socket that was inherited from another process. */
 	admin_server(const snapshot_source &source, sn::tcp_listener listener,
 		     const admin_limits &limits = {});
 	admin_server(const admin_server &) = delete;
 	admin_server &operator=(const admin_server &) = delete;
 
-	/* The names under which it answers, besides IP addresses and localhost. Any time. A client
-	 * of a Unix socket may give any. */
+	/* Sets the names under which the server answers, besides IP addresses and localhost. A
+	 * client of a Unix socket may use any name. May be called at any time. */
 	void answer_as(host_names names);
 
-	/* From now on it is a control server, see above. token: what clients have to know; empty:
-	 * nothing. `by` outlives the server. Any time. */
+	/* Makes it a control server, see above. token: what clients must send; empty: nothing. `by`
+	 * must outlive the server. May be called at any time. */
 	void let_control(controller *by, std::string token);
 
 	/* The bound address, with the port that the system chose. */
@@ -95,7 +95,8 @@ public:
 	/* After retire(): whether all clients have gone. */
 	bool over() noexcept;
 
-	/* Ends every connection, and waits for its tasks to end. Only after start(). May park. */
+	/* Ends every connection, and waits for its tasks to end. Call it only after start(). May
+	 * park. */
 	void close();
 
 private:
@@ -122,7 +123,7 @@ private:
 	std::string address_;
 	std::atomic<bool> stopping_{false};
 	std::atomic<bool> retiring_{false};
-	std::atomic<bool> closed_{false}; /* the listener is closed, by its task */
+	std::atomic<bool> closed_{false}; /* by the accepting task, with the listener */
 	sn::task<void> accepting_;
 	sn::wait_group serving_;
 	std::mutex lock_; /* guards the fields below; never held while parked */
@@ -130,7 +131,7 @@ private:
 	controller *control_by_ = nullptr;
 	std::string token_;
 	std::list<connection *> connections_;
-	std::size_t staying_ = 0; /* how many of them were not sent away */
+	std::size_t staying_ = 0; /* connections that send_away() has not closed */
 };
 
 } // namespace relay

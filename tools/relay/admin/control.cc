@@ -49,7 +49,7 @@ std::string decode(std::string_view text)
 	return out;
 }
 
-/* The parameters of a request, taken one by one; finish() refuses what was not taken. */
+/* The parameters of a request. They are taken one by one, and finish() refuses the rest. */
 class parameters
 {
 public:
@@ -191,7 +191,7 @@ std::string to_table(const snapshot &now)
 	return align(rows);
 }
 
-/* "GROUP BACKEND" for each, for the completion of a shell. */
+/* "GROUP BACKEND" for each backend, for the completion of a shell. */
 std::string to_names(const snapshot &now)
 {
 	std::string out;
@@ -240,7 +240,7 @@ try {
 	const auto found = std::ranges::find(actions, request.path, &action::path);
 	if (found == actions.end())
 		return std::nullopt;
-	/* So that no link and no image can cause it. */
+	/* A link or an image in a web page must not be able to cause a change. */
 	if (request.method != "POST")
 		return controller::outcome{405, "expected POST\n"};
 	parameters with(request.query);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The actions that the control server (admin.hpp) offers. Any task may call, at any time. All may
- * park: one change is made at a time, and waits for a reload or a handover that is under way.
+ * The actions that the control server (admin.hpp) offers. Any task may call them, at any time. All
+ * of them may park, because one change is made at a time: a call waits for a reload or a handover
+ * that is under way.
  */
 #ifndef RELAY_CONTROL_HPP
 #define RELAY_CONTROL_HPP
@@ -21,17 +22,19 @@ class controller
 {
 public:
 	struct outcome {
-		int status = 200; /* of HTTP */
+		int status = 200; /* the HTTP status */
 		std::string text; /* for people: whole lines */
 	};
 
-	/* The configuration in effect, as TOML; 409 if it does not come from a file. */
+	/* Returns the configuration in effect, as TOML; 409 if it was not read from a file. */
 	virtual outcome configuration() = 0;
 
-	/* If the status is 200 the change has taken effect; otherwise nothing has changed. */
+	/* Changes a backend. Status 200 means that the change has taken effect; with any other
+	 * status nothing has changed. */
 	virtual outcome edit(const backend_edit &what) = 0;
 
-	/* As SIGHUP does, except that the access log stays open. Changes are lost. */
+	/* Reads the file again as SIGHUP does, except that the access log stays open. Changes made
+	 * by edit() are lost. */
 	virtual outcome reload() = 0;
 
 	/* Resets the sessions that are connected to a backend and match the filter. */
@@ -41,7 +44,8 @@ protected:
 	~controller() = default;
 };
 
-/* What the request asks for; nothing if it is not about control, so that others may answer it. */
+/* Performs the request; returns nothing if its path is not one of control, so that others may
+ * answer it. */
 std::optional<controller::outcome> answer_control(controller &to, const snapshot_source &source,
 						  const http_request &request);
 

@@ -106,7 +106,7 @@ std::string to_text(const request &what, const std::string &token)
 	       "Connection: close\r\n\r\n";
 }
 
-/* Nothing if it is not a whole answer of HTTP/1. */
+/* Returns nothing if the bytes are not a complete HTTP/1 answer. */
 std::optional<answer> parse(std::string_view bytes)
 {
 	constexpr std::string_view version = "HTTP/1.1 ";
@@ -127,7 +127,7 @@ std::optional<answer> parse(std::string_view bytes)
 	return answer{static_cast<int>(number(head.substr(version.size()))), std::string(body)};
 }
 
-/* In a task. */
+/* Sends the request, and returns the answer. Call it in a task. */
 std::optional<answer> ask(const request &what, const std::string &token, std::string &why)
 {
 	const auto until = what.timeout.count() == 0 ? sn::no_deadline : sn::after(what.timeout);
@@ -159,7 +159,7 @@ std::optional<answer> ask(const request &what, const std::string &token, std::st
 	return parsed;
 }
 
-/* An address to connect to that is not a Unix socket may be HOST:PORT only. */
+/* Sends the request in a runtime of its own, prints the answer, and returns the exit status. */
 int perform(const request &what)
 {
 	std::string token;
@@ -191,9 +191,9 @@ int perform(const request &what)
 	return EXIT_FAILURE;
 }
 
-/* What a subcommand reads, and the parameter that it becomes. */
+/* An option or argument of a subcommand, and the parameter that it becomes in the request. */
 struct argument {
-	const char *option; /* as CLI11 has it */
+	const char *option; /* in the form that CLI11 expects */
 	const char *parameter;
 	bool is_required;
 };
@@ -243,7 +243,7 @@ const std::vector<command> &commands()
 	return all;
 }
 
-/* From the environment; empty: it is not there. */
+/* The value of an environment variable; empty if it is not set. */
 std::string variable(const char *name)
 {
 	const char *const value = std::getenv(name);

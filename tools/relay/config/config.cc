@@ -60,7 +60,7 @@ named_tables named(section &top, const char *key)
 	return found;
 }
 
-/* unix: set if "unix" is among them, where that is allowed; null: it is not. */
+/* unix: set to true if the list has "unix"; null: "unix" is not allowed there. */
 void read_networks(section &in, std::string_view key, ip_networks &into, bool *unix = nullptr)
 {
 	const auto *node = in.take(key);
@@ -217,7 +217,7 @@ void read_alpn_routes(section &in, const std::vector<group_config> &groups, list
 	}
 }
 
-/* Clients of a Unix socket have no IP address, unless a proxy's header says one. */
+/* Clients of a Unix socket have no IP address, unless a PROXY header states one. */
 void check_sources(section &in, const listener_config &made)
 {
 	const auto *proxies = in.take("proxy_from");
@@ -275,7 +275,7 @@ void read_mode(section &in, const char *key, const std::string &address, int &in
 		into = static_cast<int>(mode);
 }
 
-/* accept_rate and accept_burst, or those of another kind. */
+/* Reads accept_rate and accept_burst, or the pair of keys of another kind. */
 void read_rate(section &in, const std::string &kind, std::uint64_t &rate, std::uint64_t &burst)
 {
 	const std::string of_rate = "accept_rate" + kind;
@@ -300,7 +300,7 @@ void read_listener(complaints &to, section &in, const std::vector<group_config> 
 	std::ranges::sort(into.sni, {}, &sni_route::name);
 	read_listener_tls(to, in, into);
 	read_alpn_routes(in, groups, into);
-	/* With sni or alpn there may be no group for others. */
+	/* With sni or alpn, the group for all other clients may be missing. */
 	const bool has_routes = in.take("sni") || in.take("sni_files") || in.take("alpn");
 	if (has_routes ? in.take("group") != nullptr
 		       : in.required("group", "the NAME of a [groups.NAME]"))
@@ -376,7 +376,7 @@ void read_control(section &in, config &into)
 				    "means nothing here; expected control as well");
 		return;
 	}
-	/* Every local user, or every machine, could change everything. */
+	/* Without a token, every local user or every machine could change everything there. */
 	const bool is_private = is_unix(into.control) && !into.control.starts_with("unix:@");
 	if (is_good && !is_private && !in.take("control_token_file"))
 		in.complain(*where, "control",

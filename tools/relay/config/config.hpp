@@ -46,7 +46,7 @@ enum class balancing : unsigned char {
 /* Whether connections to a backend begin with a PROXY header that carries the client's address. */
 enum class proxy_sending : unsigned char { none, v1, v2 };
 
-/* What version 2 of it can carry beside what is known of the client. */
+/* What a PROXY header of version 2 can carry in addition to the addresses. */
 struct proxy_extras {
 	bool checksum = false;
 	bool unique_id = false;
@@ -74,13 +74,13 @@ struct keepalive_config {
 	std::chrono::seconds idle{60}; /* of silence before the first probe; 0: no probes */
 	std::chrono::seconds interval{15};
 	std::uint32_t count = 4; /* unanswered probes after which the peer is gone */
-	std::chrono::milliseconds user_timeout{}; /* 0: as long as the system tries */
+	std::chrono::milliseconds user_timeout{}; /* 0: the system's own limit */
 };
 
-/* Where a check connects to, if that is not the endpoint itself. At most one is set. */
+/* Where a check connects to instead of the endpoint itself. At most one field is set. */
 struct check_place {
 	std::uint16_t port = 0; /* of the endpoint's host */
-	std::string address{};  /* altogether another */
+	std::string address{};  /* an address of its own */
 
 	bool is_other() const noexcept { return port != 0 || !address.empty(); }
 };
@@ -91,14 +91,14 @@ struct backend_config {
 	std::uint64_t max_connections = 0; /* 0: no limit of its own */
 	bandwidth_config bandwidth{};
 	check_place check{}; /* instead of the group's */
-	/* Those of a higher value get connections only while none of a lower one is available. */
+	/* A backend gets connections only while no backend of a lower value is available. */
 	std::uint32_t priority = 0;
-	/* Its agent's, instead of the group's. */
+	/* Where its agent is, instead of the group's place. */
 	check_place agent{};
 	std::optional<std::string> agent_send{};
 };
 
-/* Both ends included. */
+/* An inclusive range of HTTP statuses. */
 struct status_range {
 	std::uint16_t low = 200;
 	std::uint16_t high = 399;
@@ -114,7 +114,7 @@ struct retry_config {
 struct queue_config {
 	std::uint64_t limit = 1000; /* most clients that wait; 0: none waits */
 	std::chrono::nanoseconds timeout = std::chrono::seconds(5); /* 0: forever */
-	/* Whether clients that have ended their stream have gone, see client_wait.hpp. */
+	/* Whether a client that has ended its stream counts as gone, see client_wait.hpp. */
 	bool leave_by_half_close = false;
 };
 
@@ -139,9 +139,10 @@ struct check_config {
 	check_place at;
 	/* An HTTP request instead: its method and target, such as "GET /health"; empty: none. */
 	std::string http;
-	std::string host;                     /* that it is for; empty: what it connects to */
-	std::vector<status_range> status{{}}; /* of a good answer */
-	/* By TLS as the group says; nothing: if it connects to the endpoint itself. */
+	std::string host;                     /* its Host header; empty: the address of the check */
+	std::vector<status_range> status{{}}; /* statuses of a healthy backend */
+	/* Whether the check uses the group's TLS; nothing: only if it connects to the endpoint
+	 * itself. */
 	std::optional<bool> tls{};
 };
 
@@ -149,8 +150,8 @@ struct check_config {
 struct agent_config {
 	std::chrono::nanoseconds interval{}; /* 0: there are none */
 	std::chrono::nanoseconds timeout = std::chrono::seconds(1);
-	check_place at;                     /* either is set, or each backend has its own */
-	std::string send;                   /* once connected */
+	check_place at;                     /* not set if each backend has its own */
+	std::string send;                   /* text to send once connected */
 	std::optional<when_down> on_down{}; /* nothing: as the checks have it */
 
 	bool is_there() const noexcept { return interval.count() > 0; }
@@ -166,7 +167,7 @@ struct group_config {
 	/* The time to connect to an endpoint while another one is left to try; 0: half of the
 	 * remaining time. */
 	std::chrono::nanoseconds attempt_timeout{};
-	/* For backends that are given by name, see names.hpp. */
+	/* The interval and the timeout of name lookups, see names.hpp. */
 	std::chrono::nanoseconds resolve = std::chrono::seconds(10);
 	std::chrono::nanoseconds resolve_timeout = std::chrono::seconds(5);
 	check_config check;
@@ -181,7 +182,7 @@ struct group_config {
 	std::vector<backend_config> backends; /* at least one; addresses are unique */
 };
 
-/* A session of UDP ends by this more often than by anything else, see udp_session.hpp. */
+/* Most UDP sessions end by this timeout, see udp_session.hpp. */
 inline constexpr std::chrono::seconds udp_idle_timeout{30};
 
 /* The group of TLS clients that ask for this name. */
@@ -190,18 +191,18 @@ struct sni_route {
 	std::size_t group = 0;
 };
 
-/* The same of those that speak this protocol (ALPN). */
+/* The group of TLS clients that offer this protocol (ALPN). */
 struct alpn_route {
 	std::string protocol;
 	std::size_t group = 0;
 };
 
-/* A file that allow, deny or sni have entries from. */
+/* A file with entries of `allow`, `deny` or `sni`. */
 struct list_file {
-	std::string key; /* that names it, such as "deny_file" */
+	std::string key; /* the key that names the file, such as "deny_file" */
 	std::string file;
 	std::uint64_t entries = 0;
-	file_stamp before{}; /* how it was before it was read */
+	file_stamp before{}; /* the file's state before it was read */
 };
 
 struct listener_config {
@@ -212,10 +213,10 @@ struct listener_config {
 	int mode = 0; /* permission bits of a Unix socket's file; 0: what the umask allows */
 	std::size_t group = no_group; /* index into config::groups; no_group only with sni */
 	std::vector<sni_route> sni;   /* by name; empty: hellos are not inspected */
-	std::vector<alpn_route> alpn; /* come before sni; empty: none */
-	std::optional<tls_server_settings> tls{}; /* clients' TLS ends here; nothing: it does not */
-	ip_networks proxy_from;                   /* empty: no PROXY headers from there */
-	bool proxy_from_unix = false;             /* the same of clients of a Unix socket */
+	std::vector<alpn_route> alpn; /* decide before sni does; empty: none */
+	std::optional<tls_server_settings> tls{}; /* nothing: clients' TLS is not ended here */
+	ip_networks proxy_from;                   /* proxies that send PROXY headers; empty: none */
+	bool proxy_from_unix = false;             /* whether clients of a Unix socket send them */
 	std::chrono::nanoseconds hello_timeout = std::chrono::seconds(5);
 	std::chrono::nanoseconds connect_timeout = std::chrono::seconds(5);
 	std::chrono::nanoseconds idle_timeout = std::chrono::minutes(10);
@@ -228,7 +229,7 @@ struct listener_config {
 	std::uint64_t max_connections = 0;            /* 0: no limit of its own */
 	std::uint64_t max_connections_per_source = 0; /* 0: none */
 	std::uint64_t accept_rate = 0;                /* per second; 0: no limit */
-	std::uint64_t accept_burst = 0;               /* at once; at least 1 if there is a rate */
+	std::uint64_t accept_burst = 0;               /* together; at least 1 if there is a rate */
 	/* The same for each client address. */
 	std::uint64_t accept_rate_per_source = 0;
 	std::uint64_t accept_burst_per_source = 0;
@@ -236,7 +237,7 @@ struct listener_config {
 	bandwidth_config bandwidth_per_connection{};
 	ip_networks deny;
 	ip_networks allow;            /* empty: every address that is not denied */
-	std::vector<list_file> lists; /* what of these three is from files */
+	std::vector<list_file> lists; /* the files of allow, deny and sni */
 
 	/* Whether the hello of TLS clients is read, and passed on. */
 	bool reads_hello() const noexcept { return !tls && !(sni.empty() && alpn.empty()); }
@@ -249,20 +250,20 @@ struct config {
 	std::vector<listener_config> listeners; /* in the order of the file; at least one */
 	std::vector<group_config> groups;
 	std::chrono::nanoseconds drain = std::chrono::seconds(10); /* 0: no time */
-	/* The same after a handover. Nothing: as long as the connections take. */
+	/* The drain time of a process that has handed over. Nothing: no limit. */
 	std::optional<std::chrono::nanoseconds> handover_drain{};
-	std::chrono::nanoseconds stop_delay{};     /* listening, while it is not ready any more */
+	std::chrono::nanoseconds stop_delay{};     /* time of listening after /ready says 503 */
 	std::chrono::nanoseconds stats_interval{}; /* 0: on SIGUSR1 only */
 	/* Empty: none. */
 	std::string admin;
-	std::vector<std::string> admin_hosts{}; /* its names, see host_names.hpp */
-	std::string control;                    /* where it can be changed; empty: nowhere */
-	int control_mode = 0600;                /* of that Unix socket's file */
-	std::string control_token_file;         /* whose text clients have to know; empty: none */
+	std::vector<std::string> admin_hosts{}; /* names of the admin server, see host_names.hpp */
+	std::string control;                    /* address of the control server; empty: none */
+	int control_mode = 0600;                /* mode of its Unix socket's file */
+	std::string control_token_file;         /* of the token to send; empty: none */
 	std::string access_log;
 	bool access_log_json = false;
-	std::string events = "stderr"; /* where they go, see events.hpp */
-	std::string text;              /* that it was read from; empty: from arguments */
+	std::string events = "stderr"; /* where events go, see events.hpp */
+	std::string text;              /* the file's text; empty: made from arguments */
 };
 
 /* One line per error, without line breaks. At least one. */

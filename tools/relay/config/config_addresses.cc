@@ -15,17 +15,19 @@ namespace relay
 namespace
 {
 
-/* The listener or server that has an address. */
+/* The listener or server that uses an address. */
 struct holder {
 	std::string key;
 	std::string address;
 };
 
-/* The addresses of one port that are taken. "Every address" of a family leaves none to others. */
+/* The addresses of one port that are in use. An address that stands for all of a family, such as
+ * 0.0.0.0, conflicts with every other one of that family. */
 class taken_port
 {
 public:
-	/* The one that already has the address; null if it was free, and now `by` has it. */
+	/* Returns the holder that already uses the address; or null if it was free, after recording
+	 * `by` as its holder. */
 	const holder *take(std::string_view host, const holder &by)
 	{
 		const bool of_both = host.empty();
@@ -33,7 +35,7 @@ public:
 		const bool is_ipv6 = host.starts_with('[');
 		std::string same(host);
 		if (is_ipv6) {
-			/* Of the spellings of an address one; a zone stays. */
+			/* Brings all spellings of an address to one form. A zone is kept. */
 			const auto inside = host.substr(1, host.find_first_of("%]") - 1);
 			if (inet_pton(AF_INET6, std::string(inside).c_str(), &bits) == 1)
 				same = std::string(reinterpret_cast<const char *>(&bits),
@@ -73,11 +75,11 @@ private:
 	}
 
 	std::map<std::string, holder> exact_;
-	holder first_[2]; /* of IPv4 and of IPv6 */
+	holder first_[2]; /* by family: IPv4, IPv6 */
 	holder every_[2];
 };
 
-/* The addresses that are taken so far. */
+/* All addresses that are in use so far. */
 class taken_addresses
 {
 public:
@@ -98,7 +100,7 @@ private:
 	std::map<std::pair<bool, std::string>, taken_port> ports_;
 };
 
-/* A way that connections of one listener take to another one. */
+/* A backend through which connections of one listener reach another listener. */
 struct way {
 	std::size_t to;
 	std::size_t group;
@@ -117,7 +119,7 @@ std::set<std::size_t> groups_of(const listener_config &listener)
 	return found;
 }
 
-/* The part of an address by which those that may lead to each other are found. */
+/* The part of an address that a listener and a backend leading to it have in common. */
 std::string port_of(std::string_view address)
 {
 	if (is_unix(address) || is_srv(address))
@@ -125,10 +127,10 @@ std::string port_of(std::string_view address)
 	return std::string(address.substr(address.rfind(':')));
 }
 
-/* From each listener to those that its connections come to. */
+/* For each listener, the listeners that its connections reach. */
 std::vector<std::vector<way>> find_ways(const config &made)
 {
-	/* By the protocol and the port. */
+	/* Listeners by protocol and port. */
 	std::map<std::pair<bool, std::string>, std::vector<std::size_t>> there;
 	for (std::size_t i = 0; i < made.listeners.size(); i++) {
 		const auto &address = made.listeners[i].address;
@@ -177,14 +179,14 @@ void check_addresses(complaints &to, const config &made, const toml::table &top,
 	check(made.control, "control", "control", top, "control");
 }
 
-/* A search in depth, without recursion: there may be as many listeners in a row as there are. */
+/* A depth-first search without recursion, because a chain may contain every listener. */
 void check_circles(complaints &to, const config &made, const named_tables &tables)
 {
 	enum class mark : unsigned char { fresh, under_way, over };
 
 	const auto ways = find_ways(made);
 	std::vector<mark> marks(ways.size(), mark::fresh);
-	std::vector<std::pair<std::size_t, std::size_t>> path; /* a listener, and its next way */
+	std::vector<std::pair<std::size_t, std::size_t>> path; /* listener, index of next way */
 	for (std::size_t first = 0; first < ways.size(); first++) {
 		if (marks[first] != mark::fresh)
 			continue;
@@ -205,7 +207,7 @@ void check_circles(complaints &to, const config &made, const named_tables &table
 			}
 			if (marks[next.to] == mark::over)
 				continue;
-			/* Once for a listener and its group. */
+			/* Reports once for each pair of listener and group. */
 			const auto &ways_before = ways[at];
 			const std::size_t n = path.back().second - 1;
 			if (std::any_of(ways_before.begin(),

@@ -19,15 +19,17 @@ namespace relay
 using named_tables = std::vector<std::pair<std::string, const toml::table *>>;
 
 /*
- * An address can be listened on only once, and every address of a port is all of them. Port 0 is a
- * different port each time. Names are not looked up.
+ * Reports an address that is used twice. An address without a host takes its port on every address
+ * of the machine. Port 0 never conflicts, because it is a different port each time. Names are not
+ * looked up.
  */
 void check_addresses(complaints &to, const config &made, const toml::table &top,
 		     const named_tables &tables);
 
 /*
- * A connection that comes back is relayed again and again, until no descriptors are left. The
- * addresses must be well formed, and the groups must exist.
+ * Reports backends that lead back to a listener: such a connection would be relayed again and
+ * again, until no descriptors are left. The addresses must be well formed, and the groups must
+ * exist.
  */
 void check_circles(complaints &to, const config &made, const named_tables &tables);
 

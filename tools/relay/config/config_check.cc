@@ -18,7 +18,7 @@ namespace relay
 namespace
 {
 
-/* The longest check.send or check.expect; more is a mistake. */
+/* The longest check.send or check.expect; a longer one is a mistake. */
 constexpr std::size_t longest_phrase = 4096;
 
 /* The longest target of a request. */
@@ -26,7 +26,7 @@ constexpr std::size_t longest_target = 1024;
 
 constexpr std::size_t longest_host = 255;
 
-/* Nothing that could end a line of the request, or a word of it. */
+/* Whether the text has no character that could end a line or a word of the request. */
 bool is_visible(std::string_view text)
 {
 	return std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7f; });
@@ -57,7 +57,7 @@ std::optional<std::uint16_t> to_status(std::string_view digits)
 	return status;
 }
 
-/* A status as an integer, or a range of them, "200-299". */
+/* Parses a status as an integer, or a range such as "200-299". */
 std::optional<status_range> to_statuses(const toml::node &node)
 {
 	if (const auto *number = node.as_integer()) {

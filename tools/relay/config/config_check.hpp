@@ -10,16 +10,16 @@
 namespace relay
 {
 
-/* Takes all keys of the table. */
+/* Takes all keys of [groups.NAME.check]. */
 void read_check(section in, check_config &into);
 
-/* The same of agents. */
+/* Takes all keys of [groups.NAME.agent]. */
 void read_agent(section in, agent_config &into);
 
-/* Takes port and address, where a check connects to. */
+/* Takes `port` and `address`, the place that a check connects to. */
 void read_check_place(section &in, check_place &into);
 
-/* Takes what an agent is to be sent; false: nothing. */
+/* Takes the text to send to an agent. Returns false if there is none. */
 bool read_agent_send(section &in, std::string &into);
 
 } // namespace relay

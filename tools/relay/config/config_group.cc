@@ -15,7 +15,8 @@ namespace relay
 namespace
 {
 
-/* More is a mistake: each of them is a connection to every backend. */
+/* The most connections to make ahead. A larger number is a mistake, because each counts for
+ * every endpoint. */
 constexpr std::int64_t preconnect_max = 1000;
 
 /* Where the checks of this backend connect to. */
@@ -45,7 +46,7 @@ void read_agent_of(complaints &to, const section &in, const toml::table &table,
 	its.finish();
 }
 
-/* False if it has no good address. */
+/* Returns false if the backend has no valid address. */
 bool read_backend(complaints &to, section in, backend_config &into)
 {
 	const bool good = in.required("address", "that of the backend, such as \"10.0.0.7:80\"") &&
@@ -62,7 +63,7 @@ bool read_backend(complaints &to, section in, backend_config &into)
 	return good;
 }
 
-/* The agents of the backends, as far as they have to fit each other. */
+/* Checks that the agents of the backends are consistent with the group's. */
 void check_agents(section &in, const group_config &group)
 {
 	const auto *list = in.take("backends")->as_array();
@@ -92,7 +93,7 @@ void check_agents(section &in, const group_config &group)
 	}
 }
 
-/* The checks of the backends, as far as they have to fit each other. */
+/* Checks that the places of the backends' checks are consistent with the group's. */
 void check_places(section &in, const group_config &group)
 {
 	const auto *list = in.take("backends")->as_array();
@@ -190,7 +191,7 @@ void read_proxy_extras(section &in, group_config &group)
 			    "means nothing here; expected send_proxy = \"v2\" as well");
 }
 
-/* Checks by TLS use the group's. A Unix socket has no name that a certificate could be for. */
+/* Checks with TLS use the group's settings. A Unix socket has no name for a certificate. */
 void check_tls_of_checks(section &in, const group_config &group)
 {
 	const auto *check = in.take("check");
@@ -281,8 +282,8 @@ void learn_keys(complaints &to)
 	to.learn(others);
 }
 
-/* What a client has agreed on with the relay is offered to its backend, if the group says nothing
- * else: that is not known ahead. */
+/* Unless the group has an alpn of its own, the backend is offered the protocol that the client
+ * has agreed on with the relay, which is not known ahead of the client. */
 void check_preconnect(section &in, const std::vector<group_config> &groups,
 		      const listener_config &of)
 {

@@ -15,11 +15,12 @@ namespace relay
 /* Takes all keys of the group's table. */
 void read_group(complaints &to, section &in, group_config &group);
 
-/* The keys of tables that a file may not have, for what is said of keys in other tables. */
+/* Registers the keys of tables that the file may lack, so that the message for a misplaced key
+ * can name the table that it belongs to. */
 void learn_keys(complaints &to);
 
-/* Whether connections to the listener's groups can be made ahead of its clients. After its tls and
- * its groups have been read. */
+/* Reports a group whose connections cannot be made ahead of the listener's clients. Call it
+ * after the listener's tls and its groups have been read. */
 void check_preconnect(section &in, const std::vector<group_config> &groups,
 		      const listener_config &of);
 

@@ -11,7 +11,7 @@ namespace relay
 namespace
 {
 
-/* The kernel's limit. */
+/* The kernel's limit for TCP_KEEPCNT. */
 constexpr std::uint32_t most_probes = 127;
 
 void read_seconds(section &in, std::string_view key, std::chrono::seconds &into, bool may_be_none)
@@ -67,7 +67,8 @@ void read_keepalive(complaints &to, section &in, keepalive_config &into)
 namespace
 {
 
-/* Less is a mistake, and would go in chunks of a second; more limits nothing. */
+/* A lower bandwidth is a mistake, and would move in chunks of a second; a higher one limits
+ * nothing. */
 constexpr std::uint64_t least_bandwidth = std::uint64_t{1} << 10;
 constexpr std::uint64_t most_bandwidth = std::uint64_t{1} << 40;
 

@@ -13,10 +13,10 @@
 namespace relay
 {
 
-/* A duration instead of a table is the idle time. */
+/* Reads `keepalive`. A duration instead of a table is the idle time. */
 void read_keepalive(complaints &to, section &in, keepalive_config &into);
 
-/* A number of bytes is for each direction; a table sets the directions apart. */
+/* Reads a bandwidth. A number of bytes is the limit of each direction; a table has one for each. */
 void read_bandwidth(complaints &to, section &in, std::string_view key, bandwidth_config &into);
 
 } // namespace relay

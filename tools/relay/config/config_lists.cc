@@ -18,13 +18,13 @@ namespace relay
 namespace
 {
 
-/* Half a million networks or names. */
+/* Enough for half a million networks or names. */
 constexpr std::size_t largest_list = std::size_t{16} << 20;
 
 /* How many errors of one list are shown; a file of another kind would have one per line. */
 constexpr std::size_t most_errors = 10;
 
-/* The text; nothing, and why not. */
+/* The text of the file. If it cannot be read, returns nothing, and why has the reason. */
 std::optional<std::string> text_of(const std::string &file, std::string &why)
 {
 	/* Opening a FIFO would wait for its writer. */
@@ -68,7 +68,7 @@ std::string_view entry_of(std::string_view line)
 				  : line.substr(first, line.find_last_not_of(spaces) + 1 - first);
 }
 
-/* For a message: not all of a line that may be anything. */
+/* Quotes an entry for a message. It is shortened, because the line may contain anything. */
 std::string quoted(std::string_view entry)
 {
 	constexpr std::size_t most = 60;

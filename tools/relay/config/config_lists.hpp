@@ -25,14 +25,14 @@ namespace relay
 using entry_reader = std::function<std::optional<std::string>(std::string_view entry)>;
 
 /*
- * Reads the list of that name. node and key: where the configuration names it. what: the kind of
- * entry of which there must be at least one, such as "network"; null: it may be empty. Blocks on
- * the file system.
+ * Reads the list that `node`, the value of `key`, names. what: the kind of its entries, such as
+ * "network", of which there must be at least one; null: the list may be empty. Blocks on the file
+ * system.
  */
 list_file read_list(section &in, const toml::node &node, std::string_view key,
 		    const std::string &file, const char *what, const entry_reader &read);
 
-/* Networks in the file that the key names; adds the file to `files`. */
+/* Reads the networks in the file that the key names, and adds the file to `files`. */
 void read_network_file(section &in, std::string_view key, const char *what, ip_networks &into,
 		       std::vector<list_file> &files);
 

@@ -223,7 +223,7 @@ void section::finish(const std::string &kind)
 {
 	if (!kind.empty())
 		to_.learn(kind, known_);
-	std::shared_ptr<const key_names> known; /* once for all: a file may have many others */
+	std::shared_ptr<const key_names> known; /* shared by all unknown keys of the table */
 	for (const auto &[key, value] : table_) {
 		if (known_.contains(std::string(key.str())))
 			continue;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the readers of the configuration file share: a table whose keys are taken one by one, and
- * the errors that are found meanwhile. Used by config*.cc only, because toml++ is large.
+ * the errors that are found while they are taken. Used by config*.cc only, because toml++ is large.
  */
 #ifndef RELAY_CONFIG_SECTION_HPP
 #define RELAY_CONFIG_SECTION_HPP
@@ -23,7 +23,7 @@
 #define TOML_ASSERT_ASSUME(expr) static_assert(true)
 /*
  * The same holds for whether a character is a space: from U+00A1 to U+0499 ("1 \u00e9") the answer
- * comes from a branch that toml++ declares unreachable. There the answer must be no.
+ * comes from a branch that toml++ declares unreachable. That branch must answer no.
  */
 #pragma push_macro("TOML_UNREACHABLE")
 #undef TOML_UNREACHABLE
@@ -67,17 +67,18 @@ public:
 		found_.emplace_back(where, (key.empty() ? "" : key + ": ") + text);
 	}
 
-	/* key: in a table that has the known ones; path: the key with the table's name. */
+	/* Reports an unknown key of a table that has the known ones. path: the key with the
+	 * table's name. */
 	void add_unknown(source_position where, std::string_view key, const std::string &path,
 			 std::shared_ptr<const key_names> known)
 	{
 		unknown_.push_back({where, std::string(key), path, std::move(known)});
 	}
 
-	/* The keys of a kind of table, such as "[groups.NAME]". */
+	/* Remembers the keys of a kind of table, such as "[groups.NAME]". */
 	void learn(const std::string &kind, const key_names &keys) { kinds_[kind] = keys; }
 
-	/* The kinds that others have learned of. */
+	/* Takes over the kinds that `others` has learned. */
 	void learn(const complaints &others)
 	{
 		kinds_.insert(others.kinds_.begin(), others.kinds_.end());
@@ -139,7 +140,7 @@ public:
 
 	bool flag(std::string_view key, bool &into);
 
-	/* The text as written; nothing if the key is missing or its value is wrong. */
+	/* Returns the text as written, or nothing if the key is missing or its value is wrong. */
 	std::optional<std::string> duration(std::string_view key, std::chrono::nanoseconds &into,
 					    std::chrono::milliseconds least = {});
 
@@ -163,7 +164,7 @@ public:
 			into = static_cast<Number>(number->get());
 	}
 
-	/* False if the key is missing or its value is wrong. */
+	/* Returns false if the key is missing or its value is wrong. */
 	bool size(std::string_view key, std::uint64_t &into, std::uint64_t least,
 		  std::uint64_t most, const std::string &range);
 
@@ -195,7 +196,8 @@ public:
 
 	bool mistyped(const toml::node &node, std::string_view key, const std::string &expected);
 
-	/* kind: of the table, if its keys may be looked for elsewhere, such as "[groups.NAME]". */
+	/* Reports the keys that were not taken. kind: the table's kind, such as "[groups.NAME]",
+	 * if its keys may have been meant when they stand in another table. */
 	void finish(const std::string &kind = "");
 
 private:

@@ -12,7 +12,7 @@ namespace
 
 constexpr std::string_view spaces = " \t\r";
 
-/* How much is quoted of a value that may be anything. */
+/* How much of a value is quoted in a message, because it may be anything. */
 constexpr std::size_t longest_quoted = 40;
 
 bool has(std::string_view text, std::string_view part)
@@ -27,7 +27,7 @@ std::string_view trimmed(std::string_view text)
 				  : text.substr(first, text.find_last_not_of(spaces) + 1 - first);
 }
 
-/* Where the string ends that begins there; npos: it does not. */
+/* The end of the string that begins at `at`; npos if the string does not end in this line. */
 std::size_t end_of_string(std::string_view line, std::size_t at)
 {
 	const char quote = line[at];
@@ -46,7 +46,7 @@ struct pair_of_line {
 	std::string_view value;
 };
 
-/* The last one that begins before the column, which may be in braces. */
+/* The last KEY = VALUE that begins before the column; it may be in a table in braces. */
 std::optional<pair_of_line> to_pair(std::string_view line, std::size_t column)
 {
 	std::optional<pair_of_line> found;
@@ -84,7 +84,7 @@ std::optional<pair_of_line> to_pair(std::string_view line, std::size_t column)
 	return found;
 }
 
-/* A string that begins in this line and does not end there. */
+/* The quotation mark of a string that begins in this line and does not end there. */
 std::optional<char> open_string(std::string_view line)
 {
 	for (std::size_t i = 0; i < line.size() && line[i] != '#'; i++) {
@@ -119,7 +119,7 @@ std::string shortened(std::string_view text)
 	       (text.size() > longest_quoted ? "..." : "");
 }
 
-/* A value without quotes: usually one that needs them. */
+/* Explains a value without quotes, which is usually one that needs them. */
 std::string explain_value(const pair_of_line &in, std::string_view words)
 {
 	const auto value = trimmed(in.value.substr(0, in.value.find('#')));
@@ -145,7 +145,7 @@ std::string explain_value(const pair_of_line &in, std::string_view words)
 	       key + " = \"" + shortened(value) + '"';
 }
 
-/* What the parser says, without what it was doing. */
+/* The parser's message, without the words for what it was parsing. */
 std::string_view told(std::string_view words)
 {
 	constexpr std::string_view doing = "Error while parsing ";
@@ -153,7 +153,7 @@ std::string_view told(std::string_view words)
 	return words.starts_with(doing) && colon != words.npos ? words.substr(colon + 2) : words;
 }
 
-/* What the parser has put into quotation marks. */
+/* The part of the parser's message that is in quotation marks. */
 std::string quoted_name(std::string_view said)
 {
 	const auto first = said.find('\'');

@@ -13,10 +13,11 @@
 namespace relay
 {
 
-/* The line of an error, where in it the parser has stopped (from 1), and the parser's words. */
+/* Explains a syntax error. line: the line of the error; column: where the parser has stopped, from
+ * 1; words: the parser's message. */
 std::string explain_syntax(std::string_view line, std::size_t column, std::string_view words);
 
-/* One line of a text, without its end; from 1. */
+/* Line `number` of a text, from 1, without its end. */
 std::string_view line_of(std::string_view text, std::size_t number);
 
 } // namespace relay

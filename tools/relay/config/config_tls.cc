@@ -16,11 +16,11 @@ namespace relay
 namespace
 {
 
-/* More are a mistake; the library's limit is much higher. */
+/* The most certificates of a listener. More are a mistake; the library's limit is much higher. */
 constexpr std::size_t most_certificates = 10'000;
 constexpr std::size_t most_protocols = 32;
 
-/* False, with an error, if this program cannot do TLS. */
+/* Returns false and reports an error if this program is built without TLS. */
 bool has_tls_for(section &in, const toml::node &node)
 {
 	if (tls_is_built)
@@ -31,7 +31,7 @@ bool has_tls_for(section &in, const toml::node &node)
 	return false;
 }
 
-/* A certificate's two keys, in a table that has them among others. */
+/* Reads `certificate` and `key`, in a table that may have other keys, too. */
 tls_certificate_files read_files(section &in)
 {
 	tls_certificate_files made;
@@ -146,7 +146,8 @@ void read_client_certificates(section &in, tls_server_settings &into)
 					    "means nothing here; expected client_certificate = "
 					    "\"optional\" or \"required\" as well");
 	} else if (!in.take("client_ca")) {
-		/* The system's authorities would let everybody in who can buy a certificate. */
+		/* With the system's authorities, anybody with any certificate of theirs could
+		 * connect. */
 		in.complain(*in.take("client_certificate"), "client_certificate",
 			    "is set without client_ca; expected the file of the authorities that "
 			    "sign the clients' certificates");

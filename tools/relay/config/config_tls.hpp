@@ -10,7 +10,8 @@
 namespace relay
 {
 
-/* Each reads the key `tls`, if it is there. Where the relay is built without TLS it is an error. */
+/* Each reads the key `tls`, if there is one. In a relay that is built without TLS the key is an
+ * error. */
 void read_listener_tls(complaints &to, section &in, listener_config &into);
 void read_group_tls(complaints &to, section &in, group_config &into);
 

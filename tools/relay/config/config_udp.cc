@@ -11,16 +11,17 @@ namespace relay
 namespace
 {
 
-/* More is a mistake: a session with so many answers to each datagram ends by its idle timeout. */
+/* A larger number is a mistake: a session with that many answers to each datagram ends by its
+ * idle timeout. */
 constexpr std::int64_t responses_most = 1000;
 
-/* These are of connections, or of their streams. */
+/* Keys that concern connections or their streams. */
 constexpr const char *of_connections[] = {
 	"proxy_from", "connect_timeout", "half_close_timeout",       "gather", "tls",
 	"keepalive",  "user_timeout",    "bandwidth_per_connection", "alpn",
 };
 
-/* What a group cannot have if datagrams come to it. */
+/* Reports settings that a group cannot have if datagrams are sent to it. */
 void check_group(section &in, const toml::node &at, std::string_view key, const group_config &group)
 {
 	if (group.send_proxy == proxy_sending::v1)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The keys of a listener of UDP: those that only it has, those that mean nothing there, and what
- * its groups cannot have.
+ * UDP listeners: reads the keys that only they have, and reports the keys that mean nothing there,
+ * and groups with settings that datagrams cannot have.
  */
 #ifndef RELAY_CONFIG_UDP_HPP
 #define RELAY_CONFIG_UDP_HPP
@@ -13,7 +13,7 @@
 namespace relay
 {
 
-/* Of any listener, after its other keys. */
+/* For any listener, after its other keys have been read. */
 void read_udp(section &in, const std::vector<group_config> &groups, listener_config &into);
 
 } // namespace relay

@@ -12,7 +12,7 @@ namespace relay
 namespace
 {
 
-/* The address of an element of `backends`; empty if it is none. */
+/* The address of an element of `backends`; empty if the element has none. */
 std::string address_of(const toml::node &of)
 {
 	if (const auto *string = of.as_string())
@@ -37,7 +37,7 @@ std::optional<std::size_t> find_backend(const toml::array &among, const std::str
 	return std::nullopt;
 }
 
-/* As in the file. One that was added since then, or has no weight there, has 1. */
+/* The backend's weight in the file; 1 if it has none there, or was added later. */
 std::uint32_t weight_in(const std::string &file, const backend_edit &what)
 {
 	auto parsed = toml::parse(file);
@@ -112,9 +112,9 @@ std::optional<edit_problem> apply(toml::array &among, const std::string &file,
 }
 
 /*
- * Nothing if it cannot be written so that it reads the same again: toml++ does not quote a key that
- * has a quote or a line end. Of its forms of a string the escaped one is the only that keeps a line
- * end at the beginning.
+ * Returns nothing if the table cannot be written so that it reads the same again: toml++ does not
+ * quote a key that contains a quote or a line end. Strings are written in the escaped form, because
+ * it is the only one that keeps a line end at the beginning.
  */
 std::optional<std::string> to_text(const toml::table &whole)
 {

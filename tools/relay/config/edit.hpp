@@ -6,8 +6,8 @@
  * takes effect as a changed file does, with the same checks. Therefore whatever can be changed can
  * also be printed and kept, and no state beside the configuration could contradict a reload.
  *
- * toml++ writes the whole changed text, with keys sorted and without comments. The text says the
- * same as before except for the change; otherwise nothing is changed.
+ * toml++ writes the whole changed text, with keys sorted and without comments. If the written text
+ * does not say the same as before except for the change, nothing is changed.
  *
  * The parser's recursion has no known bound: call these on a thread with a whole stack, not in a
  * task.
@@ -25,9 +25,9 @@ namespace relay
 
 struct backend_edit {
 	enum class kind {
-		set_weight, /* to `weight` */
-		drain,      /* to 0: no new connections */
-		enable,     /* to what the file has, or 1 */
+		set_weight, /* sets it to `weight` */
+		drain,      /* sets the weight to 0: no new connections */
+		enable,     /* sets the weight to the file's, or 1 */
 		add,
 		remove,
 	};
@@ -35,7 +35,7 @@ struct backend_edit {
 	std::string group;
 	std::string backend; /* its address, as configured */
 	std::optional<std::uint32_t> weight{};
-	/* Of one that is added. */
+	/* Only for a backend that is added. */
 	std::optional<std::uint32_t> priority{};
 	std::optional<std::uint64_t> max_connections{};
 };
@@ -47,8 +47,8 @@ struct edit_problem {
 };
 
 /*
- * Returns the text with that change. file: the text of the configuration file as it was last read,
- * for `enable`. The result is not checked; parse_config() does that.
+ * Returns the text with that change. file: the configuration file's text as it was last read, in
+ * which `enable` finds the weight. The result is not checked; parse_config() does that.
  */
 std::variant<std::string, edit_problem>
 edit_config(const std::string &text, const std::string &file, const backend_edit &what);

@@ -17,8 +17,8 @@ bool set(int fd, int level, int option, long long value) noexcept
 	return setsockopt(fd, level, option, &n, sizeof n) == 0;
 }
 
-/* The idle time comes last: SO_KEEPALIVE starts the kernel's timer as if there had been a sign
- * of life just now, and TCP_KEEPIDLE sets it by the actual last one. */
+/* The idle time is set last: SO_KEEPALIVE starts the kernel's timer as if the peer had just
+ * shown a sign of life, and TCP_KEEPIDLE corrects the timer by the actual last one. */
 bool switch_on(int fd, const keepalive_config &to) noexcept
 {
 	return set(fd, IPPROTO_TCP, TCP_KEEPINTVL, to.interval.count()) &&
@@ -46,7 +46,7 @@ std::uint64_t set_keepalive_of_listener(int fd, const keepalive_config &to) noex
 	socklen_t size = sizeof info;
 	if (!set_keepalive(fd, to) || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
 	    size < offsetof(tcp_info, tcpi_unacked) + sizeof info.tcpi_unacked)
-		return UINT64_MAX; /* a short answer: an emulator, which returns an integer */
+		return UINT64_MAX; /* a short answer, from an emulator that returns an integer */
 	return std::uint64_t{info.tcpi_unacked} + 1;
 }
 

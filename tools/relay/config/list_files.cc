@@ -19,7 +19,8 @@ list_files::set list_files::of(const config &read)
 		for (const auto &each : listener.lists) {
 			found.lists.push_back(
 				{listener.name, each.key, each.file, each.entries, now});
-			/* Of a file that was read twice the first: a change between them shows. */
+			/* Of a file that was read twice, keeps the first stamp, so that a change
+			 * between the two reads is noticed. */
 			found.stamps.emplace(each.file, each.before);
 		}
 	return found;
@@ -42,7 +43,7 @@ bool list_files::have_changed()
 	const bool is_settled = now == seen_;
 	seen_ = std::move(now);
 	if (seen_ == in_use_.stamps) {
-		refused_.clear(); /* what was there is there again */
+		refused_.clear(); /* the files are as they were */
 		return false;
 	}
 	return is_settled && seen_ != refused_;

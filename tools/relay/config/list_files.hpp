@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lists in files (config_lists.hpp) of the configuration in effect: whether they have changed
- * since they were read, and what snapshots say of them. Any task may call.
+ * Watches the list files (config_lists.hpp) of the configuration in effect for changes, and
+ * provides their state to snapshots. Any task may call.
  *
- * The files are checked every two seconds (file_stamp.hpp), as those of certificates are. They are
- * read again when two checks in a row have found the same state, because moving a name from one
- * list to another changes two files. All of them are read, with the whole configuration around
- * them, and take effect together or not at all, because a mistake (such as a name that is in two
- * lists) can concern several of them.
+ * The files are checked every two seconds (file_stamp.hpp), as certificate files are. They are read
+ * again when two checks in a row have found the same state, because moving a name from one list to
+ * another changes two files. All of them are read, with the whole configuration around them, and
+ * take effect together or not at all, because a mistake (such as a name that is in two lists) can
+ * concern several of them.
  *
  * The existing routes use the new lists (route::use_lists()), and no new routes are made: an open
- * connection keeps the route that it began with, and so would keep an old version of a list of a
- * hundred thousand entries, of which there may be thousands in a day.
+ * connection keeps the route that it began with. With a new route for each change, open connections
+ * would keep old versions of a list of a hundred thousand entries, and there may be thousands of
+ * versions in a day.
  */
 #ifndef RELAY_LIST_FILES_HPP
 #define RELAY_LIST_FILES_HPP
@@ -35,23 +36,23 @@ public:
 	/* The lists of one configuration. */
 	struct set {
 		std::vector<list_snapshot> lists;
-		file_stamps stamps; /* from before they were read */
+		file_stamps stamps; /* taken before the files were read */
 	};
 
 	static set of(const config &read);
 
-	/* From now on these are in use. */
+	/* Makes this set the one in use. */
 	void use(set read) noexcept;
 
-	/* Whether they differ from those in use, have stopped changing, and have not been refused
-	 * as they are. To be called every few seconds, by one task at a time. Blocks on the file
-	 * system, so not in a task. */
+	/* Whether the files differ from those in use, have stopped changing, and have not been
+	 * refused in their present state. To be called every few seconds, on one thread at a
+	 * time. Blocks on the file system, so do not call it in a task. */
 	bool have_changed();
 
-	/* The state that was seen last cannot be used. */
+	/* Records that the files cannot be used in the state that was seen last. */
 	void refuse();
 
-	/* Which of them differ from those of `before`, to be reported. */
+	/* The files of `now` that differ from those of `before`, to be reported. */
 	static std::vector<list_snapshot> changed(const set &now, const set &before);
 
 	set in_use() const;
@@ -64,8 +65,8 @@ private:
 	std::atomic<bool> none_{true}; /* a hint, so that most processes do nothing else */
 	mutable std::mutex lock_;      /* guards the fields below */
 	set in_use_;
-	file_stamps seen_;    /* when they were last looked at */
-	file_stamps refused_; /* that could not be used */
+	file_stamps seen_;    /* at the last look */
+	file_stamps refused_; /* the state that could not be used */
 };
 
 } // namespace relay

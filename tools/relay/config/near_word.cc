@@ -11,10 +11,10 @@ namespace relay
 namespace
 {
 
-/* A longer one is no word that was misspelt, and would take long to compare. */
+/* A longer text is hardly a misspelt word, and would take long to compare. */
 constexpr std::size_t longest_word = 64;
 
-/* Less could be the beginning of anything. */
+/* A shorter text could be the beginning of anything. */
 constexpr std::size_t least_beginning = 4;
 
 std::string plain(std::string_view text)
@@ -25,7 +25,8 @@ std::string plain(std::string_view text)
 	return made;
 }
 
-/* How many letters have to be added, removed or replaced, or be swapped with the next. */
+/* The number of edits from one to the other: adding, removing or replacing a letter, or swapping
+ * two neighbours. */
 std::size_t distance(std::string_view a, std::string_view b)
 {
 	std::vector<std::size_t> before(b.size() + 1);
@@ -58,7 +59,7 @@ std::string near_word(std::string_view written, const std::set<std::string> &wor
 	for (const auto &each : words) {
 		const bool is_beginning = word.size() >= least_beginning && each.starts_with(word);
 		const std::size_t most = word.size() / 3;
-		/* The difference of their sizes is the least that it can be. */
+		/* The distance is at least the difference of the sizes. */
 		if (!is_beginning &&
 		    (each.size() > word.size() + most || word.size() > each.size() + most))
 			continue;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The word that was probably meant when another one was written: a misspelt key of the
- * configuration.
+ * Finds the word that was probably meant by a misspelt one, such as a key of the configuration.
  */
 #ifndef RELAY_NEAR_WORD_HPP
 #define RELAY_NEAR_WORD_HPP

@@ -103,7 +103,7 @@ The same for a program that serves a Unix socket:
   sennit-relay :8080 unix:/run/app.sock
 )";
 
-/* Becomes a `finished` with exit_usage. */
+/* An error in the command line, which becomes a `finished` with exit_usage. */
 struct usage_error {
 	std::string text;
 };
@@ -198,7 +198,7 @@ try {
 	std::vector<std::string> addresses;
 	std::chrono::nanoseconds handover_drain{};
 	std::chrono::nanoseconds idle_timeout{};
-	/* Converted after parsing, so that the messages are ours. */
+	/* Converted after parsing, so that the relay words the messages, and not CLI11. */
 	struct {
 		const char *name;
 		std::chrono::nanoseconds *into;

@@ -25,7 +25,7 @@ struct address_pair {
 
 struct options {
 	std::vector<address_pair> pairs;
-	/* Zero means no limit for the first two, and disables the others. */
+	/* In the first two, zero means no limit; in the others, it disables the feature. */
 	std::chrono::nanoseconds connect_timeout = std::chrono::seconds(5);
 	std::uint32_t retries = 4;
 	std::optional<std::chrono::nanoseconds> idle_timeout{}; /* nothing: the default */
@@ -36,7 +36,7 @@ struct options {
 	std::chrono::nanoseconds stats_interval{};
 	std::string config_file; /* replaces all other options; empty: none */
 	bool check = false;      /* only validate */
-	bool supervise = false;  /* under a first process, see supervisor.hpp */
+	bool supervise = false;  /* run under a first process, see supervisor.hpp */
 	/* Empty: none. */
 	std::string admin;
 	std::string access_log;
@@ -52,10 +52,10 @@ inline constexpr int exit_usage = 2;
 struct finished {
 	int status;
 	std::string text;
-	bool with_kernel = false; /* what sn_kernel_report() writes follows */
+	bool with_kernel = false; /* print sn_kernel_report() after it */
 };
 
-/* The configuration that these options stand for. */
+/* The configuration that is equivalent to these options. */
 config to_config(const options &parsed);
 
 std::variant<options, finished> parse_options(int argc, const char *const *argv);

@@ -17,7 +17,7 @@ using std::chrono::seconds;
 
 constexpr seconds day = std::chrono::hours(24);
 
-/* Only a file has TLS, and gives every listener and group a name. */
+/* TLS can be configured only in a file, and there every listener and group has a name. */
 tls_owner owner_of(const listener_config &which)
 {
 	return {true, which.name};
@@ -28,7 +28,7 @@ tls_owner owner_of(const group_config &which)
 	return {false, which.name};
 }
 
-/* Certificates may be valid until the year 9999, and nanoseconds until 2262. */
+/* Certificates may be valid until the year 9999, but a time in nanoseconds ends in 2262. */
 std::string text_of(seconds since_1970)
 {
 	return to_time(std::min(
@@ -101,7 +101,7 @@ bool tls_contexts::make(const config &of, bool reread, tls_set &into, std::strin
 void tls_contexts::use(list which) noexcept
 {
 	const std::lock_guard lock(lock_);
-	in_use_.swap(which); /* those before are let go without the lock */
+	in_use_.swap(which); /* the old ones are released after the lock */
 }
 
 tls_contexts::list tls_contexts::now() const
@@ -123,11 +123,11 @@ try {
 		for (const auto &each : which)
 			each->renew_tickets(tickets_);
 } catch (const std::exception &) {
-	/* No memory; the next time it may work. */
+	/* There is no memory; the next call may succeed. */
 }
 
-/* While the files of one do not answer, none is looked at: a context is looked at by one thread at
- * a time. */
+/* A call that hangs on the files of one context keeps the turn, so that no context is looked at
+ * by two threads at the same time. Until it returns, no other context is looked at either. */
 void tls_contexts::look_at_files(const list &which)
 {
 	struct result {
@@ -176,7 +176,7 @@ void tls_contexts::look_at_dates(const list &which, seconds now)
 			const std::string problem = problem_of(one, now);
 			if (problem.empty())
 				continue;
-			/* A new certificate is another one, although the file is the same. */
+			/* A new certificate in the same file gets events of its own. */
 			const std::string key = each->owner().key() + '\n' + one.file + '\n' +
 						std::to_string(one.not_after.count());
 			const auto last = told_.find(key);
@@ -205,8 +205,7 @@ std::vector<certificate_snapshot> tls_contexts::certificates() const
 		for (const auto &one : each->certificates()) {
 			const auto &owner = each->owner();
 			/* Of two certificates with the same name, such as with different keys,
-			 * keeps the one that expires
- * first. */
+			 * keeps the one that expires first. */
 			const auto same = std::ranges::find_if(found, [&](const auto &other) {
 				return other.name == one.name && other.owner == owner.name &&
 				       other.is_listener == owner.is_listener;

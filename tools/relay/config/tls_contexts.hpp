@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The TLS contexts of the configuration in effect, one for each listener and group that has the key
- * `tls`, and what happens to them while the relay serves: their files change, their certificates
- * expire, and the keys of tickets are renewed.
+ * `tls`. While the relay serves, this reads their files again when they change, warns of
+ * certificates that expire, and renews the keys of tickets.
  *
- * A configuration that is about to take effect makes its contexts first, and they are in use from
- * use() on.
+ * The contexts of a new configuration are made before it takes effect, by make(), and use() puts
+ * them in use.
  */
 #ifndef RELAY_TLS_CONTEXTS_HPP
 #define RELAY_TLS_CONTEXTS_HPP
@@ -38,27 +38,28 @@ struct tls_set {
 class tls_contexts
 {
 public:
-	/* Takes over the keys of the process that hands over. Before there are threads. */
+	/* Takes over the ticket keys of the process that hands over. Call it before there are
+	 * threads. */
 	void take_over() { tickets_.take_over(); }
 
 	tls_tickets &tickets() noexcept { return tickets_; }
 	const tls_tickets &tickets() const noexcept { return tickets_; }
 
 	/*
-	 * Makes the contexts of a configuration. False if the files of one cannot be used; why has
-	 * the reason. reread: those that are in use with the same settings are made again, too.
-	 * Blocks on the file system, so not in a task.
+	 * Makes the contexts of a configuration. Returns false if the files of a context cannot be
+	 * used; why has the reason. A context in use with the same settings is kept, unless reread
+	 * is true. Blocks on the file system, so do not call it in a task.
 	 */
 	bool make(const config &of, bool reread, tls_set &into, std::string &why);
 
-	/* From now on these are in use. which: tls_set::all(), made before, so that nothing can
-	 * fail here. */
+	/* Puts these contexts in use. which: tls_set::all(), made by the caller before, so that
+	 * nothing can fail here. */
 	void use(std::vector<std::shared_ptr<tls_context>> which) noexcept;
 
 	/*
-	 * To be called every few seconds, by one task at a time: reads files that have changed,
-	 * emits the events of that and of certificates that expire soon, and renews the keys of
-	 * tickets once a day. May park.
+	 * Reads files that have changed, emits events for these and for certificates that expire
+	 * soon, and renews the ticket keys once a day. To be called every few seconds, by one task
+	 * at a time. May park.
 	 */
 	void look();
 
@@ -75,17 +76,18 @@ private:
 	tls_tickets tickets_;
 	mutable std::mutex lock_;
 	list in_use_;
-	/* For look(): when an event of a certificate was emitted last, by its context and file. */
+	/* For look() only: when the last event for a certificate was emitted, by context and
+	 * file. */
 	std::map<std::string, std::chrono::seconds> told_;
-	turn_of_calls looking_; /* at the files of a context */
+	turn_of_calls looking_; /* while a thread reads a context's files */
 };
 
-/* Returns what is wrong with the TLS files of a configuration, one line each. warnings: what may be
- * wrong soon. now: since 1970. Blocks on the file system, so not in a task. */
+/* Returns what is wrong with the TLS files of a configuration, one line each. warnings: what may
+ * be wrong soon. now: since 1970. Blocks on the file system, so do not call it in a task. */
 config_errors tls_problems(const config &of, std::chrono::seconds now, config_errors &warnings);
 
-/* How long before its end a certificate is to be replaced: two weeks, or a quarter of its time if
- * that is less. */
+/* How long before its end a certificate should be replaced: two weeks, or a quarter of its
+ * validity period if that is less. */
 std::chrono::seconds tls_warning_time(const tls_certificate_info &of) noexcept;
 
 } // namespace relay
