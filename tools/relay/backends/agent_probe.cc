@@ -50,7 +50,8 @@ std::error_code ask_agent(const std::string &address, const std::string &send, s
 	if (!send.empty())
 		static_cast<void>(connected->write_all(send));
 	const auto failed = read_line(*connected, into, why);
-	/* The line is complete, or useless: the agent's further bytes are not waited for. */
+	/* The line is complete, or useless, so this does not wait for further bytes of the
+	 * agent. */
 	connected->abort();
 	return failed;
 }

@@ -4,9 +4,8 @@
  * configured text, and reads a line (agent_answer.hpp). TLS and PROXY headers are for the backend,
  * not for the agent beside it.
  *
- * All of this must not exceed the deadline, and at most agent_answer_most bytes and one more are
- * read. An agent may answer before it has read anything, and may reset the connection after its
- * line.
+ * All of this must end by the deadline. At most agent_answer_most + 1 bytes are read. An agent may
+ * answer before it has read anything, and may reset the connection after its line.
  */
 #ifndef RELAY_AGENT_PROBE_HPP
 #define RELAY_AGENT_PROBE_HPP
@@ -24,11 +23,11 @@ namespace relay
 
 struct agent_line {
 	char bytes[agent_answer_most];
-	agent_answer says{}; /* refers to these */
+	agent_answer says{}; /* refers to the bytes */
 };
 
-/* No error: `into` has the answer. Otherwise `why` has the reason, in words. Throws std::bad_alloc.
- * May park. */
+/* On success `into` has the answer. Otherwise `why` has the reason, in words. Throws
+ * std::bad_alloc. May park. */
 std::error_code ask_agent(const std::string &address, const std::string &send, sn::deadline until,
 			  agent_line &into, std::string &why);
 

@@ -16,7 +16,7 @@ namespace
 constexpr std::size_t longest_description = 200;
 constexpr std::size_t longest_ignored = 40;
 
-/* One line of UTF-8. */
+/* Makes the text one line of valid UTF-8, of at most `most` bytes. */
 std::string printable(std::string_view text, std::size_t most)
 {
 	std::string out;
@@ -27,7 +27,8 @@ std::string printable(std::string_view text, std::size_t most)
 	return out;
 }
 
-/* What keeps clients away, the stronger one if both do. Empty: nothing does. */
+/* How the agent keeps clients away: the stronger reason if there are two, or empty if there is
+ * none. */
 std::string words_of(const agent_effect &its)
 {
 	if (its.health != agent_health::up)

@@ -2,17 +2,17 @@
 /*
  * What the agent of an endpoint has said so far, and what follows from it.
  *
- * An agent is identified by an id, the text of those settings that make it another agent when they
- * change. The state belongs to one agent: with another one, or none, it is reset, and a late answer
- * of the old agent is ignored. The effects of an agent therefore end with it. They survive a reload
- * that keeps the agent.
+ * An agent's id is the text of those settings whose change makes it another agent. The state
+ * belongs to one agent: it is reset when the endpoint gets another agent, or none, and a late
+ * answer of the old agent is ignored. The effects of an agent therefore end with the agent, and
+ * survive a reload that keeps it.
  *
  * `effect` is all that the choice of an endpoint needs. It is one word, so that a choice sees one
  * answer and not parts of two, and is read without a lock, relaxed: a choice that sees an answer a
  * moment late is equivalent to a choice a moment earlier. Everything else is under the lock, which
- * is held for microseconds, never over a wait; all writers hold it, too: heard() and missed() are
- * called by the task that asks (agents.cc; after a reload for a moment by two), belongs_to() by
- * look-ups and reloads, forget() when asking has ended.
+ * is held for microseconds and never over a wait. All writers of `effect` hold the lock, too:
+ * heard() and missed() are called by the task that asks (agents.cc; for a moment after a reload
+ * there are two of them), belongs_to() by lookups and reloads, and forget() when asking has ended.
  */
 #ifndef RELAY_AGENT_STATE_HPP
 #define RELAY_AGENT_STATE_HPP
@@ -31,10 +31,10 @@
 namespace relay
 {
 
-/* Null: no agent. Shared, so that copies need no memory. */
+/* An agent's id; null: no agent. Shared, so that copies need no memory. */
 using agent_id = std::shared_ptr<const std::string>;
 
-/* Before the first answer it is as without an agent. */
+/* What an agent has said. The initial values, before the first answer, have no effect. */
 struct alignas(8) agent_effect {
 	std::uint32_t limit = 0;     /* of connections; 0: none */
 	std::uint16_t percent = 100; /* of the weight */
@@ -43,7 +43,8 @@ struct alignas(8) agent_effect {
 
 	/* Whether the endpoint may be given new connections, as far as the agent is concerned. */
 	bool lets_in() const noexcept { return percent != 0 && !is_down() && !is_drained(); }
-	/* Whether its service is not there, so that open connections should be ended. */
+	/* Whether the agent says that its service is down, so that open connections should be
+	 * ended. */
 	bool is_down() const noexcept
 	{
 		return health != agent_health::up || admin == agent_admin::maint;
@@ -52,7 +53,7 @@ struct alignas(8) agent_effect {
 
 	bool operator==(const agent_effect &) const = default;
 };
-/* Of two limits of connections, where 0 is none. */
+/* The lower of two limits of connections, where 0 means no limit. */
 constexpr std::uint64_t lower_limit(std::uint64_t a, std::uint64_t b) noexcept
 {
 	return a && b ? std::min(a, b) : std::max(a, b);
@@ -62,28 +63,28 @@ static_assert(sizeof(agent_effect) == 8 && agent_percent_most <= UINT16_MAX);
 class agent_state
 {
 public:
-	/* What an answer has changed. */
+	/* The change that an answer has made. */
 	struct change {
 		bool counts = false; /* the answer is that of the agent in effect */
 		bool answers_again = false;
-		std::string description{}; /* as it was said now */
+		std::string description{}; /* the answer's */
 		agent_effect before{};
 		agent_effect after{};
 	};
 
 	agent_effect effect() const noexcept { return effect_.load(std::memory_order_relaxed); }
 
-	/* From now on the state is that agent's. */
+	/* Makes the state that agent's, and resets it if it was another's. */
 	void belongs_to(const agent_id &agent) noexcept;
 
-	/* That agent has answered. Throws std::bad_alloc, and nothing has changed then. */
+	/* Records an answer of that agent. If it throws std::bad_alloc, nothing has changed. */
 	change heard(const agent_id &agent, const agent_answer &answer);
 
-	/* That agent has not answered; why, in words. Returns true if it is the first time since it
-	 * answered. */
+	/* Records that the agent has not answered, and why, in words. Returns true if this is
+	 * the first time since its last answer. */
 	bool missed(const agent_id &agent, std::string why) noexcept;
 
-	/* As before the first answer. */
+	/* Returns to the state before the first answer. */
 	void forget() noexcept;
 
 	/* While effect().is_down(): since when, as of sn_now(). */
@@ -103,8 +104,8 @@ private:
 	mutable std::mutex lock_;                 /* guards the fields below, and all writing */
 	agent_id of_;
 	agent_contact contact_ = agent_contact::none;
-	std::string description_; /* beside the last word that said how it is; printable */
-	std::string ignored_;     /* a word of the last answer that means nothing; printable */
+	std::string description_; /* what the agent has said with its last state; printable */
+	std::string ignored_;     /* an unknown word of the last answer; printable */
 	std::string error_;       /* why the last question has no answer */
 };
 

@@ -51,7 +51,7 @@ private:
 	const down_sessions open_;
 };
 
-/* True if the visit counts. */
+/* Asks the agent of the visited endpoint. Returns true if the result counts. */
 bool asker::ask(const backend_config &of, visit &which)
 try {
 	const auto &group = pool_.settings();
@@ -88,7 +88,8 @@ void asker::go(const backend_config &of, visit &which)
 			  });
 }
 
-/* Agents are not asked any more, so an endpoint that they keep away would never come back. */
+/* The agents are not asked any more, so an endpoint that an agent keeps out of use would never
+ * come back. All answers are therefore forgotten. */
 void asker::failed(pool &of, const char *why)
 {
 	emit(event_kind::agents_ended,
@@ -100,7 +101,7 @@ void asker::failed(pool &of, const char *why)
 
 } // namespace
 
-/* No part of it can contain a byte of 0, but what is sent, which is the last. */
+/* Joins the settings with 0 bytes. Only the text to send can contain a 0 byte, so it comes last. */
 agent_id agent_of(const group_config &group, const backend_config &of)
 {
 	if (!group.agent.is_there())

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The agents of the endpoints of one pool: each is asked once per interval (visitor.hpp,
- * agent_probe.hpp) how its endpoint is. What it says takes effect in the endpoint (agent_state.hpp,
- * balance.hpp).
+ * Asks the agent of each endpoint of a pool once per interval how its endpoint is (visitor.hpp,
+ * agent_probe.hpp). The answer takes effect in the endpoint (agent_state.hpp, balance.hpp).
  *
- * An agent that cannot be asked, or gives no answer, says nothing: its last answer stays. That is
- * an event once, and so is the next answer. Whether the backend itself is there is determined by
+ * If an agent cannot be asked, or gives no answer, its last answer stays in effect. The first such
+ * failure is an event, and so is the next answer. Whether the backend itself is up is determined by
  * its checks.
  */
 #ifndef RELAY_AGENTS_HPP
@@ -22,11 +21,11 @@
 namespace relay
 {
 
-/* Of that backend; null: it has none. The endpoints of a name share it. */
+/* The agent of that backend; null if it has none. The endpoints of a name share it. */
 agent_id agent_of(const group_config &group, const backend_config &of);
 
-/* As watch_health() has them. Null when the pool has no agents. In a task. Throws when it cannot be
- * started. */
+/* Starts asking. of_all and drain: as for watch_health(). Returns null if the pool has no
+ * agents. Call it in a task. Throws if no task can be started. */
 std::unique_ptr<watcher> watch_agents(std::shared_ptr<pool> of, sessions &of_all,
 				      std::chrono::nanoseconds drain);
 

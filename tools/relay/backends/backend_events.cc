@@ -11,7 +11,7 @@ namespace relay
 namespace
 {
 
-/* make: emits an event. */
+/* Calls make, which emits an event, and ignores a lack of memory. */
 template <class Make>
 void try_to_tell(Make make) noexcept
 try {
@@ -31,7 +31,7 @@ void emit_shortage(const std::string &what, const std::string &why, event_fields
 	     std::move(fields));
 }
 
-/* The detail if there is one. */
+/* The detail if there is one, or else the error in words. */
 std::string words_of(const std::error_code &error, std::string_view detail, const endpoint &at)
 {
 	return detail.empty() ? check_error_text(error.value(), at.address) : std::string(detail);

@@ -38,7 +38,8 @@ bool reserve(endpoint &of, std::uint64_t most) noexcept
 	return true;
 }
 
-/* One that is to be probed is not. */
+/* Whether clients should avoid the endpoint because it is silent. False while it is due for a
+ * probe. */
 bool is_silent(const endpoint &one, std::int64_t now) noexcept
 {
 	const auto since = one.counts.unanswered_since.load(std::memory_order_relaxed);
@@ -46,12 +47,14 @@ bool is_silent(const endpoint &one, std::int64_t now) noexcept
 	       now - since < most_patience + silence_probed;
 }
 
-/* It was chosen. If it is silent, the next one that is to probe it waits. */
+/* Notes that the endpoint was chosen. If it is silent, this client is its probe, and the next
+ * one is due only after silent_probed. */
 void note_probe(endpoint &one, std::int64_t now) noexcept
 {
 	auto &its = one.counts.unanswered_since;
 	auto since = its.load(std::memory_order_relaxed);
-	/* Fails if it has answered, or another client has just been chosen to probe it. */
+	/* Fails if the endpoint has answered, or another client has just been chosen to probe
+	 * it. */
 	if (since != 0 && now - since >= most_patience)
 		its.compare_exchange_strong(since, now - most_patience, std::memory_order_relaxed);
 }
@@ -61,7 +64,8 @@ bool contains(const tried_endpoints &tried, const endpoint &one) noexcept
 	return std::ranges::find(tried, &one, &std::shared_ptr<endpoint>::get) != tried.end();
 }
 
-/* In hundredths. The least that there is stays above nothing. Neither is 0. */
+/* In hundredths. A listed weight of 0 becomes the smallest weight above 0. Neither
+ * settings.weight nor percent is 0. */
 std::uint64_t weight_of(const backend_config &settings, const listed_endpoint &listed,
 			std::uint32_t percent) noexcept
 {
@@ -70,7 +74,7 @@ std::uint64_t weight_of(const backend_config &settings, const listed_endpoint &l
 	return listed.weight ? own * listed.weight : std::max<std::uint64_t>(own / 100, 1);
 }
 
-/* From now on it returns slowly, at least as slowly as it does already. */
+/* Makes the endpoint return slowly until then, or later if it does so already. */
 void slow_down(endpoint_counters &its, std::int64_t until) noexcept
 {
 	auto now = its.slow_until.load(std::memory_order_relaxed);
@@ -98,8 +102,8 @@ pool::pool(const group_config &settings, const std::string &name, registry::gene
 						  agent_of(settings, each)));
 }
 
-/* A stale "down" counts only while there are checks that can lift it; what an agent said is
- * forgotten with it. */
+/* A "down" of the checks counts only while there are checks that can lift it. An agent's answers
+ * need no such test, because they are forgotten when the agent goes. */
 bool pool::may_be_chosen(const endpoint &one) const noexcept
 {
 	if (!one.agent.effect().lets_in())
@@ -145,14 +149,16 @@ void pool::await_names(sn::deadline until, const std::function<bool()> &gone) co
 
 	if (!lacks_names())
 		return;
-	/* Another endpoint than the one that a client would always get is better than none. */
+	/* If another endpoint can be chosen, waits for half of the time only: another endpoint
+	 * than the client's usual one is better than none. */
 	if (until != sn::no_deadline && has_other({}))
 		until = sn::now() + (until - sn::now()) / 2;
 	while (lacks_names() && !gone() && (until == sn::no_deadline || sn::now() < until))
 		sn::sleep(5ms);
 }
 
-/* The current weight, in hundredths; 0 while it is ejected. all: its weight when it is well. */
+/* The current weight in hundredths; 0 while the endpoint is ejected. all: its weight when
+ * nothing reduces it. */
 std::uint64_t pool::weight_at(const endpoint &of, std::uint64_t all,
 			      std::int64_t now) const noexcept
 {
@@ -180,7 +186,7 @@ pool::candidates pool::find_candidates(const tried_endpoints &tried, std::int64_
 		for (const auto &each : of.endpoints.now(keep)) {
 			if (!may_be_chosen(*each.at) || contains(tried, *each.at))
 				continue;
-			/* It may have become 0 just now. */
+			/* The agent may have set it to 0 after may_be_chosen() has looked. */
 			const std::uint32_t percent = each.at->agent.effect().percent;
 			const auto all =
 				weight_of(of.settings, each, std::max<std::uint32_t>(percent, 1));
@@ -212,7 +218,8 @@ bool pool::failed(endpoint &at) noexcept
 	std::int64_t old = at.counts.ejected_until.load(std::memory_order_relaxed);
 	if (settings_.eject_after == 0 || row < settings_.eject_after || now < old)
 		return false;
-	/* Of concurrent failures one ejects it. A year is the longest, so nothing overflows. */
+	/* Of concurrent failures, one ejects the endpoint. A year is the longest duration, so
+	 * nothing overflows. */
 	const std::int64_t until = now + settings_.eject_for.count();
 	if (!at.counts.ejected_until.compare_exchange_strong(old, until, std::memory_order_relaxed))
 		return false;
@@ -269,7 +276,8 @@ bool pool::checked(endpoint &at, const std::error_code &answer) noexcept
 	}
 	its.answers_in_a_row.store(0, std::memory_order_relaxed);
 	if (!answer) {
-		/* The checks have connected too: from now on it returns slowly. */
+		/* The checks have connected too, so the endpoint is not ejected any more, and
+		 * returns slowly. */
 		const std::int64_t now = sn_now();
 		its.failures_in_a_row.store(0, std::memory_order_relaxed);
 		its.ejected_until.store(now, std::memory_order_relaxed);
@@ -278,7 +286,7 @@ bool pool::checked(endpoint &at, const std::error_code &answer) noexcept
 	}
 	its.down_since.store(sn_now(), std::memory_order_relaxed);
 	its.check.store(answer ? checked::down : checked::up, std::memory_order_relaxed);
-	line().changed(); /* also when it is down: those that waited for it may use a backup */
+	line().changed(); /* also when it goes down: waiters may now use a backup */
 	return true;
 }
 
@@ -294,7 +302,7 @@ agent_state::change pool::heard(endpoint &at, const agent_id &agent, const agent
 	const auto change = at.agent.heard(agent, answer);
 	if (change.before.is_down() && !change.after.is_down())
 		slow_down(at.counts, sn_now() + settings_.slow_return.count());
-	/* Those that wait may be given it, or a backup in its place. */
+	/* Waiting clients may now be given this endpoint, or a backup in its place. */
 	if (change.before != change.after)
 		line().changed();
 	return change;
@@ -332,7 +340,8 @@ ticket pool::choose_from(candidates among, std::uint64_t source, std::int64_t no
 		}
 		const candidate &chosen = among[best];
 		const std::uint64_t most = limit_of(*chosen.of, *chosen.to);
-		/* It has a place already, but the limit may have been lowered since. */
+		/* A ready connection already has a place, but the limit may have been lowered
+		 * since. */
 		if (keeps_ready() && (most == 0 || in_use(chosen.to->counts) < most))
 			if (ticket made = group_->ready.take(*chosen.to))
 				return made;
@@ -388,7 +397,8 @@ try {
 	return answer::no_memory;
 }
 
-/* Whether they have tried the same: where there is room does not depend on the source. */
+/* Two clients that have tried the same endpoints can use the same places, because room does not
+ * depend on the source. */
 bool pool::are_alike(const queue::waiter &a, const queue::waiter &b) const noexcept
 {
 	const auto &one = static_cast<const queued_choice &>(a).tried;
@@ -463,7 +473,7 @@ std::size_t pool::source_hash(const candidates &among, std::uint64_t source)
 	double least = 0;
 	for (std::size_t i = 0; i < among.size(); i++) {
 		const std::uint64_t drawn = mix(source ^ among[i].to->hash);
-		/* In (0, 1): 53 bits, and half a step off 0. */
+		/* A number in (0, 1): 53 random bits, plus half a step to exclude 0. */
 		const double uniform = (static_cast<double>(drawn >> 11) + 0.5) * 0x1p-53;
 		const double arrival = -std::log(uniform) / static_cast<double>(among[i].weight);
 		if (i == 0 || arrival < least) {

@@ -3,62 +3,64 @@
  * A pool: the backends of a group while the relay runs, and the choice of one of their endpoints
  * (names.hpp) for a connection.
  *
- *  - round robin: smooth and weighted. Each choice gives every endpoint its weight and takes the
- *    sum of the weights from the one that has most. So in each `sum` choices every endpoint is
- *    chosen exactly as often as its weight says, spread as evenly as possible. Takes a mutex for
- *    some nanoseconds per connection.
- *  - least connections: the least (active + 1) / weight; among equals a different one goes first
- *    each time.
- *  - two choices: two at random, by weight, and of these the one with fewer connections for its
- *    weight. Does not look at all of them, and does not herd.
+ *  - round robin: smooth and weighted. Each choice adds to every endpoint's credit its weight,
+ *    chooses the endpoint with the most credit, and takes the sum of all weights from it. In each
+ *    `sum` choices every endpoint is therefore chosen exactly as often as its weight says, spread
+ *    as evenly as possible. Takes a mutex for some nanoseconds per connection.
+ *  - least connections: the endpoint with the least (active + 1) / weight; equals take turns.
+ *  - two choices: draws two at random, by weight, and takes the one with fewer connections for its
+ *    weight. It does not look at all endpoints, and does not herd.
  *  - source hash: weighted rendezvous hashing of the client's address (without its port) with the
- *    endpoint's. An endpoint that leaves moves only its own clients. One that joins takes its
- *    share, weight / sum on average, of the others' clients and moves nothing else. The order of
- *    endpoints does not matter, nor whether they come from a name, and nothing is stored, so
- *    restarts do not matter either. Rejected: a ring. At 100 points per endpoint its shares are
- *    10 % off, and there are too few for O(log n) to pay.
+ *    endpoint's. When an endpoint leaves, only its own clients move. When one joins, it takes its
+ *    share, weight / sum on average, of the others' clients, and no other client moves. The order
+ *    of endpoints does not matter, nor whether they come from a name. Nothing is stored, so
+ *    restarts do not matter either. Rejected: a ring. At 100 points per endpoint its shares are 10
+ *    % off, and there are too few for O(log n) to pay.
  *
  * Ejection. An endpoint to which `eject_after` connection attempts in a row failed gets no
  * connections for `eject_for`. Then its weight grows evenly from a hundredth to all of it during
  * `slow_return`, so that a backend that has just started is not overrun; another failure before the
  * first success ejects it again immediately. If all remaining endpoints are ejected, they are tried
- * as if none were: an attempt can only help. Open connections are not affected. Relaxed: a choice
- * that sees an ejection a moment late is equivalent to a choice a moment earlier.
+ * as if none were, because an attempt can only help. Open connections are not affected. The
+ * accesses are relaxed: a choice that sees an ejection a moment late is equivalent to a choice a
+ * moment earlier.
  *
  * Silence. An endpoint that has not answered an attempt to connect for `most_patience` gets only
- * one more each `silence_probed`, until it answers, unless there is no other of its priority with
- * room. Otherwise every client that gets a dead machine, before checks or failures show that, would
- * wait for it as long as the first. Relaxed, as for ejections.
+ * one more each `silence_probed`, until it answers, unless there is no other endpoint of its
+ * priority with room. Without this rule, until checks or failures show that a machine is dead,
+ * every client that gets it would wait as long as the first. The accesses are relaxed, as for
+ * ejections.
  *
  * Checks. An endpoint whose checks failed `fall` times in a row is down, and is not chosen, not
  * even if all are down: checks are configured explicitly and mean what they say. After `rise`
- * consecutive successes it comes back, slowly as after an ejection. Before the first result it
- * counts as up, and the first result decides: `fall` is for those that were seen to work.
+ * consecutive successes it comes back, slowly as after an ejection. Before the first result an
+ * endpoint counts as up. The first result alone decides, because `fall` is for endpoints that have
+ * been seen to work.
  *
- * Agents. What the agent of an endpoint has said (agent_state.hpp) counts beside what the operator,
- * the checks and the failures say: an endpoint is chosen only if none of them is against it. Its
- * weight is the product of the configured one, the agent's percentage, the weight of its SRV record
- * and what slow_return leaves of it; the first two together are no more than weight_max. Of the
- * limits of connections, the configured and the agent's, the lower one holds. An endpoint that
- * returns from its agent's "down" or "maint" does so slowly.
+ * Agents. The answer of an endpoint's agent (agent_state.hpp) counts in addition to the
+ * configuration, the checks and the failures: an endpoint is chosen only if none of these excludes
+ * it. Its weight is the product of the configured one, the agent's percentage, the weight of its
+ * SRV record and the fraction that slow_return allows; the product of the first two is capped at
+ * weight_max. The lower of the configured and the agent's limit of connections applies. An endpoint
+ * that returns from its agent's "down" or "maint" does so slowly.
  *
- * Names. Each choice is made among the addresses of the latest look-up. A backend whose name has
- * never resolved has none.
+ * Names. Each choice is made among the addresses of the latest lookup. A backend whose name has
+ * never resolved has no endpoints.
  *
  * Priorities. Backends have a priority, and so have the hosts of a service within it. An endpoint
  * is available if it is not down, not ejected, not drained by its agent, and not yet tried by this
- * connection. The choice is made among the endpoints with the lowest value of which one is
- * available. One that is full is available, because backups are for what has failed: a database's
- * standby is no place for connections for which the primary has no room.
+ * connection. The choice is made among the endpoints of the lowest priority value that has an
+ * available one. A full endpoint counts as available, because backups are for failures: a
+ * database's standby must not get the connections for which the primary has no room.
  *
  * A backend of weight 0 is never chosen. A successful choice counts as a connection of the endpoint
  * until its ticket is destroyed. The limit of connections is exact, because comparing and counting
  * are one atomic step. An endpoint that is full is passed over. Clients that find all of them full
  * wait in the group's queue (queue.hpp).
  *
- * Connections that are made ahead of clients (ready.hpp) have places too, but are no load. A client
- * that gets an endpoint with such a connection gets the connection and its place. Such connections
- * therefore take no place from a client, except while one is being made.
+ * Connections that are made ahead of clients (ready.hpp) hold places too, but do not count as load.
+ * A client that gets an endpoint with such a connection gets the connection and its place. Such
+ * connections therefore take no place from a client, except while one is being made.
  *
  * The state of an endpoint (its connections, its failures) is in the registry, and so is shared by
  * the pools of a group before and after a reload.
@@ -92,7 +94,8 @@
 namespace relay
 {
 
-/* Every network answers sooner, unless the answer was lost; as in RFC 8305, section 5. */
+/* In nanoseconds. Any network answers sooner, unless the answer was lost; as in RFC 8305,
+ * section 5. */
 constexpr std::int64_t most_patience = 250'000'000;
 constexpr std::int64_t silence_probed = 1'000'000'000;
 
@@ -116,7 +119,8 @@ class pool;
 /* The endpoints that a connection has tried. */
 using tried_endpoints = std::vector<std::shared_ptr<endpoint>>;
 
-/* A client that waits in the queue, and what it is given. The others refer to its session. */
+/* A client that waits in the queue, and the place that it is given. The other members refer to
+ * its session. */
 class queued_choice final : public queue::waiter
 {
 public:
@@ -127,7 +131,7 @@ public:
 
 	const std::uint64_t source;
 	const tried_endpoints &tried;
-	/* Set with the place. The pool may be a later one than the client's. */
+	/* The pool of the place, set together with it. It may be a later pool than the client's. */
 	std::shared_ptr<pool> of;
 	ticket got;
 };
@@ -135,19 +139,20 @@ public:
 class pool final : public queue::giver
 {
 public:
-	/* The settings outlive the pool. The name is the one under which statistics appear. */
+	/* The settings must outlive the pool. Statistics appear under the name. */
 	pool(const group_config &settings, const std::string &name, registry::generation &counts);
 
 	/*
-	 * Chooses an endpoint that has not been tried, for a client whose address has that hash. An
-	 * empty ticket if none is left that may have a connection.
+	 * Chooses an endpoint that has not been tried, for a client whose address has that hash.
+	 * Returns an empty ticket if no endpoint is left that may have a connection.
 	 */
 	ticket choose(std::uint64_t source, const tried_endpoints &tried);
 
-	/* The same for a client that may not overtake others: empty also while others wait. */
+	/* The same for a client that may not overtake others: the ticket is also empty while
+	 * others wait. */
 	ticket choose_in_turn(std::uint64_t source, const tried_endpoints &tried);
 
-	/* From now on those that wait get places of this pool. */
+	/* Makes this the pool from which waiting clients get places. */
 	static void lead(const std::shared_ptr<pool> &which) noexcept;
 	answer give_place(queue::waiter &to,
 			  const std::shared_ptr<queue::giver> &itself) noexcept override;
@@ -162,36 +167,39 @@ public:
 	bool keeps_ready() const noexcept { return settings_.preconnect.most != 0; }
 	ready_store &ready() const noexcept { return group_->ready; }
 
-	/* Whether the endpoint may have such connections now: not if clients do not get it, or get
-	 * it only when no other is left. */
+	/* Whether the endpoint may have ready connections now. It may not if clients do not get
+	 * it, or get it only when no other is left. */
 	bool may_be_ready(const endpoint &one) const noexcept;
 
-	/* How many connections it may have, by the configuration and its agent; 0: any number. */
+	/* How many connections the endpoint may have, by the configuration and its agent; 0: any
+	 * number. */
 	static std::uint64_t limit_of(const backend &of, const endpoint &one) noexcept
 	{
 		return lower_limit(of.settings.max_connections, one.agent.effect().limit);
 	}
 
-	/* Reserves a place for one more of them, unless it is the last free place, or a client
-	 * waits for it or would be refused without it. */
+	/* Reserves a place for one more ready connection, unless it is the last free place, or a
+	 * client waits for it or would be refused without it. */
 	ticket reserve_ahead(const backend &of,
 			     const std::shared_ptr<endpoint> &one) const noexcept;
 
 	/*
-	 * Records the result of a check, no error for success: true if the endpoint goes down or
-	 * comes up by it. For one task at a time. unchecked(): there will be no more checks.
+	 * Records the result of a check; no error means success. Returns true if the endpoint goes
+	 * down or comes up by it. One task at a time calls it for an endpoint. unchecked(): there
+	 * will be no more checks.
 	 */
 	bool checked(endpoint &at, const std::error_code &answer) noexcept;
 	void unchecked() noexcept;
 
 	/*
-	 * Records what an agent has said of its endpoint. Throws std::bad_alloc. unheard(): no
-	 * agent will be asked any more.
+	 * Records the answer of an endpoint's agent. Throws std::bad_alloc. unheard(): no agent
+	 * will be asked any more.
 	 */
 	agent_state::change heard(endpoint &at, const agent_id &agent, const agent_answer &answer);
 	void unheard() noexcept;
 
-	/* TLS to its backends; null: they have none. Before others know the pool. */
+	/* Sets the TLS context for its backends; null: they have no TLS. Call it before others
+	 * know the pool. */
 	void use_tls(std::shared_ptr<const tls_context> context) { tls_ = std::move(context); }
 	const std::shared_ptr<const tls_context> &tls() const noexcept { return tls_; }
 
@@ -210,9 +218,10 @@ public:
 	bool has_other(const tried_endpoints &tried) const;
 
 	/*
-	 * Waits for the first look-ups of names, until then, and only as long as gone() is false:
-	 * while there is no endpoint to choose otherwise; or, if the source determines it, for all
-	 * of them, so that clients get the one that they will always get. May park.
+	 * Waits for first lookups of names, until the deadline, or until gone() is true. Waits only
+	 * while there is no endpoint to choose; or, if the source determines the endpoint, for the
+	 * lookups of all names, so that clients get the endpoint that they will always get. May
+	 * park.
 	 */
 	void await_names(sn::deadline until, const std::function<bool()> &gone) const;
 
@@ -229,7 +238,7 @@ private:
 		}
 	};
 	using candidates = std::vector<candidate>;
-	/* What candidates refer to. */
+	/* Owns the lists that candidates refer to. */
 	using kept = std::vector<std::shared_ptr<const endpoint_list>>;
 
 	candidates find_candidates(const tried_endpoints &tried, std::int64_t now,
@@ -251,7 +260,7 @@ private:
 	std::shared_ptr<const tls_context> tls_;
 	const std::shared_ptr<group_counters> group_;
 	std::deque<backend> backends_;
-	std::mutex lock_; /* of a choice in turn */
+	std::mutex lock_; /* held during a round robin choice */
 	std::atomic<std::uint64_t> turn_{0};
 };
 

@@ -13,9 +13,9 @@ namespace
 constexpr std::int64_t second = 1'000'000'000;
 
 /*
- * Chunks of 20 ms: long enough that a limit costs only 50 wake-ups a second, short enough that a
- * stream does not stutter. At least 1 KiB, so that slow limits do not cost more; at most what
- * splicing moves at once cheaply.
+ * Chunks are of 20 ms: long enough that a limit costs only 50 wake-ups a second, and short enough
+ * that a stream does not stutter. They have at least 1 KiB, so that slow limits do not cost more
+ * wake-ups, and at most what one splice moves cheaply.
  */
 constexpr std::uint64_t chunks_a_second = 50;
 constexpr std::uint64_t least_chunk = std::uint64_t{1} << 10;
@@ -24,7 +24,7 @@ constexpr std::uint64_t most_chunk = std::uint64_t{256} << 10;
 /* From this rate on, times are in microseconds: bytes times nanoseconds overflow 64 bits. */
 constexpr std::uint64_t fast = std::uint64_t{1} << 33;
 
-/* How many bytes fit into a time of less than a second; rounded down. */
+/* How many bytes pass in a time of less than a second; rounded down. */
 std::uint64_t bytes_in(std::int64_t ns, std::uint64_t per_second)
 {
 	const auto time = static_cast<std::uint64_t>(ns);
@@ -32,7 +32,7 @@ std::uint64_t bytes_in(std::int64_t ns, std::uint64_t per_second)
 				 : time / 1000 * per_second / 1'000'000;
 }
 
-/* How long fewer bytes than a second's take; rounded up. */
+/* How long it takes for fewer bytes than a second's worth to pass; rounded up. */
 std::int64_t time_of(std::uint64_t bytes, std::uint64_t per_second)
 {
 	const auto up = [&](std::uint64_t units) {
@@ -44,7 +44,8 @@ std::int64_t time_of(std::uint64_t bytes, std::uint64_t per_second)
 
 /*
  * Whether there ever was a limit. Without one, a pass of copying reads only this, and none of the
- * buckets. Relaxed, like the limits: a pass that sees a limit late is followed soon by another.
+ * buckets. Relaxed, like the limits: a pass that sees a limit late is soon followed by one that
+ * sees it.
  */
 std::atomic<bool> any_limit{false};
 
@@ -55,9 +56,9 @@ void bucket::fill(std::int64_t now) noexcept
 {
 	const std::uint64_t rate = per_second_.load(std::memory_order_relaxed);
 	/*
-	 * Bytes that connections wait for are taken already, so filled_ is behind taken_ by seconds
-	 * at most. `now` may be before time_ if another thread read the clock later but came here
-	 * first.
+	 * Bytes that connections wait for are taken already, so taken_ exceeds filled_ by the bytes
+	 * of some seconds at most. `now` may be before time_ if another thread read the clock later
+	 * but came here first.
 	 */
 	if (now - time_ >= second) {
 		const std::int64_t seconds = (now - time_) / second;

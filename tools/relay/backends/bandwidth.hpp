@@ -3,12 +3,12 @@
  * Bandwidth limits: token buckets that connections share, and the pace of one connection.
  *
  * A bucket is filled at a number of bytes per second, and holds at most its burst. A connection
- * that wants bytes takes them immediately, whether they are there or not, and gets a place in the
+ * that wants bytes takes them immediately, even if the bucket is empty, and gets a place in the
  * stream of all bytes that ever went into the bucket. The bytes may be moved once the bucket has
  * been filled up to that place. A limit is therefore never exceeded, not by one byte: at any time,
- * at most the burst plus the rate times the time has moved. Waiting connections are served in
- * order of arrival, each for a chunk of at most a fiftieth of a second, so connections that always
- * want more get equal shares. None is woken before its time, so a limit costs some fifty wake-ups a
+ * at most the burst plus the rate times the time has moved. Waiting connections are served in order
+ * of arrival, each for a chunk of at most a fiftieth of a second, so connections that always want
+ * more get equal shares. None is woken before its time, so a limit costs some fifty wake-ups a
  * second, however many connections wait for it.
  *
  * Places are bytes, not times, so a limit can change while connections wait, and applies
@@ -38,10 +38,10 @@ namespace relay
 class bucket
 {
 public:
-	/* The limit from now on; per_second 0 means none. A new limit begins with a full bucket. */
+	/* Sets the limit; per_second 0 means none. A new limit begins with a full bucket. */
 	void set(std::uint64_t per_second, std::uint64_t burst, std::int64_t now) noexcept;
 
-	/* Most bytes to take at once, to be fair to others; 0: there is no limit. */
+	/* The most bytes to take in one call, to be fair to others; 0: there is no limit. */
 	std::size_t most() const noexcept;
 
 	/* Takes bytes. Returns the place of the last one. */
@@ -54,12 +54,12 @@ public:
 private:
 	void fill(std::int64_t now) noexcept;
 
-	mutable std::mutex lock_; /* guards all but reads of per_second_ */
+	mutable std::mutex lock_; /* guards the fields; per_second_ is read without it */
 	std::atomic<std::uint64_t> per_second_{0};
 	std::uint64_t burst_ = 0;
 	std::uint64_t taken_ = 0;
-	/* filled_ bytes had gone in at time_, which moves by whole seconds, so that nothing is
-	 * lost by rounding. */
+	/* filled_ bytes had gone into the bucket at time_. time_ moves by whole seconds, so that
+	 * nothing is lost by rounding. */
 	std::uint64_t filled_ = 0;
 	std::int64_t time_ = 0;
 };
@@ -69,7 +69,7 @@ using buckets = std::array<bucket, 2>;
 
 void set(buckets &both, const bandwidth_config &to, std::int64_t now) noexcept;
 
-/* The limit of each single connection. Connections read it while a reload changes it. */
+/* The limit of each single connection. A reload writes it while connections read it. */
 class allowance
 {
 public:
@@ -112,19 +112,20 @@ public:
 		buckets &of_backend;
 		wait_counters &waits_of_listener; /* for any limit */
 		wait_counters &waits_of_backend;  /* for the backend's */
-		counter &throttled;               /* times, of the process */
+		counter &throttled;               /* waits in the whole process */
 	};
 
 	explicit pacer(const limits &by) noexcept : by_(by) {}
 	pacer(const pacer &) = delete;
 	pacer &operator=(const pacer &) = delete;
-	/* After all copying has ended. */
+	/* Call it after all copying has ended. */
 	~pacer();
 
 	const sn_relay_pace *calls() const noexcept { return &calls_; }
 
 private:
-	/* What one direction took last from its own bucket, the listener's and the backend's. */
+	/* The places that one direction last took in its own bucket, the listener's and the
+	 * backend's. */
 	struct direction {
 		bucket own;
 		std::uint64_t own_rate = 0;

@@ -59,8 +59,8 @@ void checker::go(const backend_config &of, visit &which)
 	std::string detail;
 	const std::error_code answer = ask(of, which.at(), sn::after(how.timeout), detail);
 	const bool counts = which.counts();
-	/* The result stays what it was. Once until a check can be made again: it is not the only
-	 * event for the lack. */
+	/* The endpoint keeps its last result. The event is emitted once until a check can be
+	 * made again, because the shortage has other events, too. */
 	if (counts && is_shortage(answer)) {
 		auto &last = which.at().counts.last_error;
 		if (last.exchange(answer.value(), std::memory_order_relaxed) != answer.value())
@@ -81,7 +81,7 @@ void checker::go(const backend_config &of, visit &which)
 }
 
 /* Without checks an endpoint that is down would stay down forever, and the others would count as
- * healthy. So all of them return to the unchecked state. */
+ * healthy. All endpoints therefore return to the unchecked state. */
 void checker::failed(pool &of, const char *why)
 {
 	emit(event_kind::checks_ended,
@@ -97,7 +97,7 @@ const check_place &checker::place_for(const backend_config &of) const noexcept
 	return of.check.is_other() ? of.check : pool_.settings().check.at;
 }
 
-/* No error when the endpoint is healthy. */
+/* Checks the endpoint. Returns no error if it is healthy. */
 std::error_code checker::ask(const backend_config &of, const endpoint &at, sn::deadline until,
 			     std::string &detail)
 try {

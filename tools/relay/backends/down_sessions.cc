@@ -8,7 +8,7 @@
 namespace relay
 {
 
-/* When they end; nothing: they stay. */
+/* When the connections end; nothing if they stay. */
 std::optional<sn::deadline>
 down_sessions::due(const std::optional<std::int64_t> &since) const noexcept
 {
@@ -26,7 +26,7 @@ void down_sessions::end(const endpoint &at, sn::clock::time_point until,
 		return;
 	if (*then > sn::now())
 		sn::sleep_until(*then);
-	/* It may be up again now. */
+	/* The endpoint may have come up during the wait. */
 	if (due(since()) != then)
 		return;
 	if (const std::size_t n = sessions_.lose_backend(at))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The open connections of an endpoint that is down, by its checks or by its agent: whether and when
- * they end (when_down).
+ * Ends the open connections of an endpoint that its checks or its agent have found to be down, if
+ * and when the settings say so (when_down).
  */
 #ifndef RELAY_DOWN_SESSIONS_HPP
 #define RELAY_DOWN_SESSIONS_HPP
@@ -24,7 +24,8 @@ namespace relay
 class down_sessions
 {
 public:
-	/* drain: how long they may take to finish. All of these outlive it. */
+	/* drain: how long connections may take to finish. The pool and the sessions must outlive
+	 * this. */
 	down_sessions(const pool &of, sessions &of_all, when_down how,
 		      std::chrono::nanoseconds drain)
 	    : pool_(of), sessions_(of_all), how_(how), drain_(drain)
@@ -32,10 +33,11 @@ public:
 	}
 
 	/*
-	 * Ends those of that endpoint if it is time before `until`, or leaves it to a later call.
-	 * Call it each time that the endpoint was found to be down, because a connection may have
-	 * been under way the last time. since(): since when it is down, as of sn_now(); nothing: it
-	 * is up, or it is not to be looked at any more. Called again after a wait. May park.
+	 * Ends the endpoint's connections if they are due before `until`, and otherwise leaves them
+	 * to a later call. Call it each time that the endpoint is found to be down, because a
+	 * connection may have been under way the last time. since() returns since when the endpoint
+	 * has been down, as of sn_now(), or nothing if it is up or no longer looked after; it is
+	 * called again after a wait. May park.
 	 */
 	void end(const endpoint &at, sn::clock::time_point until,
 		 const std::function<std::optional<std::int64_t>()> &since) const;

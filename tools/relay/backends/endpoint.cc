@@ -14,7 +14,8 @@ namespace relay
 namespace
 {
 
-/* Errors from here on are statuses of HTTP, or those of TLS. No system has as many errors. */
+/* Error numbers from here on stand for HTTP statuses and TLS errors. No system's errno values
+ * are that large. */
 constexpr int first_status = 0x10000;
 constexpr int first_of_tls = 0x20000;
 
@@ -45,7 +46,8 @@ endpoint::endpoint(std::string of, std::string at)
 {
 }
 
-/* Both look first: a needless write would take the cache line from other threads. */
+/* asked() and answered() read before they write: a needless write would take the cache line from
+ * other threads. */
 std::int64_t asked(endpoint &to) noexcept
 {
 	auto &since = to.counts.unanswered_since;

@@ -42,8 +42,7 @@ struct flow_counters {
 /* The result of active checks of an endpoint. */
 enum class checked : unsigned char { unknown, up, down };
 
-/* The result of a check whose answer has an unexpected status of HTTP; 0: it is not an answer of
- * HTTP. */
+/* The result of a check whose answer has an unexpected HTTP status; 0: it is not an HTTP answer. */
 std::error_code status_error(unsigned status) noexcept;
 
 /* The result of a check whose TLS handshake has failed with that error. */
@@ -55,19 +54,21 @@ std::string check_error_text(int error, std::string_view address);
 struct endpoint_counters {
 	/* Connections, including those being made. balance.hpp counts it, as it is also a limit. */
 	std::atomic<std::uint64_t> active{0};
-	/* How many of these have no client, including those being made; ready.hpp counts them. */
+	/* How many of the active ones have no client, including those being made; ready.hpp
+	 * counts them. */
 	counter ready;
-	/* Ejected until the first, slow until the second; balance.hpp sets both. As of sn_now(). */
+	/* The endpoint is ejected until the first, and slow until the second, as of sn_now().
+	 * Both are set by balance.cc. */
 	std::atomic<std::int64_t> ejected_until{INT64_MIN};
 	std::atomic<std::int64_t> slow_until{INT64_MIN};
 	std::atomic<std::uint32_t> failures_in_a_row{0};
 	/* The beginning of the oldest attempt to connect that has no answer; 0: none is waiting.
-	 * balance.hpp moves it with each probe of a silent endpoint. As of sn_now(). Written by
-	 * asked(), answered() and note_probe(). */
+	 * As of sn_now(). Written by asked(), answered(), and note_probe() in balance.cc, which
+	 * moves it with each probe of a silent endpoint. */
 	std::atomic<std::int64_t> unanswered_since{0};
-	/* Set by the task that checks (balance.hpp), one at a time. */
+	/* Set by the task that checks the endpoint; there is one at a time (balance.hpp). */
 	std::atomic<relay::checked> check{relay::checked::unknown};
-	std::atomic<std::uint32_t> answers_in_a_row{0}; /* that contradict `check` */
+	std::atomic<std::uint32_t> answers_in_a_row{0}; /* in succession that contradict `check` */
 	std::atomic<std::int64_t> down_since{0};        /* as of sn_now(), while it is down */
 	std::atomic<int> last_error{0};                 /* 0: success */
 	std::atomic<std::int64_t> last_check{0};        /* since 1970; 0: none yet */
@@ -82,7 +83,7 @@ struct endpoint_counters {
 	flow_counters to_client;
 };
 
-/* Connections of clients. Both numbers change while they are read. */
+/* The number of clients' connections. Both counters may change while they are read. */
 inline std::uint64_t in_use(const endpoint_counters &of) noexcept
 {
 	const std::uint64_t ready = of.ready.get();
@@ -110,9 +111,9 @@ struct endpoint {
 };
 
 /* asked(): a connection to the endpoint is about to be made. not_asked(), with the result of
- * asked(): this machine lacked a resource for it. answered(): a connection was made, refused or
- * reset, so the machine is there. Any task calls, also while other attempts are under way: one
- * answer is as good as another. */
+ * asked(): this machine lacked a resource for the connection. answered(): a connection was made,
+ * refused or reset, so the machine is there. Any task may call these while other attempts are
+ * under way, because one answer is as good as another. */
 std::int64_t asked(endpoint &to) noexcept;
 void not_asked(endpoint &of, std::int64_t since) noexcept;
 void answered(endpoint &by) noexcept;
@@ -120,11 +121,11 @@ void answered(endpoint &by) noexcept;
 both_ways read_waiting(const wait_counters &of) noexcept;
 
 /*
- * The state of an endpoint now. is_checked: there are checks, so that their results count.
+ * Reads the endpoint's present state. is_checked: there are checks, so their results count.
  */
 void read_health(const endpoint &of, bool is_checked, endpoint_snapshot &into);
 
-/* Adds the totals of one to another, and its connections. */
+/* Adds the totals and the connections of one endpoint to another's. */
 void add_totals(endpoint_snapshot &to, const endpoint_snapshot &more) noexcept;
 
 } // namespace relay

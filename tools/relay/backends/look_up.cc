@@ -20,7 +20,7 @@ namespace relay
 namespace
 {
 
-/* Adds the addresses of a host. */
+/* Looks up a host, and adds its addresses. */
 sn::result<void> add_host(found_endpoints &to, const std::string &host, const std::string &port)
 {
 	const auto all = sn::resolve(host, port, sn::no_deadline);
@@ -38,7 +38,8 @@ sn::result<void> add_host(found_endpoints &to, const std::string &host, const st
 	return {};
 }
 
-/* RFC 2782: those of weight 0 get nearly nothing beside others, but are equals of each other. */
+/* RFC 2782: an endpoint of weight 0 gets nearly nothing if there are others; if all have weight
+ * 0, they are equals. */
 void level_weights(found_endpoints &all)
 {
 	std::map<std::uint32_t, std::uint32_t> most;
@@ -49,8 +50,8 @@ void level_weights(found_endpoints &all)
 			each.weight = 1;
 }
 
-/* sn::resolve_srv() has those of a priority in a new order each time. Of more than are used, always
- * the same ones have to be used. */
+/* sn::resolve_srv() returns records of equal priority in a random order. If there are more than
+ * can be used, the same ones must be used each time. */
 std::vector<sn_srv> in_fixed_order(const sn::srv_list &records)
 {
 	std::vector<sn_srv> all(records.begin(), records.end());
@@ -61,8 +62,8 @@ std::vector<sn_srv> in_fixed_order(const sn::srv_list &records)
 }
 
 /*
- * All addresses of all hosts, one host after the other: a name server that is slow for one is slow
- * for this service alone. missing: see look_up::missing().
+ * Looks up all addresses of all hosts, one host after the other, so that a slow name server delays
+ * this service alone. missing: see look_up::missing().
  */
 sn::result<found_endpoints> resolve_service(const std::string &name, std::error_code &missing)
 {
@@ -108,11 +109,11 @@ sn::result<found_endpoints> resolve(const std::string &address, std::error_code 
 } // namespace
 
 struct look_up::table {
-	std::mutex lock; /* of all, and of taking a reference from it */
+	std::mutex lock; /* guards the table, and taking a reference from it */
 	std::unordered_map<std::string, std::weak_ptr<look_up>> all;
 	sn::semaphore places{look_ups_at_once};
 
-	/* Never destroyed: at the end of the process look-ups may be under way. */
+	/* Never destroyed, because lookups may be under way at the end of the process. */
 	static table &get()
 	{
 		static auto &only = *new table;
@@ -129,7 +130,7 @@ std::shared_ptr<look_up> look_up::of(const std::string &address)
 		return there;
 	auto made = std::make_shared<look_up>(address);
 	made->over_.add();
-	/* In no scope: the place is held for longer than anybody may wait. */
+	/* The task is in no scope, because the lookup may last longer than anybody waits for it. */
 	sn::go([made]() mutable { run(std::move(made)); }, {.name = "look up"});
 	entry = made;
 	return made;

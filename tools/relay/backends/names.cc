@@ -17,8 +17,9 @@ namespace relay
 namespace
 {
 
-/* Unix sockets have no names. An address in brackets is IPv6. A numeric host with a service name as
- * its port is not a name either: the connect resolves it. */
+/* Whether the address has a name to look up. A Unix socket has none, and an address in brackets
+ * is IPv6. A numeric host with a service name as its port is not a name either: the connect
+ * resolves the service. */
 bool is_named(const std::string &address)
 {
 	in_addr unused;
@@ -28,8 +29,8 @@ bool is_named(const std::string &address)
 	       inet_pton(AF_INET, address.substr(0, address.rfind(':')).c_str(), &unused) != 1;
 }
 
-/* In the order of endpoint_list. An address that is there twice has its better priority. If there
- * are too many, those of the better priorities stay. */
+/* Brings the list into the order of endpoint_list. An address that is there twice keeps its
+ * better priority. If there are too many addresses, those of the better priorities stay. */
 void normalize(found_endpoints &list)
 {
 	const auto by_address = [](const found_endpoint &each) {
@@ -54,14 +55,15 @@ bool is_same(const endpoint_list &known, const found_endpoints &found)
 	});
 }
 
-/* Whether there is an address of this machine to connect to that one from. The kernel reports the
- * lack of it as it reports the lack of a port, and the ports of UDP are others. */
+/* Whether this machine has an address from which it can connect to that one. The kernel reports
+ * the lack of such an address and the lack of a free port by the same error. A UDP socket
+ * distinguishes them, because its ports are separate. */
 bool has_source_for(const std::string &address)
 {
 	return static_cast<bool>(sn::udp::connect(address, sn::now()));
 }
 
-/* The lower, the sooner a backend with such an endpoint is what its name shows. */
+/* A name shows the state of its endpoint with the lowest rank. */
 int rank(health state)
 {
 	switch (state) {
@@ -110,7 +112,7 @@ void endpoints::await_change(std::uint64_t seen, sn::deadline until)
 	changed_.wait_until(lock, until, [&] { return changes() != seen; });
 }
 
-/* After the change: a waiter has either seen it or waits by now. */
+/* Call it after the change: each waiter has then either seen the change or is already waiting. */
 void endpoints::notify() noexcept
 {
 	{
@@ -145,7 +147,7 @@ void endpoints::give_up()
 		notify();
 }
 
-/* Under the lock. Nothing has changed if it throws. */
+/* Call it under the lock. If it throws, nothing has changed. */
 bool endpoints::replace(const found_endpoints &list)
 {
 	forget_gone();
@@ -185,9 +187,9 @@ std::shared_ptr<endpoint> endpoints::find_or_make(const std::string &address)
 }
 
 /*
- * An endpoint to which only gone_ refers is in use by no session, and none can begin to use it:
- * lists that have it would refer to it as well. The fence orders these reads after what sessions
- * counted before they let go.
+ * An endpoint to which only gone_ refers is in use by no session, and none can begin to use it,
+ * because a list that has it would refer to it as well. The fence orders these reads after the
+ * counting that sessions did before they released it.
  */
 void endpoints::forget_gone()
 {

@@ -15,7 +15,7 @@ namespace relay
 namespace
 {
 
-/* The header of the relay's own connection. */
+/* The PROXY header for the relay's own connection (LOCAL). */
 std::string own_header(proxy_sending version)
 {
 	proxy_header own;
@@ -30,7 +30,7 @@ std::string own_header(proxy_sending version)
 	}
 }
 
-/* The host of the request: a socket's file has none. */
+/* The value of the Host header. The address of a Unix socket has no host. */
 std::string host_of_request(const check_config &how, const std::string &to)
 {
 	return !how.host.empty() ? how.host : is_unix(to) ? "localhost" : to;
@@ -124,9 +124,9 @@ std::error_code probe(const endpoint &at, const check_config &how, const check_p
 	const std::error_code answer = how.http.empty() ? read_expected(*connected, how.expect)
 							: read_status(*connected, how);
 	/*
-	 * Reset, not an orderly close: the backend's answer may be long, and a backend that was
-	 * only connected to need not keep the connection. An expected answer shows that the check's
-	 * bytes have arrived, so the reset loses nothing.
+	 * The connection is reset, not closed in order: the backend's answer may be long, and a
+	 * backend that was only connected to need not keep the connection. An expected answer shows
+	 * that the check's bytes have arrived, so the reset loses nothing.
 	 */
 	if (!answer)
 		connected->abort();

@@ -5,11 +5,11 @@
  * ones; only the status line is read, strictly (http_status.hpp). Any other answer is good if it
  * begins as expected.
  *
- * All of this must not exceed the deadline. The connection is reset in the end.
+ * All of this must end by the deadline. Then the connection is reset.
  *
- * If the group sends PROXY headers, a check begins with the one of the relay's own connection,
- * unless it connects to another address, where another program answers, such as one beside a
- * database. The same holds for TLS, unless `check.tls` says otherwise.
+ * If the group sends PROXY headers, a check begins with a header for the relay's own connection. It
+ * does not if it connects to another address than the endpoint's, where another program answers,
+ * such as one beside a database. The same holds for TLS, unless `check.tls` says otherwise.
  */
 #ifndef RELAY_PROBE_HPP
 #define RELAY_PROBE_HPP
@@ -34,7 +34,7 @@ std::string probed_address(const endpoint &of, const check_place &where);
 /* How connections to the backends begin. */
 struct probe_opening {
 	proxy_sending header = proxy_sending::none;
-	/* Of the group; null: it has none. */
+	/* The group's TLS; null: it has none. */
 	std::shared_ptr<const tls_context> tls{};
 };
 
@@ -42,8 +42,9 @@ struct probe_opening {
 bool probes_by_tls(const check_config &how, const check_place &where, bool group_has_tls) noexcept;
 
 /*
- * No error when the endpoint is healthy. where: in place of how.at. check_error_text() has the
- * words for an error, unless detail has better ones. Throws std::bad_alloc. May park.
+ * Checks the endpoint; returns no error if it is healthy. where: used instead of how.at.
+ * check_error_text() has the words for an error, unless detail has better ones. Throws
+ * std::bad_alloc. May park.
  */
 std::error_code probe(const endpoint &at, const check_config &how, const check_place &where,
 		      const probe_opening &opening, sn::deadline until, std::string &detail);

@@ -29,7 +29,7 @@ queue::entry queue::enter(waiter &who) noexcept
 	serve(with);
 	if (!who.waits_)
 		return entry::served;
-	/* Those before it do not count as long as it can be served beside them. */
+	/* A full queue does not matter if the newcomer can be served immediately. */
 	if (waiting_.load(std::memory_order_relaxed) > limit()) {
 		unlink(who);
 		return entry::full;
@@ -63,20 +63,20 @@ void queue::changed() noexcept
 }
 
 /*
- * With the lock held. Ringing under it keeps the waiter alive, which has to leave under it.
+ * Called with the lock held. The bell is rung under the lock, because the waiter must take the lock
+ * to leave and so exists until then.
  *
- * Once there is no place for one waiter, those like it are skipped: usually all are plain, and the
- * search ends. If one backend refuses and another is full, all waiters have tried the one that
- * refuses, and a choice for each of them would take time in proportion to the clients, for each
- * place.
+ * Once there is no place for one waiter, waiters like it are skipped. Usually all are plain, and
+ * the search ends. If one backend refuses connections and another is full, all waiters have tried
+ * the one that refuses; without skipping, each freed place would cost a choice for every waiter.
  */
 void queue::serve(const std::shared_ptr<giver> &with) noexcept
 {
 	if (!with)
 		return; /* the first pool of the group is about to take effect */
 	bool is_plain_over = false;
-	const waiter *in_vain = nullptr; /* the last that is not plain */
-	std::size_t others = not_plain_; /* from `each` on */
+	const waiter *in_vain = nullptr; /* the last one, not plain, without a place */
+	std::size_t others = not_plain_; /* not plain, from `each` on */
 	for (waiter *each = first_; each && !(is_plain_over && others == 0);) {
 		waiter *const next = each->next_;
 		others -= !each->is_plain_;

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The queue of a group: clients that wait because every backend that they may be given is full.
+ * The queue of a group: clients that wait because every backend that they could use is full.
  *
  * First come, first served, also across a reload. A client that arrives while others wait queues
  * after them, even if a place is free at that moment. The exception is a place that none of the
- * others can use: they have already failed with that backend, or wait for a better one with which
- * this client has failed. Then it is served immediately. So no client waits that could be served.
+ * waiting clients can use, because they have already failed with that backend, or wait for a better
+ * one with which the new client has failed. Then the new client is served immediately. No client
+ * waits that could be served.
  *
- * A place is given, not announced. The task that gives one back finds the first waiter that can use
- * it, chooses the backend on its behalf, and wakes it with the place already reserved. Each freed
- * place therefore serves exactly one client, and no other can take it in between. The next waiter
- * wakes as well, because it is the first now. A waiter that was given a place and leaves at the
- * same time gives it back, which serves the next.
+ * A place is given, not announced. The task that frees a place finds the first waiter that can use
+ * it, chooses the backend on the waiter's behalf, and wakes the waiter with the place already
+ * reserved. Each freed place therefore serves exactly one client, and no other can take it in
+ * between. The waiter after it wakes as well, because it is now the first. A waiter that leaves
+ * just as it is given a place frees the place again, which serves the next.
  *
- * No place is lost between a client that finds everything full and one that leaves. The first
- * enters (a), then looks at the backends once more (b); the other gives its place back (c), then
- * looks whether anybody waits (d). All four are sequentially consistent, so if (b) came before (c),
- * (d) comes after (a). Other changes (a check, a look-up, a reload) are rare and take the lock,
- * under which (a) and (b) are one step.
+ * No place is lost between a client that finds everything full and one that leaves. The arriving
+ * client enters the queue (a), then looks at the backends once more (b). The leaving one frees its
+ * place (c), then looks whether anybody waits (d). All four are sequentially consistent, so if (b)
+ * came before (c), (d) comes after (a). Other changes (a check, a look-up, a reload) are rare and
+ * take the lock, under which (a) and (b) are one step.
  *
- * The end of an ejection comes by time alone and has no event, so the first of the queue tries
- * again ten times a second. That also makes up for a shortage of memory while a backend was chosen.
+ * An ejection ends by time alone, which wakes nobody, so the first waiter tries again ten times a
+ * second. That also makes up for an attempt that failed for lack of memory.
  *
  * The queue belongs to the registry, by the group's name, and so is shared by the pools of the
- * group before and after a reload. All who wait are served by the latest pool: they get the
- * backends, limits and weights that are in effect when they are served.
+ * group before and after a reload. All waiters are served by the latest pool, with the backends,
+ * limits and weights that are in effect at that time.
  *
  * Rejected: waking the first waiter to choose for itself, which lets newcomers overtake it and
  * needs a second wake-up if it has gone; a queue for each backend as HAProxy has, in which a client
@@ -51,20 +52,21 @@ namespace relay
 class queue
 {
 public:
-	/* A client that waits. A derived class has what it waits for, and what it was given. */
+	/* A client that waits. A derived class has the endpoints that it has tried, and the
+	 * place that it was given. */
 	class waiter
 	{
 	public:
 		waiter(const waiter &) = delete;
 		waiter &operator=(const waiter &) = delete;
 
-		/* Rings when it was given a place, when it has become the first, and whenever
-		 * others ring it. */
+		/* Rung when the waiter is given a place and when it becomes the first. Others
+		 * may ring it, too. */
 		bell rings;
 
 	protected:
-		/* is_plain: it has not tried any backend, so all plain waiters can use the same
-		 * places. Other waiters may be able to use a place that these cannot. */
+		/* is_plain: the client has not tried any backend. All plain waiters can use the
+		 * same places; another waiter may be able to use a place that plain ones cannot. */
 		explicit waiter(bool is_plain = true) : is_plain_(is_plain) {}
 		~waiter() = default;
 
@@ -82,14 +84,15 @@ public:
 	public:
 		enum class answer {
 			given,
-			none,      /* for it, nor for those that are alike */
-			no_memory, /* to look for one */
+			none,      /* no place for it, nor for waiters like it */
+			no_memory, /* not enough memory to choose */
 		};
-		/* Under the queue's lock. itself: the giver. */
+		/* Chooses a place for the waiter. Called under the queue's lock. itself: this
+		 * giver. */
 		virtual answer give_place(waiter &to,
 					  const std::shared_ptr<giver> &itself) noexcept = 0;
-		/* Whether two that are not plain can use the same places. Under the queue's
-		 * lock. */
+		/* Whether two waiters that are not plain can use the same places. Called under
+		 * the queue's lock. */
 		virtual bool are_alike(const waiter &, const waiter &) const noexcept
 		{
 			return false;
@@ -103,7 +106,7 @@ public:
 	queue(const queue &) = delete;
 	queue &operator=(const queue &) = delete;
 
-	/* What applies from now on. A queue that has become too long shortens by itself. */
+	/* Sets the limit. A queue that is longer is not cut: it shortens as clients are served. */
 	void set_limit(std::uint64_t limit) noexcept
 	{
 		limit_.store(limit, std::memory_order_relaxed);
@@ -124,15 +127,15 @@ public:
 	/* Leaves the queue. Returns true if the waiter has been given a place. */
 	bool leave(waiter &who) noexcept;
 
-	/* A connection has ended: a step on the way of each, so it costs nothing if nobody
-	 * waits. */
+	/* Call it when a connection has ended. Each connection pays for it, so it is only a load
+	 * if nobody waits. */
 	void place_is_free() noexcept
 	{
 		if (!is_empty())
 			changed();
 	}
 
-	/* Anything else has changed. */
+	/* Call it when anything else has changed that may let a waiter be served. */
 	void changed() noexcept;
 
 	/* How often the first of the queue calls changed(). */
@@ -141,21 +144,21 @@ public:
 	std::uint64_t waiting() const noexcept { return waiting_.load(); }
 	std::uint64_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
 
-	/* The session counts these. */
+	/* Counted by the sessions. */
 	counter waited;   /* clients that had to wait */
-	counter full;     /* that were refused, because too many waited */
-	counter timeouts; /* that waited too long */
-	counter left;     /* that went away */
+	counter full;     /* clients refused because too many waited */
+	counter timeouts; /* clients that waited too long */
+	counter left;     /* clients that went away */
 	counter ns;       /* the sum of all waits */
 
 private:
 	void serve(const std::shared_ptr<giver> &with) noexcept;
 	void unlink(waiter &who) noexcept;
 
-	std::mutex lock_; /* guards the list, what is counted of it, and latest_ */
+	std::mutex lock_; /* guards the list, its counts and latest_ */
 	waiter *first_ = nullptr;
 	waiter *last_ = nullptr;
-	std::size_t not_plain_ = 0; /* of those in the list */
+	std::size_t not_plain_ = 0; /* how many in the list are not plain */
 	std::weak_ptr<giver> latest_;
 	std::atomic<std::uint64_t> waiting_{0}; /* changed under the lock */
 	std::atomic<std::uint64_t> limit_{0};

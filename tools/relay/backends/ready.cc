@@ -17,17 +17,18 @@ namespace
 
 using namespace std::chrono_literals;
 
-/* What the kernel reports of a connection that has has_hung_up. */
+/* The poll events of a connection that the backend has closed or that has failed. */
 constexpr int has_hung_up = POLLRDHUP | POLLHUP | POLLERR | POLLNVAL;
 
-/* How long TLS may take to read what has come already. */
+/* How long TLS may take to read bytes that have already arrived. */
 constexpr auto time_to_read = 1ms;
 
-/* When a connection is looked at first, so that a greeting is soon noticed, and then each time. */
+/* The age at which a connection is first looked at, early so that a greeting is soon noticed;
+ * and the interval between later looks. */
 constexpr auto first_look_after = 250ms;
 constexpr auto look_interval = 1s;
 
-/* Looked at by one system call, under the lock. */
+/* How many connections one system call looks at, under the lock. */
 constexpr std::size_t looks_at_once = 64;
 
 } // namespace
@@ -136,8 +137,8 @@ void ready_store::leave(const endpoint &which, const bell &rings) noexcept
 	count(-static_cast<std::ptrdiff_t>(its->idle.size()));
 	gone.splice(gone.end(), its->idle);
 	discarded(ready_end::config, gone.size());
-	/* Connections that are being made still count here, also if the endpoint is joined again
-	 * before they are ready. */
+	/* A slot with connections that are being made stays, so that they still count if the
+	 * endpoint is joined again before they are ready. */
 	if (its->making == 0)
 		slots_.erase(&which);
 }
@@ -163,13 +164,14 @@ void ready_store::end(const endpoint &to) noexcept
 void ready_store::put(ticket made)
 {
 	made.ready()->next_look = made.ready()->opened + first_look_after;
-	list one; /* also what cannot be put */
+	list one; /* if it cannot be put, it is closed here */
 	one.push_back(std::move(made));
 	put_back(one);
 }
 
-/* It stays where the caller has it, who closes it, if nobody wants it any more. What is put back
- * after a look may be older than others; that is as good. */
+/* If nobody wants the connection any more, it stays in the caller's list, and the caller closes
+ * it. A connection that is put back after a look may be older than those before it, which does
+ * no harm. */
 void ready_store::put_back(list &one) noexcept
 {
 	const std::shared_ptr<endpoint> to = one.front().get();
@@ -266,14 +268,14 @@ void ready_store::read(group_snapshot &into) const noexcept
 		into.ready_discarded[i] = discarded_[i].get();
 }
 
-/* How much is used of the room for sessions' descriptors. */
+/* How many places for sessions' descriptors are used. */
 std::size_t ready_stock::used() const noexcept
 {
 	return 2 * sessions_.alive() + open_.load(std::memory_order_relaxed);
 }
 
-/* A quarter of the connections that fit stays free of them, so that there is time to close some
- * before clients need it. */
+/* Ready connections leave a quarter of all places free, so that there is time to close some
+ * before clients need their places. */
 bool ready_stock::has_room() const noexcept
 {
 	const std::size_t most = sessions_.most();
@@ -296,7 +298,7 @@ void ready_stock::give_up_all() noexcept
 		give_up(SIZE_MAX, ready_end::room);
 }
 
-/* What is being made meanwhile is closed by its keeper, which looks at has_room(). */
+/* A connection that is being made at this time is closed by its keeper, which checks has_room(). */
 void ready_stock::close() noexcept
 {
 	is_closed_.store(true);

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Connections to backends that are made ahead of clients (`preconnect`), so that a client does not
- * wait for the connect and the TLS handshake. Each is used once: it is given to one client, and
- * ends with it.
+ * wait for the connect and the TLS handshake. Each connection is given to one client, and ends with
+ * it.
  *
- * A store has those of a group, by endpoint. A keeper (ready_keeper.hpp) fills it, sessions take
- * from it, the youngest first, because a backend is least likely to have closed that one. A session
- * that takes one checks it (look_at()): a connection that the backend has closed, or has written
- * to, is of no use to a client. A backend that writes first (SMTP, SSH, MySQL) would have greeted
- * nobody, and would soon stop waiting for an answer. Once that is noticed, no more connections are
- * made ahead to that endpoint, until another keeper begins. Bytes that a backend writes when it
- * ends a connection that was silent for long are not a greeting.
+ * A store has the ready connections of a group, by endpoint. A keeper (ready_keeper.hpp) fills it.
+ * Sessions take from it, the youngest connection first, because a backend is least likely to have
+ * closed that one. A session checks the connection that it takes (look_at()): one that the backend
+ * has closed, or has written to, is of no use to a client. A backend that writes first (SMTP, SSH,
+ * MySQL) would have greeted nobody, and would soon stop waiting for an answer. Once that is
+ * noticed, no more connections are made ahead to that endpoint, until another keeper begins. Bytes
+ * that a backend writes when it ends a connection that was silent for long are not a greeting.
  *
- * Each holds a place of its endpoint (ticket.hpp), so max_connections holds for all together. The
- * store belongs to the registry, by the group's name, and so outlives a reload: connections stay
- * ready as long as some keeper wants that endpoint, and its TLS is the same. The last keeper to
- * leave an endpoint closes its remaining connections.
+ * Each ready connection holds a place of its endpoint (ticket.hpp), so max_connections limits ready
+ * and used connections together. The store belongs to the registry, by the group's name, and so
+ * outlives a reload: connections stay ready as long as some keeper wants that endpoint, and its TLS
+ * context stays the same. The last keeper to leave an endpoint closes its remaining connections.
  *
  * No place is lost to clients in the queue: a keeper first puts a connection into the store (c) and
  * then checks whether a client waits (d), in the terms of queue.hpp; a client that has entered the
  * queue checks the store (b). The number of connections, which it checks first, is sequentially
  * consistent.
  *
- * The stock is all ready connections of the process. Client connections have room for two
- * descriptors each. Ready connections use a part of the room that is free, and give it back as soon
- * as sessions come near.
+ * The stock is all ready connections of the process. The limit of open files leaves room for two
+ * descriptors per client connection. Ready connections use a part of this room while it is free,
+ * and give it back when sessions come near the limit.
  *
- * Any task may call; none parks but look_at(). Locks are held for microseconds. A ticket is never
+ * Any task may call. Only look_at() parks. Locks are held for microseconds. A ticket is never
  * destroyed under one, because that may serve the queue, which takes from a store.
  */
 #ifndef RELAY_READY_HPP
@@ -54,11 +54,11 @@
 namespace relay
 {
 
-/* How a connection without a client is. */
+/* The state of a connection without a client. spoke: the backend has written to it. */
 enum class ready_state : unsigned char { silent, closed, spoke };
 
-/* Checks a connection. With TLS it reads messages that have come, such as tickets; then it may park
- * for a moment, and needs tls_stack. */
+/* Checks a connection. With TLS it also reads messages that have arrived, such as session
+ * tickets, for which it may park for a moment and needs tls_stack. */
 ready_state look_at(ready_connection &of) noexcept;
 
 class ready_store
@@ -72,7 +72,8 @@ public:
 	 * greeting. */
 	static constexpr std::chrono::seconds greeting_time{5};
 
-	/* For sessions: a place with a connection to that endpoint; empty if there is none. */
+	/* For sessions: takes a place with a ready connection to that endpoint; empty if there
+	 * is none. */
 	ticket take(const endpoint &of) noexcept;
 
 	/* A connection that was taken has turned out to be usable. */
@@ -84,24 +85,24 @@ public:
 
 	/* For keepers. All of these are about an endpoint that the keeper has joined. */
 
-	/* The bell rings when one was taken. */
+	/* The bell rings whenever a connection is taken. */
 	void join(const std::shared_ptr<endpoint> &which, bell &rings);
 	void leave(const endpoint &which, const bell &rings) noexcept;
 
-	/* Whether one more should be made, with at most `most` in all; then end() follows, after
-	 * put() if it was made. */
+	/* Returns true if one more connection should be made, with at most `most` in all. Then
+	 * the caller makes it, calls put() if that succeeds, and end() in any case. */
 	bool begin(const endpoint &to, std::size_t most) noexcept;
 	void end(const endpoint &to) noexcept;
 	void put(ticket made);
 
 	struct swept {
-		std::list<ticket> suspect{}; /* bytes have come; to be checked */
-		/* When there is something to do again. */
+		std::list<ticket> suspect{}; /* bytes have arrived; to be checked */
+		/* When to sweep again. */
 		sn::clock::time_point next = sn::clock::time_point::max();
 	};
-	/* Closes connections that are too old or have other TLS, those beyond `most`, and those
-	 * with which the endpoint has more connections than the limit (0: none); and finds those
-	 * that have changed. */
+	/* Closes connections that are too old, have another TLS context, exceed `most`, or make
+	 * the endpoint exceed its limit of connections (0: none). Returns those on which bytes
+	 * have arrived. */
 	swept sweep(const endpoint &of, std::size_t most, std::uint64_t limit,
 		    const std::shared_ptr<const tls_context> &tls,
 		    sn::clock::time_point now) noexcept;
@@ -112,10 +113,10 @@ public:
 	/* Whether a connection has turned out to be usable since the last call. */
 	bool was_proved(const endpoint &of) noexcept;
 
-	/* Closes all of that endpoint. */
+	/* Closes all ready connections of that endpoint. */
 	void give_up(const endpoint &of, ready_end why) noexcept;
 
-	/* For the stock: moves up to n of them out, the oldest of each endpoint. */
+	/* For the stock: moves up to n connections into `into`, the oldest of each endpoint. */
 	void give_up_some(std::list<ticket> &into, std::size_t n) noexcept;
 
 	void discarded(ready_end why, std::uint64_t n = 1) noexcept
@@ -123,7 +124,7 @@ public:
 		discarded_[static_cast<std::size_t>(why)].add(n);
 	}
 
-	/* What the configuration wants, for snapshots. */
+	/* Sets how many the configuration wants, for snapshots only. */
 	void set_most(std::uint32_t most) noexcept { most_.store(most, std::memory_order_relaxed); }
 	void read(group_snapshot &into) const noexcept;
 
@@ -135,7 +136,7 @@ private:
 	struct slot {
 		std::list<ticket> idle; /* oldest first */
 		std::size_t making = 0;
-		std::vector<bell *> keepers; /* what rings for each */
+		std::vector<bell *> keepers; /* the bell of each */
 		bool speaks_first = false;
 		bool is_proved = false;
 	};
@@ -159,7 +160,7 @@ public:
 	ready_stock(const ready_stock &) = delete;
 	ready_stock &operator=(const ready_stock &) = delete;
 
-	/* Counts the connections that exist, including those that are being made. */
+	/* The number of connections that exist, including those that are being made. */
 	std::atomic<std::size_t> &open() noexcept { return open_; }
 
 	/* Whether there may be one more. */
@@ -168,14 +169,14 @@ public:
 	/* A session begins: closes connections whose descriptors it needs. */
 	void make_room() noexcept;
 
-	/* A resource has run short: closes all. */
+	/* Closes all connections, because a resource has run short. */
 	void give_up_all() noexcept;
 
-	/* Closes all, and no more are made. */
+	/* Closes all connections, and lets no more be made. */
 	void close() noexcept;
 	bool is_open() const noexcept { return !is_closed_.load(); }
 
-	/* A store that has a keeper; once for each. */
+	/* Adds or removes a store that has a keeper; called once for each of its keepers. */
 	void enter(ready_store &one);
 	void leave(const ready_store &one) noexcept;
 

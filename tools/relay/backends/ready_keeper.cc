@@ -30,10 +30,12 @@ constexpr std::chrono::nanoseconds longest_try = 5s;
 constexpr std::chrono::nanoseconds first_pause = 100ms;
 constexpr std::chrono::nanoseconds longest_pause = 10s;
 
-/* What changes without waking the keeper: the state of an endpoint, its address, room. */
+/* How often the keeper looks at what changes without waking it: the state of an endpoint, its
+ * addresses, and the room for descriptors. */
 constexpr std::chrono::nanoseconds keeper_beat = 1s;
 
-/* Looks at connections that were made at different times are joined. */
+/* Looks at connections are at least this far apart, so that one serves connections that were
+ * made at nearly the same time. */
 constexpr std::chrono::nanoseconds least_keeper_beat = 50ms;
 
 /* A connection that the backend closes sooner than this was of no use. */
@@ -42,8 +44,8 @@ constexpr std::chrono::nanoseconds short_life = 1s;
 class keeper final : public watcher::work
 {
 public:
-	/* Joins the endpoints that there are: before a former keeper of them is stopped, so that
-	 * what is ready stays so. */
+	/* Joins the present endpoints. Make the new keeper before the old one is stopped, so
+	 * that ready connections stay open. */
 	keeper(pool &of, ready_stock &stock);
 	~keeper() override { stock_.leave(store_); }
 
@@ -98,9 +100,9 @@ private:
 	pool &pool_;
 	ready_store &store_;
 	ready_stock &stock_;
-	const std::shared_ptr<const tls_context> tls_; /* of handshakes ahead */
+	const std::shared_ptr<const tls_context> tls_; /* for handshakes made ahead */
 	std::atomic<std::uint32_t> made_{0};
-	std::map<const backend *, joined> joined_; /* each is for its backend's task */
+	std::map<const backend *, joined> joined_; /* each used only by its backend's task */
 };
 
 void keeper::joined::follow(const endpoint_list &now)
@@ -144,7 +146,8 @@ keeper::keeper(pool &of, ready_stock &stock)
 	stock_.enter(store_);
 }
 
-/* Runs until the scope is cancelled, which ends each wait. The makers end before it leaves. */
+/* Runs until the scope is cancelled, which ends each wait. The tasks that make connections end
+ * before this one leaves the endpoints. */
 void keeper::watch(backend &at, const std::atomic<bool> &stopped)
 {
 	joined &here = joined_.at(&at);
@@ -164,7 +167,7 @@ void keeper::watch(backend &at, const std::atomic<bool> &stopped)
 		} catch (const std::exception &) {
 			if (sn::cancelled())
 				throw;
-			/* No memory: at the next beat. */
+			/* No memory: tries again at the next beat. */
 		}
 		const int woken = sn_chan_recv_until(here.rings.chan(), nullptr,
 						     next.time_since_epoch().count());
@@ -173,7 +176,8 @@ void keeper::watch(backend &at, const std::atomic<bool> &stopped)
 	}
 }
 
-/* Returns when to do it again. */
+/* Brings the connections of all endpoints of a backend to their number. Returns when to do it
+ * again. */
 sn::deadline keeper::tend(backend &at, joined &here, sn::scope &makers,
 			  const std::atomic<bool> &stopped)
 {
@@ -193,7 +197,7 @@ sn::deadline keeper::tend(backend &at, joined &here, sn::scope &makers,
 	return std::max(next, sn::after(least_keeper_beat));
 }
 
-/* Closes what is of no use any more. Returns when to look again. */
+/* Closes the connections that are of no use any more. Returns when to look again. */
 sn::clock::time_point keeper::sweep(const backend &at, plan &which)
 {
 	const auto now = sn::now();
@@ -233,7 +237,7 @@ void keeper::top_up(backend &at, const std::shared_ptr<plan> &which, joined &her
 		if (!store_.begin(*which->of, most))
 			return;
 		ticket place = pool_.reserve_ahead(at, which->of);
-		if (!place) { /* It is full: at the next beat. */
+		if (!place) { /* The endpoint is full: tries again at the next beat. */
 			store_.end(*which->of);
 			return;
 		}
@@ -262,7 +266,8 @@ bool keeper::is_wanted(const plan &which, const std::atomic<bool> &stopped) cons
 	       sn_now() >= which.next_try.load(std::memory_order_relaxed);
 }
 
-/* The store expects one already. */
+/* Makes connections as long as one is wanted. The caller has already called begin() for the
+ * first. */
 void keeper::make_some(backend &at, plan &which, ticket first, const std::atomic<bool> &stopped)
 {
 	const std::size_t most = pool_.settings().preconnect.most;
@@ -271,7 +276,7 @@ void keeper::make_some(backend &at, plan &which, ticket first, const std::atomic
 		try {
 			goes_on = make_one(which, std::exchange(place, {}), stopped);
 		} catch (const std::exception &) {
-			/* No memory, or it is over. */
+			/* There is no memory, or the scope was cancelled. */
 			pause(which);
 			goes_on = false;
 		}
@@ -322,7 +327,7 @@ std::error_code keeper::connect(const endpoint &to, sn::tcp &into)
 		    : std::error_code();
 }
 
-/* Connections that fail at the same time count once. */
+/* Postpones the next attempt. Connections that fail at the same time count once. */
 void keeper::pause(plan &which) noexcept
 {
 	if (which.next_try.load(std::memory_order_relaxed) > sn_now())
@@ -332,7 +337,8 @@ void keeper::pause(plan &which) noexcept
 	which.next_try.store(sn_now() + time.count(), std::memory_order_relaxed);
 }
 
-/* Three quarters of preconnect_age to all of it, evenly: multiples of the golden ratio. */
+/* An age from three quarters of preconnect_age to all of it, spread evenly by multiples of the
+ * golden ratio. */
 sn::clock::duration keeper::next_age() noexcept
 {
 	const std::uint32_t at = made_.fetch_add(1, std::memory_order_relaxed) * 0x9e3779b9;
@@ -342,7 +348,7 @@ sn::clock::duration keeper::next_age() noexcept
 		       std::chrono::duration<double, std::nano>(quarter) * (at * 0x1p-32));
 }
 
-/* Clients do not notice, but that they wait longer. */
+/* Clients only wait longer. */
 void keeper::failed(pool &of, const char *why)
 {
 	emit(event_kind::preconnect_ended,

@@ -42,7 +42,8 @@ listener_snapshot registry::read_listener(const listener_counters &of)
 	std::uint64_t ended = 0;
 	for (std::size_t i = 0; i < terminations; i++)
 		ended += result.ended[i] = of.ended[i].get();
-	/* Read after `ended`: an ended connection was accepted before, so active is at least 0. */
+	/* Read after `ended`: a connection is counted as accepted before it ends, so active is
+	 * at least 0. */
 	result.accepted = of.accepted.get();
 	result.active = result.accepted - ended;
 	result.retries = of.retries.get();
@@ -100,7 +101,7 @@ registry::generation::open_listener(const std::string &name, const std::string &
 	}
 	if (!found) {
 		found = new_listeners_.emplace_back(std::make_shared<listener_counters>(name));
-		/* Its first connections may arrive before commit(). */
+		/* The first connections may arrive before commit(). */
 		set(found->bandwidth, settings.bandwidth, sn_now());
 		found->bandwidth_per_connection.set(settings.bandwidth_per_connection);
 	}
@@ -148,7 +149,7 @@ std::shared_ptr<group_counters> registry::generation::open_group(const std::stri
 	}
 	if (!found) {
 		found = new_groups_.emplace_back(std::make_shared<group_counters>(name));
-		found->line.set_limit(limit); /* its first clients may come before commit() */
+		found->line.set_limit(limit); /* the first clients may come before commit() */
 	}
 	groups_.push_back(found);
 	return found;
@@ -184,7 +185,8 @@ void registry::generation::commit() noexcept
 		each.counts->endpoints.use_agent(each.agent);
 		each.counts->gone_ = false;
 	}
-	/* Nobody asks their agents any more. They may return, with other ones or with none. */
+	/* Nobody asks the agents of removed backends any more. These backends may return, with
+	 * other agents or with none. */
 	for (const auto &each : of_.backends_)
 		if (each->gone_)
 			each->endpoints.use_agent(nullptr);
@@ -194,9 +196,9 @@ void registry::generation::commit() noexcept
 }
 
 /*
- * Counters that only the lists refer to are in use by no session, and none can begin to use them:
- * that takes a generation, which looks them up under the lock. The fence orders these reads after
- * what sessions counted before they let go.
+ * Counters to which only the lists refer are in use by no session. None can begin to use them,
+ * because only a generation could hand them out, and it looks them up under the lock. The fence
+ * orders these reads after the counting that sessions did before they released the counters.
  */
 void registry::forget_gone() const
 {
@@ -224,7 +226,7 @@ std::pair<std::uint64_t, std::uint64_t> registry::bytes() const
 	return sum;
 }
 
-/* Cheaper than a snapshot: it reads no backend, because a name can have hundreds of endpoints. */
+/* Cheaper than a snapshot, because it reads no backend: a name can have hundreds of endpoints. */
 void registry::remember()
 {
 	history_sample now;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The registry of statistics: the counters of each listener and each backend, and the snapshot of
- * them. A backend's are those of its endpoints (names.hpp).
+ * The registry of statistics: the counters of each listener and each backend, and their snapshot. A
+ * backend's counters are those of its endpoints (names.hpp).
  *
- * Both are opened by name for a configuration. Counters that exist under that name continue, so
- * totals only grow across a reload. Counters that the new configuration does not name are gone, and
- * appear in snapshots only for as long as a session still uses them; then their bytes are added to
- * the sum of all that went before. Sessions share ownership of their counters, and so need not know
- * of reloads.
+ * A configuration opens counters by name. Counters that exist under that name continue, so totals
+ * only grow across a reload. Counters that the new configuration does not name appear in snapshots
+ * only for as long as a session still uses them; then their bytes are added to the sum of all
+ * forgotten counters. Sessions share ownership of their counters, and so need not know of reloads.
  *
- * The task that accepts a connection counts `accepted`, and makes sure that exactly one of `ended`
- * is counted for it. As in counters.hpp, any task may count, without waiting; the lock is for the
- * lists and for the settings that appear in snapshots, which only reloads and snapshots use.
+ * The task that accepts a connection counts `accepted`, and makes sure that exactly one of the
+ * counters in `ended` is counted for the connection. As in counters.hpp, any task may count,
+ * without waiting; the lock is for the lists and for the settings that appear in snapshots, which
+ * only reloads and snapshots use.
  */
 #ifndef RELAY_REGISTRY_HPP
 #define RELAY_REGISTRY_HPP
@@ -52,13 +52,15 @@ struct listener_counters {
 
 	const std::string name;
 
-	/* Accepted and not refused, less ended. listener.hpp counts it, as it is also a limit. */
+	/* Accepted and not refused, less ended. listener.hpp counts it, because it is also
+	 * compared with a limit. */
 	std::atomic<std::uint64_t> active{0};
-	/* Only connections accepted while such a limit was in effect. */
+	/* Has only connections that were accepted while a limit by source was in effect. */
 	relay::sources sources;
 	relay::rate rate;
 	relay::source_rates source_rates;
-	/* For all its connections together, and for each. Reloads change both for open ones too. */
+	/* The limits of all connections together and of each. A reload changes them for open
+	 * connections, too. */
 	buckets bandwidth;
 	allowance bandwidth_per_connection;
 	wait_counters throttled; /* by any bandwidth limit */
@@ -134,7 +136,7 @@ public:
 
 	snapshot read() const override;
 
-	/* Adds a sample to the history. One task at a time. */
+	/* Adds a sample to the history. Called by one task at a time. */
 	void remember();
 
 	const history *past() const override { return &past_; }
@@ -154,7 +156,7 @@ private:
 	mutable listeners listeners_;
 	mutable backends backends_;
 	mutable groups groups_;
-	/* Of listeners that have been forgotten. */
+	/* The sum of the bytes of listeners that have been forgotten. */
 	mutable std::pair<std::uint64_t, std::uint64_t> bytes_of_gone_{};
 	std::atomic<bool> ready_{false};
 	sn::clock::time_point began_ = sn::now();
@@ -164,8 +166,8 @@ private:
 };
 
 /*
- * The counters that one configuration needs. Everything that can fail comes before commit(): a
- * generation that is discarded has changed nothing. One at a time.
+ * The counters that one configuration needs. Everything that can fail comes before commit(), so a
+ * generation that is discarded has changed nothing. There is one at a time.
  */
 class registry::generation
 {
@@ -175,16 +177,17 @@ public:
 	std::shared_ptr<listener_counters> open_listener(const std::string &name,
 							 const std::string &address,
 							 const listener_config &settings);
-	/* Without checks, the results of earlier checks are forgotten; with another agent, or none,
-	 * the answers of the earlier agent. */
+	/* Opens the counters of a backend. If it has no checks, the results of earlier checks
+	 * are forgotten; if it has another agent, or none, the answers of the earlier agent are. */
 	std::shared_ptr<backend_counters> open_backend(const std::string &group,
 						       const backend_config &settings,
 						       bool is_checked, const agent_id &agent);
 
-	/* The limit of a new group's queue; pool::lead() sets that of others. */
+	/* Opens the counters of a group. limit: for the queue of a new group; pool::lead() sets
+	 * the limit of an existing one. */
 	std::shared_ptr<group_counters> open_group(const std::string &name, std::uint64_t limit);
 
-	/* From now on snapshots have the counters that were opened here, and no others. Once. */
+	/* Makes the counters that were opened here those of snapshots. Call it once. */
 	void commit() noexcept;
 
 private:

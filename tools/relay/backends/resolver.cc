@@ -22,14 +22,14 @@ namespace
 
 using namespace std::chrono_literals;
 
-/* A name without an address is looked up at this interval, if its own is longer. */
+/* A name without an address is looked up at this interval if the configured one is longer. */
 constexpr auto retry_interval = 1s;
 
 /* How many answers in a row must say that a name does not exist. A single one may come from a name
  * server that has just begun to load the zone. */
 constexpr unsigned denials_that_count = 3;
 
-/* The name service knows that there is no such name, or no address of it. */
+/* Whether the name service has answered that the name does not exist, or has no address. */
 bool is_denial(const std::error_code &error) noexcept
 {
 	return error.value() == ENOENT || error.value() == EADDRNOTAVAIL;
@@ -96,7 +96,8 @@ private:
 		return sn::cancelled() || stopped.load(std::memory_order_relaxed);
 	}
 
-	/* What takes too long has failed, and is waited for all the same. */
+	/* Looks the name up once. A lookup that takes too long is recorded as failed, and then
+	 * waited for all the same. */
 	void ask(backend &at, sn::deadline until, const std::atomic<bool> &stopped,
 		 unsigned &denials)
 	{
@@ -110,7 +111,7 @@ private:
 		}
 		if (is_over(stopped))
 			return;
-		/* With only some of its hosts, a service is better than without any. */
+		/* A service with some of its hosts is better than one without any. */
 		const bool is_enough = !asked->missing() || at.endpoints.now()->empty();
 		denials = !asked->found() && is_denial(asked->found().error()) ? denials + 1 : 0;
 		if (const auto &found = asked->found(); found && is_enough)
@@ -121,7 +122,8 @@ private:
 			give_up(at, asked->found().error());
 	}
 
-	/* The addresses of a name that does not exist any more may be those of others by now. */
+	/* Removes the addresses of a name that does not exist any more, because they may belong
+	 * to others now. */
 	void give_up(backend &at, const std::error_code &error)
 	try {
 		at.endpoints.give_up();
@@ -133,10 +135,10 @@ private:
 		     name(at) + " does not resolve any more: " + why + "; it is down until it does",
 		     std::move(fields));
 	} catch (const std::bad_alloc &) {
-		/* The next answer may find memory. */
+		/* No memory; the next answer tries again. */
 	}
 
-	/* Null when it cannot, which counts as a failure. */
+	/* Starts a lookup. Returns null if that fails, and records the failure. */
 	std::shared_ptr<look_up> start(backend &at)
 	try {
 		return look_up::of(at.settings.address);

@@ -12,8 +12,8 @@
 namespace relay
 {
 
-/* Null when no backend of the pool is given by name. In a task. Throws when it cannot be
- * started. */
+/* Starts the lookups. Returns null if no backend of the pool is given by name. Call it in a
+ * task. Throws if no task can be started. */
 std::unique_ptr<watcher> watch_names(std::shared_ptr<pool> of);
 
 } // namespace relay

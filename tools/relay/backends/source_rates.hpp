@@ -3,18 +3,18 @@
  * How fast connections come from each source, in a table of bounded size.
  *
  * Unlike a count of open connections (sources.hpp), a rate must be known for sources that have no
- * connection at the moment. The table has room for `sources_most` addresses, 16 bytes each; it is
- * made when the first one comes and never grows. It consists of sets of eight places, and an
- * address has its place in one of the sets, chosen by a hash with a secret key. When all eight are
- * taken, the address whose next connection is due earliest is forgotten. Mostly that one has not
- * come for a while, so nothing is lost. If its limit still holds, this is counted
- * (forgotten()), because it gets a whole burst again: a crowd of sources can only make the limit
- * more lenient, never stricter.
+ * connection at the moment. The table has room for `sources_most` addresses, 16 bytes each. It is
+ * made for the first address and never grows. It consists of sets of eight places. A hash with a
+ * secret key chooses the set in which an address has its place. When all eight are taken, the
+ * address whose next connection is due earliest is forgotten. Usually that address has not come for
+ * a while, so nothing is lost. If its limit still matters, the loss is counted (forgotten()),
+ * because the address gets a whole burst again: a crowd of sources can only make the limit more
+ * lenient, never stricter.
  *
  * An IPv6 host has 2^64 addresses or more to come from, so its network of 64 bits is the source.
  *
- * Two sources with the same 64-bit hash would share a limit. With a full table that happens to one
- * in 10^14.
+ * Two sources with the same 64-bit hash would share a limit. In a full table this happens to one
+ * address in 10^14.
  *
  * Rejected: an exact table, which an attacker fills; forgetting at random, which also forgets
  * sources that are at their limits.
@@ -44,24 +44,24 @@ class source_rates
 {
 public:
 	/*
-	 * Whether one more connection of that source, now (sn_now()), is within its limit:
-	 * `per_second`, evenly, and `burst` together after a pause, as class rate has it
-	 * (sources.hpp). A refused one does not count. Rate and burst are 1 to 10^9.
+	 * Whether one more connection of that source, now (sn_now()), is within the limit:
+	 * `per_second`, evenly, and `burst` together after a pause, as for class rate
+	 * (sources.hpp). A refused connection does not count. Rate and burst are 1 to 10^9.
 	 */
 	bool enter(const ip_address &source, std::int64_t now, std::uint64_t per_second,
 		   std::uint64_t burst);
 
-	/* Sources whose limit was forgotten while it still mattered. */
+	/* How many sources were forgotten while their limit still mattered. */
 	std::uint64_t forgotten() const noexcept { return forgotten_.get(); }
 
 private:
 	static constexpr std::size_t ways = 8;
 	static constexpr std::size_t shards = 16;
-	static constexpr std::size_t sets = sources_most / shards / ways; /* of a shard */
+	static constexpr std::size_t sets = sources_most / shards / ways; /* in a shard */
 
 	struct place {
 		std::uint64_t tag = 0; /* 0: empty */
-		std::int64_t due = 0;  /* when a connection comes on time */
+		std::int64_t due = 0;  /* when the next connection is on time */
 	};
 	using set = std::array<place, ways>;
 	struct shard {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits by source and by rate: connections from each source address, exactly; and connections per
- * time.
+ * Limits by source and by rate: the exact number of connections of each source address, and
+ * connections per second.
  *
  * Any task calls; none parks. An address is stored only while it has connections, so a million
  * clients that came and went take no memory. The addresses are spread over several locks, each of
- * which is held only for a look-up.
+ * which is held only for one search.
  */
 #ifndef RELAY_SOURCES_HPP
 #define RELAY_SOURCES_HPP
@@ -26,8 +26,8 @@ namespace relay
 class sources
 {
 public:
-	/* Counts one more connection of that address. False if it already has `most`, which is
-	 * at least 1. */
+	/* Counts one more connection of that address. Returns false, and does not count it, if
+	 * the address already has `most`, which is at least 1. */
 	bool enter(const ip_address &source, std::uint64_t most)
 	{
 		shard &at = shard_of(source);
@@ -39,7 +39,7 @@ public:
 		return true;
 	}
 
-	/* Once for each enter() that returned true. */
+	/* Call it once for each enter() that has returned true. */
 	void leave(const ip_address &source) noexcept
 	{
 		shard &at = shard_of(source);
@@ -96,9 +96,10 @@ private:
 };
 
 /*
- * A number per second, evenly, and a burst at once after a pause: the generic cell rate algorithm,
- * with one number to compare and exchange. A refused connection does not count. Rate and burst are
- * at most 10^9, so that nothing overflows.
+ * Limits connections to a number per second, evenly, and a burst together after a pause. This is
+ * the generic cell rate algorithm, with one number as its state, which is updated by
+ * compare-and-swap. A refused connection does not count. Rate and burst are at most 10^9, so that
+ * nothing overflows.
  */
 class rate
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A ticket: a place among the connections of an endpoint, which it gives back when it is destroyed;
- * and with it a connection that is ready, if one was made ahead (ready.hpp).
+ * A ticket holds a place among the connections of an endpoint until it is destroyed. It also owns
+ * the ready connection to that endpoint, if one was made ahead (ready.hpp).
  */
 #ifndef RELAY_TICKET_HPP
 #define RELAY_TICKET_HPP
@@ -21,8 +21,8 @@
 namespace relay
 {
 
-/* A connection without a client, which counts as such for as long as this lives: to its endpoint
- * and in the process. Belongs to a ticket of that endpoint, which outlives it. */
+/* A connection without a client. The endpoint and the process count it as one for as long as
+ * this object lives. It belongs to a ticket of that endpoint, which outlives it. */
 struct ready_connection {
 	ready_connection(endpoint &at, std::atomic<std::size_t> &of_process) noexcept
 	    : to_(at), of_process_(of_process)
@@ -39,8 +39,8 @@ struct ready_connection {
 		to_.counts.ready.subtract();
 	}
 
-	sn::tcp connection; /* none: it is being made */
-	/* With which the handshake has been made; null: none has. */
+	sn::tcp connection; /* none while it is being made */
+	/* The context of the handshake that has been made; null: none has been. */
 	std::shared_ptr<const tls_context> tls;
 	sn::clock::time_point opened{};
 	sn::clock::time_point expires{};
@@ -56,7 +56,7 @@ class ticket
 {
 public:
 	ticket() = default;
-	/* The line of the clients that wait for it. */
+	/* line: the queue of the clients that wait for such a place. */
 	ticket(std::shared_ptr<endpoint> to, queue &line) noexcept
 	    : to_(std::move(to)), line_(&line)
 	{
@@ -77,7 +77,7 @@ public:
 	{
 		if (!to_)
 			return;
-		ready_.reset();                  /* before its place is anybody else's */
+		ready_.reset();                  /* before another can take the place */
 		to_->counts.active.fetch_sub(1); /* (c) in queue.hpp */
 		line_->place_is_free();
 	}
@@ -86,7 +86,7 @@ public:
 	endpoint *operator->() const noexcept { return to_.get(); }
 	const std::shared_ptr<endpoint> &get() const noexcept { return to_; }
 
-	queue &line() const noexcept { return *line_; } /* of one that is not empty */
+	queue &line() const noexcept { return *line_; } /* not of an empty ticket */
 
 	/* The connection that was made ahead; null: there is none. */
 	ready_connection *ready() const noexcept { return ready_.get(); }

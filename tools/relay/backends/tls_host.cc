@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What TLS needs of a backend's address, and its errors; the same with OpenSSL and without. */
+/* The host name that TLS takes from a backend's address, and the TLS errors of checks; the same
+ * with OpenSSL and without. */
 #include "backends/endpoint.hpp"
 #include "base/address.hpp"
 #include "tls/tls_context.hpp"

@@ -17,10 +17,10 @@ using namespace std::chrono_literals;
 /* The first visits come early, so that a backend that is down does not get clients for long. */
 constexpr std::chrono::nanoseconds longest_first_round = 1s;
 
-/* How often it is seen that a visit which has taken longer than the interval is over. */
+/* How often the task looks whether a visit that takes longer than the interval has ended. */
 constexpr std::chrono::nanoseconds late = 5ms;
 
-/* How soon it tries again when something was short. */
+/* How soon the task tries again when a visit could not be started for lack of memory. */
 constexpr std::chrono::nanoseconds retry_short = 100ms;
 
 } // namespace
@@ -31,10 +31,11 @@ bool visitor::visit::counts() const noexcept
 }
 
 /*
- * The visits of a pool are spread, so that hundreds of them do not meet: the first ones over half
- * an interval, or over a second if that is shorter. Each endpoint's second visit follows after half
- * an interval to a whole one; then each has its own place in the interval. The places are multiples
- * of the golden ratio, which are spread evenly however many there will be.
+ * The visits of a pool are spread out, so that hundreds of them do not coincide. The first visits
+ * are spread over half an interval, or over a second if that is shorter. Each endpoint's second
+ * visit follows after half an interval to a whole one; from then on each endpoint has its own place
+ * in the interval. The places are multiples of the golden ratio, which are spread evenly for any
+ * number of endpoints.
  */
 std::shared_ptr<visitor::plan> visitor::make_plan(const std::shared_ptr<endpoint> &of)
 {
@@ -100,9 +101,9 @@ sn::clock::time_point visitor::start_due(backend &at, sn::scope &visits, const p
 }
 
 /*
- * Runs until the scope is cancelled, which ends each wait with an exception for the scope. Without
- * memory for a visit it is late: what has ended for want of it would stay away until the next
- * reload, and what is down meanwhile would not be noticed.
+ * Runs until the scope is cancelled, which ends each wait with an exception for the scope. If there
+ * is no memory for a visit, the visit is late, instead of ending the visits: they would not begin
+ * again until the next reload, and failures of the backends would go unnoticed until then.
  */
 void visitor::watch(backend &at, const std::atomic<bool> &stopped)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Visits of the endpoints of one pool, each once per interval, such as checks and questions to
- * agents. Each backend has a task (watcher.hpp), and each visit that is under way another one, so
- * that a slow endpoint does not delay others.
+ * Visits each endpoint of a pool once per interval, for checks and for questions to agents. Each
+ * backend has a task (watcher.hpp), and each visit that is under way has another one, so that a
+ * slow endpoint does not delay others.
  *
  * The first visit of an endpoint starts immediately, or as soon as a look-up has found its address.
- * The next one starts an interval after the start of the previous one, or as soon as that has ended
- * if it took longer. The visits of an address end when it is gone from its name. Results that
- * arrive after the visits were stopped do not count.
+ * The next one starts an interval after the start of the previous one, or as soon as the previous
+ * one has ended if that took longer. The visits of an address end when the address is gone from its
+ * name. Results that arrive after the visits were stopped do not count.
  */
 #ifndef RELAY_VISITOR_HPP
 #define RELAY_VISITOR_HPP
@@ -37,8 +37,8 @@ protected:
 
 		const std::shared_ptr<endpoint> of;
 		std::atomic<bool> is_gone{false};      /* set by the backend's task */
-		std::atomic<bool> is_under_way{false}; /* set by it, cleared by the visit's */
-		/* For the backend's task. */
+		std::atomic<bool> is_under_way{false}; /* set there, cleared by the visit */
+		/* Only the backend's task uses these. */
 		sn::clock::time_point next;
 		std::chrono::nanoseconds pause; /* from the next visit to the one after it */
 	};
@@ -58,7 +58,7 @@ protected:
 		}
 		/* Whether the result of the visit counts. */
 		bool counts() const noexcept;
-		/* The next one may begin. Once. */
+		/* Lets the next visit begin. Call it once. */
 		void end() noexcept { plan_.is_under_way.store(false, std::memory_order_release); }
 
 	private:
@@ -74,7 +74,7 @@ protected:
 
 	/* Makes a visit, in its task. Must call which.end(). */
 	virtual void go(const backend_config &of, visit &which) = 0;
-	/* The stack that this needs; 0: the default. */
+	/* The stack size of the visit's task; 0: the default. */
 	virtual std::size_t stack_of(const backend_config &) const { return 0; }
 
 private:

@@ -38,7 +38,7 @@ try {
 			tasks.go([this, &each] { work_->watch(each, stopped_); },
 				 {.name = task_name_, .stack_size = stack_});
 	end_.acquire();
-	/* The scope's end cancels them and waits. */
+	/* The end of the scope cancels the tasks and waits for them. */
 } catch (const std::exception &error) {
 	work_->failed(*pool_, error.what());
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Work that is repeated for each backend of a pool, such as checking it or looking it up. Each
- * backend has a task, so that a slow one does not delay the others.
+ * Repeated work for each backend of a pool, such as checking it or looking up its name. Each
+ * backend has a task, so that a slow backend does not delay the others.
  *
- * stop() does not wait, so that a reload does not wait for what a task is doing. Keep a watcher
- * until it is over(): the destructor waits for its tasks.
+ * stop() does not wait for what the tasks are doing, so that a reload need not. Keep a watcher
+ * until over() returns true, because the destructor waits for its tasks.
  */
 #ifndef RELAY_WATCHER_HPP
 #define RELAY_WATCHER_HPP
@@ -25,8 +25,8 @@ namespace relay
 class watcher
 {
 public:
-	/* The work itself. It runs until `stopped`, which it reads after each wait; when its
-	 * scope ends, the wait throws. */
+	/* The work itself. It runs until `stopped` is true, which it reads after each wait. When
+	 * its scope ends, the wait throws. */
 	class work
 	{
 	public:
@@ -38,12 +38,13 @@ public:
 		/* Whether there is anything to do for that backend. */
 		virtual bool concerns(const backend &) const { return true; }
 		virtual void watch(backend &at, const std::atomic<bool> &stopped) = 0;
-		/* A task could not be started, or has failed: all of the work has ended. */
+		/* Called when all of the work has ended, because a task could not be started or
+		 * has failed. */
 		virtual void failed(pool &of, const char *why) = 0;
 	};
 
-	/* Starts the work. In a task. Throws when the first task cannot be started. stack: of each
-	 * backend's task; 0: the usual one. */
+	/* Starts the work. Call it in a task. Throws if the first task cannot be started. stack:
+	 * the size of each backend's task's stack; 0: the default. */
 	watcher(std::shared_ptr<pool> which, std::unique_ptr<work> what, const char *task_name,
 		std::size_t stack = 0);
 	watcher(const watcher &) = delete;
@@ -52,7 +53,8 @@ public:
 
 	void stop() noexcept;
 
-	/* Waits until then for its tasks; whether they have ended. After stop(). May park. */
+	/* Waits for the tasks until the deadline. Returns whether they have ended. Call it after
+	 * stop(). May park. */
 	bool over(sn::deadline until);
 
 private:

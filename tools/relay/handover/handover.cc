@@ -24,10 +24,10 @@ namespace
 
 using namespace std::chrono_literals;
 
-/* A slow name service at the start may take this long. */
+/* How long the new process may take to serve; a slow name service can use most of it. */
 constexpr auto patience = 60s;
 
-/* tickets: a descriptor; -1: there is none. */
+/* Starts the new process. tickets: a descriptor with the TLS ticket keys, or -1. */
 int start(const program &what, const std::vector<handed_listener> &listeners, int ready,
 	  int tickets, pid_t &pid)
 {
@@ -60,7 +60,8 @@ int start(const program &what, const std::vector<handed_listener> &listeners, in
 		posix_spawn_file_actions_destroy(&actions);
 		return err;
 	}
-	/* dup2 onto itself: the descriptor stays open in the new process, and only there. */
+	/* dup2 onto itself clears close-on-exec for the new process only, where the descriptor
+	 * stays open. */
 	int err = posix_spawn_file_actions_adddup2(&actions, ready, ready);
 	if (!err && what.link >= 0)
 		err = posix_spawn_file_actions_adddup2(&actions, what.link, what.link);
@@ -84,7 +85,8 @@ int start(const program &what, const std::vector<handed_listener> &listeners, in
 	return err;
 }
 
-/* Whether the new process reports that it serves. stop: the signal that ended the wait. */
+/* Waits until the new process reports that it serves; false if it does not. stop: the signal
+ * that ended the wait, if one did. */
 bool await_ready(int pipe, int &stop, std::string &why)
 try {
 	auto end = sn::stream::adopt(pipe);
@@ -116,7 +118,8 @@ try {
 	return false;
 }
 
-/* If the signal has come: this process has it still to answer. */
+/* Sends the signal to the new process if it is pending here. It stays pending, because this
+ * process still has to answer it. */
 void pass_on(int signum, pid_t to)
 {
 	if (!sn::wait_signal({signum}, sn::deadline(std::chrono::nanoseconds(1))))
@@ -170,7 +173,8 @@ pid_t hand_over(const program &what, const std::vector<handed_listener> &listene
 			waitpid(pid, nullptr, 0);
 		});
 	if (stop) {
-		/* It came together with the report. A first process tells the new one itself. */
+		/* The signal came together with the report. If there is a first process, it
+		 * passes the signal on itself. */
 		if (is_ready && what.link < 0)
 			kill(pid, stop);
 		kill(getpid(), stop);

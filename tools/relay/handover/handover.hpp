@@ -8,8 +8,9 @@
  * the old one stop accepting. If the new process ends before that, or does not report in time,
  * nothing changes: it is killed, and the old one continues.
  *
- * SIGTERM and SIGINT end the wait in the same way, and stay pending for the caller: whoever stops
- * the relay need not know of the new process. SIGHUP is passed on to the new process.
+ * SIGTERM and SIGINT end the wait in the same way, and stay pending for the caller to answer, so
+ * that whoever stops the relay need not know of the new process. SIGHUP is passed on to the new
+ * process.
  */
 #ifndef RELAY_HANDOVER_HPP
 #define RELAY_HANDOVER_HPP
@@ -29,14 +30,15 @@ namespace relay
 struct program {
 	std::string file;
 	std::vector<std::string> arguments; /* including argv[0] */
-	int link = -1; /* to the first process, passed on (supervisor.hpp); -1: there is none */
+	int link = -1; /* socket to the first process (supervisor.hpp), or -1 */
 };
 
-/* To be called at the start, because the file may be replaced later. */
+/* Describes the running program. To be called at the start, because its file may be replaced
+ * later. */
 program this_program(int argc, const char *const *argv);
 
-/* Returns the id of the new process, which serves; or -1, and why. The new process gets the keys of
- * TLS tickets as well. In a task; parks up to a minute. */
+/* Starts a new process, and hands over the listeners and the keys of TLS tickets. Returns its id
+ * once it serves; or -1, and why has the reason. Call it in a task; parks up to a minute. */
 pid_t hand_over(const program &what, const std::vector<handed_listener> &listeners,
 		const tls_tickets &tickets, std::string &why);
 

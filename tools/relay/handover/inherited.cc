@@ -74,7 +74,7 @@ std::string from_hex(std::string_view text)
 	return bytes;
 }
 
-/* The address of a Unix socket as it is written; empty for other sockets. */
+/* The address of a Unix socket as a configuration writes it; empty for other sockets. */
 std::string unix_address_of(int fd)
 {
 	sockaddr_un at{};
@@ -133,25 +133,26 @@ std::optional<file_id> file_at(sn_unix_listener *socket)
 	return file_id{found.st_dev, found.st_ino};
 }
 
-/* Neither this process nor another one removes the file from now on. Returns which one it is, if
- * it was the socket's to remove and is still there. */
+/* Keeps the socket from removing its file, in this process and in others. Returns the file's
+ * identity if the socket would have removed it and it is still there. */
 std::optional<file_id> give_up_file(sn_unix_listener *socket)
 {
 	if (sn_unix_listener_set_unlink(socket, 0) <= 0)
 		return std::nullopt;
 	const auto found = file_at(socket);
-	/* Fails unless the socket's own file is there now: then that is what was found. */
+	/* Succeeds only if the socket's own file is there now; then that is the file that was
+	 * found. */
 	if (sn_unix_listener_set_unlink(socket, 1) < 0)
 		return std::nullopt;
 	sn_unix_listener_set_unlink(socket, 0);
 	return found;
 }
 
-/* The adopted socket removes its file from now on, if that is still there. */
+/* Makes the adopted socket remove its file from now on, if that is still there. */
 void own_file(sn_unix_listener *socket, const file_id &file)
 {
-	/* The first call takes any socket's file that it finds. Compared after it, so that no other
-	 * one can come in between. */
+	/* set_unlink takes whichever socket's file it finds at the path. The identity is
+	 * compared after the call, so that no other file can come in between. */
 	if (sn_unix_listener_set_unlink(socket, 1) >= 0 && file_at(socket) != file)
 		sn_unix_listener_set_unlink(socket, 0);
 }
@@ -197,7 +198,7 @@ void inherited::add_from_manager()
 	const auto pid = to_number(take_variable("LISTEN_PID"));
 	const auto count = to_number(take_variable("LISTEN_FDS"));
 	unsetenv("LISTEN_FDNAMES");
-	/* Meant for another process, such as a parent. */
+	/* The variables are meant for another process, such as a parent. */
 	if (!pid || *pid != getpid() || !count || *count > most_from_manager)
 		return;
 	for (int fd = first_from_manager; fd < first_from_manager + *count; fd++) {
@@ -280,8 +281,8 @@ std::optional<sn::result<sn::udp>> inherited::take_udp(std::string_view name,
 	return sn::udp::adopt(fd, options);
 }
 
-/* A socket whose file is to be removed is needed until then: while it is open, no other file can be
- * taken for its own. */
+/* Keeps a socket open until its file is removed, because no other file can be mistaken for its
+ * own while it is open. */
 bool inherited::keep_unused(const entry &which)
 {
 	auto socket = sn::tcp_listener::adopt(which.fd);

@@ -9,9 +9,9 @@
  * systemd is reported, because clients would wait in its backlog forever.
  *
  * The file of a Unix socket is passed on with the socket, and the last process removes it: when it
- * ends, or immediately if no listener of its configuration takes the socket. Each process passes
- * the identity of the file on, so a file of another program that has replaced it stays. The file of
- * a socket from systemd stays too, because it is systemd's.
+ * ends, or immediately if no listener of its configuration takes the socket. Each process also
+ * passes on the identity of the file, so that a file of another program that has replaced it stays.
+ * The file of a socket from systemd stays too, because it is systemd's.
  */
 #ifndef RELAY_INHERITED_HPP
 #define RELAY_INHERITED_HPP
@@ -44,8 +44,8 @@ struct handed_listener {
 	sn_tcp_listener *socket = nullptr;
 	std::string name;              /* as configured; empty: none */
 	std::string address;           /* as configured */
-	std::optional<file_id> file{}; /* of a Unix socket, which its process is to remove */
-	sn_udp *datagrams = nullptr;   /* instead of the socket, at a listener of UDP */
+	std::optional<file_id> file{}; /* a Unix socket's file that its process removes */
+	sn_udp *datagrams = nullptr;   /* instead of the socket, for a UDP listener */
 
 	int fd() const noexcept
 	{
@@ -54,10 +54,11 @@ struct handed_listener {
 };
 
 /*
- * The files of the Unix sockets among the listeners, while they are handed over: during that time
- * neither process removes them when it ends. Sets `file` for each one that is still in its place;
- * one that was replaced is given up. Unless another process has taken them, the destructor makes
- * them this process's own again. Blocks the thread on the file system.
+ * The files of the Unix sockets among the listeners, while the listeners are handed over: during
+ * that time neither process removes a file when it ends. The constructor sets `file` of each
+ * listener whose file is still in its place, and gives up a file that was replaced. Unless another
+ * process has taken the files, the destructor makes them this process's own again. Blocks the
+ * thread on the file system.
  */
 class files_in_transit
 {
@@ -90,30 +91,30 @@ public:
 	 * before there are threads. */
 	void take_over();
 
-	/* Adopts the descriptor for a listener, and sets fd to its number. Nothing if there is
-	 * none. On failure the descriptor stays open. In a task. */
+	/* Adopts the descriptor for a listener, and sets fd to its number. Returns nothing if
+	 * there is none. On failure the descriptor stays open. Call it in a task. */
 	std::optional<sn::result<sn::tcp_listener>> take(std::string_view name,
 							 std::string_view address, int &fd);
 
-	/* The same of a listener of UDP. */
+	/* The same for a UDP listener. */
 	std::optional<sn::result<sn::udp>> take_udp(std::string_view name, std::string_view address,
 						    const sn::udp_options &options, int &fd);
 
-	/* To be called when every listener has taken its descriptor and is still open. Closes the
-	 * rest. Reports to the old process, if there is one, that this one serves, so that the old
-	 * one ends; takes over the files of its Unix sockets, and removes those that no listener
-	 * uses. In a task. */
+	/* To be called when every listener has taken its descriptor and is still open. Closes
+	 * the other descriptors. If there is an old process, reports that this one serves, so
+	 * that the old one ends, takes over the files of its Unix sockets, and removes the files
+	 * that no listener uses. Call it in a task. */
 	void done();
 
 private:
 	struct entry {
 		int fd = -1;
 		std::string name{};
-		std::string address{}; /* as written, from a former process; empty: from systemd */
+		std::string address{};         /* as the old process has it; empty: from systemd */
 		std::optional<ip_end> bound{}; /* from systemd */
 		bool is_udp = false;           /* the same */
-		std::string local{};           /* the same of a Unix socket: "unix:..." */
-		std::optional<file_id> file{}; /* from a former process, whose own it was */
+		std::string local{};           /* address of a Unix socket from systemd */
+		std::optional<file_id> file{}; /* the file that the old process has handed over */
 	};
 
 	void add_from_manager();
@@ -123,9 +124,9 @@ private:
 	void close_unused();
 
 	std::vector<entry> entries_;
-	/* That were taken, or are closed when this process serves. */
+	/* Unix sockets that this process will own the files of, once it serves. */
 	std::vector<std::pair<sn_tcp_listener *, file_id>> with_file_;
-	std::vector<sn::tcp_listener> unused_; /* those of them that no listener uses */
+	std::vector<sn::tcp_listener> unused_; /* sockets of with_file_ that no listener uses */
 	int ready_ = -1;
 };
 

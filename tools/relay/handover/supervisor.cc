@@ -32,12 +32,12 @@ namespace relay
 namespace
 {
 
-/* What the first process passes on. It keeps the usual effect of all others. */
+/* The signals that the first process passes on. All others have their usual effect on it. */
 constexpr int to_all[] = {SIGTERM, SIGINT};
 constexpr int to_newest[] = {SIGHUP, SIGUSR1, SIGUSR2};
 
-/* How often a process that is to end is asked again, which cuts its connections, and how many times
- * before it is killed: it has a second for that (server.cc). */
+/* A process that must end is sent SIGTERM at this interval, and the second one makes it cut its
+ * connections. After so many it is killed; cutting takes a second at most (server.cc). */
 constexpr int pause_ms = 100;
 constexpr int most_times = 50;
 
@@ -92,7 +92,7 @@ public:
 		follow(relay);
 	}
 
-	/* The status to exit with, when everything has ended. */
+	/* Runs until all processes have ended. Returns the status to exit with. */
 	int run()
 	{
 		while (!processes_.empty()) {
@@ -115,7 +115,7 @@ private:
 		poll(in, std::size(in), is_cutting_ ? pause_ms : -1);
 		if (!in[2].revents)
 			return;
-		/* It may have handed over before. */
+		/* The newest process may have handed over before it ended. */
 		take_reports();
 		if (end == newest_end_)
 			newest_has_ended();
@@ -127,7 +127,7 @@ private:
 		newest_ = pid;
 		close_if_open(newest_end_);
 		newest_end_ = open_process(pid);
-		if (is_stopping_) /* it has begun to serve meanwhile */
+		if (is_stopping_) /* the signal came before the report */
 			kill(pid, SIGTERM);
 	}
 
@@ -138,7 +138,7 @@ private:
 			const auto n = recv(reports_, &pid, sizeof pid, MSG_DONTWAIT);
 			if (n == static_cast<ssize_t>(sizeof pid) && pid > 0)
 				follow(pid);
-			else if (n == 0) /* all have ended */
+			else if (n == 0) /* no process has the other end any more */
 				close_if_open(reports_);
 			else if (n < 0 && errno != EINTR)
 				return;
@@ -172,7 +172,8 @@ private:
 			if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
 			    info.si_pid == 0)
 				return;
-			/* Before it ended, or the one whose child it was, it may have reported. */
+			/* A report of this process, or of its parent, may have arrived before
+			 * its end. */
 			take_reports();
 			int status = 0;
 			if (waitpid(info.si_pid, &status, 0) < 0)
@@ -196,7 +197,7 @@ private:
 		newest_has_ended();
 	}
 
-	/* It may not be this process's child yet; then its status comes later. */
+	/* The newest process may not be this process's child yet; then its status comes later. */
 	void newest_has_ended()
 	{
 		close_if_open(newest_end_);
@@ -214,13 +215,13 @@ private:
 
 	int signals_;
 	int reports_;
-	std::vector<pid_t> processes_; /* that are not reaped; the newest is the last of them */
+	std::vector<pid_t> processes_; /* not reaped yet; the newest is the last */
 	pid_t newest_ = -1;
 	int newest_end_ = -1; /* its pidfd; -1: there is none, or it has ended */
 	int status_ = EXIT_FAILURE;
 	bool is_stopping_ = false; /* SIGTERM or SIGINT has come */
 	bool is_cutting_ = false;  /* the newest has ended without having been asked to */
-	int times_ = 0;            /* that the others were asked to end */
+	int times_ = 0;            /* how often the others were asked to end */
 };
 
 /* Sockets from systemd are the relay's: while this process had them open too, clients of a listener
@@ -238,7 +239,7 @@ void close_listeners()
 	}
 }
 
-/* What the relay finds as if it had been started by itself. */
+/* Gives the child the state that the relay expects when it is started directly. */
 void become_the_relay(pid_t former, const sigset_t &mask)
 {
 	if (number_in("LISTEN_PID") == former)
@@ -319,7 +320,7 @@ try {
 	end_.acquire();
 	/* The scope's end cancels the wait. */
 } catch (const std::exception &) {
-	/* No memory for it: then the end of the first process goes unnoticed. */
+	/* Without memory for the watch, the end of the first process goes unnoticed. */
 }
 
 } // namespace relay
