@@ -44,7 +44,7 @@ bool is_name(std::string_view text)
 	       });
 }
 
-/* What sockaddr_un has room for. */
+/* The longest path or name that fits into sockaddr_un. */
 constexpr std::size_t unix_most = 107;
 
 constexpr std::string_view unix_prefix = "unix:";
@@ -52,7 +52,7 @@ constexpr std::string_view unix_prefix = "unix:";
 std::optional<std::string> unix_problem(std::string_view address, address_use use)
 {
 	const auto name = address.substr(unix_prefix.size());
-	/* It would break lines of the log and of stdout. */
+	/* A control character could break lines of the log and of stdout. */
 	if (std::ranges::any_of(name, [](unsigned char c) { return c < ' ' || c == 0x7f; }))
 		return "the path has a control character; expected one without";
 	if (name.size() > unix_most)
@@ -67,7 +67,7 @@ constexpr std::string_view srv_prefix = "srv:";
 
 constexpr std::string_view udp_prefix = "udp:";
 
-/* What is wrong with the use of the prefix. */
+/* What is wrong with the use of "udp:" in the address. */
 std::optional<std::string> udp_problem(std::string_view address, address_use use)
 {
 	if (use == address_use::listen)
@@ -162,7 +162,8 @@ bool leads_back(std::string_view backend, std::string_view listener) noexcept
 	const auto to = backend.substr(0, to_port);
 	if (listener.substr(port) != backend.substr(to_port))
 		return false;
-	/* On some machines the name has only one of the two, but it means both (RFC 6761). */
+	/* On some machines localhost resolves to only one of the two, but the name means both
+	 * (RFC 6761). */
 	if (to == "localhost" && (at == "127.0.0.1" || at == "[::1]"))
 		return true;
 	return is_every_address(at) && is_loopback(to);

@@ -16,9 +16,9 @@ namespace relay
 
 enum class address_use {
 	listen, /* no host means every address, port 0 any free one */
-	serve,  /* the same for a listener, which can also be one of UDP */
+	serve,  /* the same for a listener, which may also receive UDP */
 	connect,
-	backend, /* the same, or the name of a service */
+	backend, /* that, or the name of a service */
 };
 
 /* Whether it is the address of a Unix socket: "unix:/path", "unix:./path" or "unix:@name". Anything
@@ -29,19 +29,20 @@ bool is_unix(std::string_view address) noexcept;
  * second colon distinguishes it from a port of a host called udp. */
 bool is_udp(std::string_view address) noexcept;
 
-/* Without the prefix of such an address; others as they are. */
+/* The address without that prefix; any other address unchanged. */
 std::string_view without_udp(std::string_view address) noexcept;
 
 /*
- * Whether it is the name of a service, whose SRV records say where it is: "srv:_http._tcp.example".
+ * Whether it is the name of a service, which is found by its SRV records: "srv:_http._tcp.example".
  * Its labels distinguish it from a host called srv, because no port has an underscore or a dot.
  */
 bool is_srv(std::string_view address) noexcept;
 
-/* The name itself. */
+/* The name of the service, without "srv:". */
 std::string_view srv_name(std::string_view address) noexcept;
 
-/* Whether a listener at this address gets another one each time: port 0, or "unix:@". */
+/* Whether the system chooses a different address for each listener with this one: port 0, or
+ * "unix:@". */
 bool is_any(std::string_view address) noexcept;
 
 /*
@@ -52,7 +53,7 @@ bool is_any(std::string_view address) noexcept;
  */
 bool leads_back(std::string_view backend, std::string_view listener) noexcept;
 
-/* Nothing if the address is well formed; otherwise what is wrong, and what is expected. */
+/* Returns nothing if the address is well formed; otherwise what is wrong, and what is expected. */
 std::optional<std::string> address_problem(std::string_view address, address_use use);
 
 } // namespace relay

@@ -3,12 +3,12 @@
  * Draining the backlog of a listener that a reload has given up. The clients in the backlog are
  * already connected, and closing the socket would reset them, so they are accepted first.
  *
- * As many clients are accepted as the backlog can hold, however long that takes, and clients that
- * arrive during that, for one second. Clients that use the new configuration's address do not come
- * here, so the backlog is soon empty, and a client that keeps connecting cannot keep it open. The
- * kernel is asked whether a client waits. Rejected: accepting with a deadline that is almost now,
- * until it passes. The thread may lose its CPU for longer than that, and then nothing has checked
- * the backlog.
+ * As many clients are accepted as the backlog can hold, however long that takes; clients that
+ * arrive while this happens are accepted for one second. Clients that use the new configuration's
+ * address do not come here, so the backlog is soon empty, and a client that keeps connecting cannot
+ * keep the socket open. poll() reports whether a client waits. Rejected: accepting with a deadline
+ * that is almost now, until it passes. The thread may lose its CPU for longer than that, and then
+ * nothing has checked the backlog.
  */
 #ifndef RELAY_BACKLOG_HPP
 #define RELAY_BACKLOG_HPP

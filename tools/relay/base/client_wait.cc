@@ -18,8 +18,8 @@ using namespace std::chrono_literals;
 /* The kernel reports these whether they are asked for or not. */
 constexpr int gone = POLLHUP | POLLERR | POLLNVAL;
 
-/* Whether what the kernel reports means that the client has gone. Clears `events` when the end of
- * its stream does not, because that would be reported forever. */
+/* Whether the kernel's report means that the client has gone. If the client has only ended its
+ * stream, clears `events`, because the kernel would report that again and again. */
 bool has_left(const waiting_client &client, int reported, int &events) noexcept
 {
 	if (reported < 0 || (reported & gone))
@@ -49,7 +49,8 @@ bell::~bell()
 
 void bell::ring() noexcept
 {
-	/* If it is full, the task has not heard the last ring yet, and this is the same one. */
+	/* If the channel is full, the task has not heard the last ring yet, and hears both as
+	 * one. */
 	static_cast<void>(!sn_chan_try_send(chan_, nullptr));
 }
 

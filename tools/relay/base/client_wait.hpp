@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How a session waits while its client has no backend yet: until a bell rings, until a time, or
- * until the client goes away. Not a byte of the client's is read.
+ * until the client goes away. The wait reads no bytes of the client.
  *
  * Which clients have gone away. A reset is certain, and so is a Unix socket that was closed. The
  * end of a TCP stream alone is not: the client may have closed its connection, or it may have sent
  * a request, ended its stream and be waiting for the answer. A client that ended its stream without
- * having sent a byte counts as gone, because there is nothing that a backend could answer. One that
- * did send bytes is served, unless the configuration says that its clients do not do that.
+ * having sent a byte counts as gone, because there is nothing that a backend could answer. A client
+ * that sent bytes before it ended its stream is served, unless the configuration says that clients
+ * do not do that.
  */
 #ifndef RELAY_CLIENT_WAIT_HPP
 #define RELAY_CLIENT_WAIT_HPP
@@ -34,7 +35,7 @@ public:
 	sn_chan *chan() const noexcept { return chan_; }
 
 private:
-	sn_chan *chan_ = nullptr; /* of one element without bytes */
+	sn_chan *chan_ = nullptr; /* room for one element of size 0 */
 };
 
 /* Why a wait has ended. */
@@ -42,13 +43,13 @@ enum class woken { rung, client_left, late };
 
 struct waiting_client {
 	int fd;
-	bool has_sent; /* bytes that the relay has read */
+	bool has_sent; /* the relay has read bytes of it */
 	/* A client that has sent bytes and then ended its stream counts as gone too. */
 	bool leaves_by_half_close;
 };
 
-/* Waits for the bell or the client until then. Without memory or descriptors to wait with, it looks
- * at the client ten times a second instead. In a task. May park. */
+/* Waits until the deadline for the bell, or for the client to leave. If memory or descriptors
+ * are short, it looks at both ten times a second instead. Call it in a task. May park. */
 woken wait_for(const bell &rings, const waiting_client &client, sn::deadline until) noexcept;
 
 } // namespace relay

@@ -14,13 +14,14 @@ namespace relay
 namespace
 {
 
-/* For name look-ups, which open files and sockets for a short time, and for the unforeseen. */
+/* Descriptors for name lookups, which open files and sockets for a short time, and for the
+ * unforeseen. */
 constexpr std::size_t spare = 16;
 
-/* A connection's two, and two to look its backend's name up. */
+/* Two for a connection, and two to look up its backend's name. */
 constexpr std::size_t needed_at_least = 4;
 
-/* Used without /proc; certain to be enough. */
+/* How many descriptors are assumed to be open if /proc is missing; certain to be enough. */
 constexpr std::size_t open_at_start = 32;
 
 std::size_t open_descriptors() noexcept
@@ -49,7 +50,7 @@ bool is_shortage(const std::error_code &error) noexcept
 void open_standard_descriptors() noexcept
 {
 	int fd = 0;
-	/* Each gets the lowest number that is free. */
+	/* open() returns the lowest free number. */
 	do
 		fd = open("/dev/null", O_RDWR);
 	while (fd >= 0 && fd <= STDERR_FILENO);

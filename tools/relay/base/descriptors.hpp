@@ -2,8 +2,8 @@
 /*
  * The limit of open descriptors, how many connections it has room for, and the standard ones.
  *
- * The soft limit is low by default for the sake of programs that call select(2). The relay does
- * not, and needs two descriptors for each connection, the client's and the backend's. If it
+ * The soft limit is low by default for the sake of programs that call select(2). The relay does not
+ * call it, and needs two descriptors for each connection, the client's and the backend's. If it
  * accepted connections for as long as there are descriptors, a burst could take all of them for
  * clients, and no client could then get a backend. So at its start the relay computes how many
  * connections fit, and admits no more (sessions.hpp).
@@ -22,17 +22,17 @@ namespace relay
 bool is_shortage(const std::error_code &error) noexcept;
 
 /*
- * Opens /dev/null for those of stdin, stdout and stderr that are closed. Otherwise the next
- * descriptors would get these numbers, such as a client's connection, and messages would go there.
+ * Opens /dev/null in place of stdin, stdout and stderr if they are closed. Otherwise other
+ * descriptors, such as a client's connection, would get these numbers, and messages would go there.
  */
 void open_standard_descriptors() noexcept;
 
-/* Raises the soft limit to the hard one. If that fails, the relay runs with what it has. */
+/* Raises the soft limit to the hard one. If that fails, the soft limit stays as it is. */
 void raise_descriptor_limit() noexcept;
 
 /*
  * How many connections, at two descriptors each, fit beside the descriptors that are open now, one
- * waiting client per listener, and a few for name look-ups and the like. At least 1.
+ * waiting client per listener, and a few for name lookups and the like. At least 1.
  */
 std::size_t connections_that_fit(std::size_t listeners) noexcept;
 

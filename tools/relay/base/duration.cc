@@ -29,7 +29,7 @@ std::optional<std::chrono::nanoseconds> parse_duration(std::string_view text)
 	else
 		return std::nullopt;
 
-	/* Far below values for which adding to the clock could overflow. */
+	/* The longest duration is so short that adding it to the clock cannot overflow. */
 	constexpr nanoseconds longest = hours(24 * 366);
 	if (number > static_cast<std::uint64_t>(longest / one))
 		return std::nullopt;

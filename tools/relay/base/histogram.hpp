@@ -7,8 +7,8 @@
  * own bucket; above a year all durations share the last one. Histograms are merged by adding their
  * buckets; the bounds are the same for all, so any two can be merged.
  *
- * Tasks record into a `histogram`: any thread, no lock, two relaxed additions, as with
- * counters.hpp. `histogram_counts` is what was read from it, plain numbers to compute with.
+ * Any thread may record into a `histogram`, by two relaxed additions without a lock, as in
+ * counters.hpp. `histogram_counts` has the plain numbers that were read from it.
  */
 #ifndef RELAY_HISTOGRAM_HPP
 #define RELAY_HISTOGRAM_HPP
@@ -46,7 +46,7 @@ struct histogram_counts {
 		       static_cast<std::size_t>((us >> shift) - (1U << sub_bits));
 	}
 
-	/* The first number of microseconds after the bucket. */
+	/* The lowest number of microseconds above the bucket. */
 	static constexpr std::uint64_t end_us(std::size_t bucket) noexcept
 	{
 		const std::size_t octave = bucket >> sub_bits;
@@ -80,7 +80,8 @@ struct histogram_counts {
 
 	/*
 	 * The duration, in microseconds, that the fraction `part` (0 to 1) of all did not exceed.
-	 * It is the end of a bucket, so at most an eighth too much. 0 if nothing was recorded.
+	 * It is the end of a bucket, so it is at most an eighth too high. 0 if nothing was
+	 * recorded.
 	 */
 	std::uint64_t quantile_us(double part) const noexcept
 	{

@@ -20,7 +20,7 @@ std::string lower_case(std::string_view text)
 	return out;
 }
 
-/* Of "host:port", "host", "[::1]:port" or "[::1]"; the brackets stay. */
+/* The host of "host:port", "host", "[::1]:port" or "[::1]"; brackets are kept. */
 std::string_view without_port(std::string_view address)
 {
 	const auto end = address.rfind(':');

@@ -8,8 +8,8 @@ namespace relay
 namespace
 {
 
-/* More than there are kinds of such calls, so that one path does not keep the others from being
- * read. */
+/* More than there are kinds of such calls, so that one path that hangs does not keep others from
+ * being read. */
 constexpr std::size_t calls_most = 32;
 
 std::atomic<std::size_t> calls{0};

@@ -3,9 +3,9 @@
  * Calls that block on the file system, with a limit of time.
  *
  * No path can be trusted to answer: open(2) of a FIFO waits for its other end, and each call on a
- * network file system waits for its server, in some cases forever. Nothing interrupts that. So
- * such a call has a thread of its own, which is left behind when the time is over, and its result
- * is destroyed when it arrives.
+ * network file system waits for its server, in some cases forever. Nothing interrupts such a call,
+ * so it runs in a thread of its own. When the time is over, the thread is left behind, and the
+ * call's result is destroyed when it arrives.
  *
  * The call must own everything that it uses, or use what lives as long as the process. While
  * calls_left_behind() is not 0, the process must end without destroying anything (_Exit()).
@@ -30,16 +30,16 @@
 namespace relay
 {
 
-/* How long a path may take. A signal to stop can have to wait for that. */
+/* How long a call may take. A signal to stop may have to wait that long. */
 constexpr std::chrono::nanoseconds path_patience = std::chrono::seconds(5);
 
 /* The reason that is given when the time is over. */
 inline constexpr const char *no_answer = "the file system does not answer";
 
-/* How many calls still have a thread. */
+/* How many calls still run in a thread. */
 std::size_t calls_left_behind() noexcept;
 
-/* Counts one of them. */
+/* Counts as one such call for as long as it lives. */
 class call_in_thread
 {
 public:
@@ -48,7 +48,7 @@ public:
 	call_in_thread &operator=(const call_in_thread &) = delete;
 	~call_in_thread();
 
-	/* False if too many were left behind: each has a thread for as long as it takes. */
+	/* False if too many calls were left behind, because each keeps its thread until it ends. */
 	static bool is_allowed() noexcept;
 };
 
@@ -56,7 +56,8 @@ public:
  * its thread; if it throws, that counts as the system's refusal. */
 extern void (*refuse_call)();
 
-/* For calls of which one at a time may be under way, also when it is left behind. */
+/* A turn for calls of which only one at a time may be under way. A call that is left behind
+ * keeps the turn until it ends. */
 class turn_of_calls
 {
 public:
@@ -75,8 +76,8 @@ private:
 
 /*
  * Returns what the call returns, or nothing if it takes longer than path_patience. Throws what the
- * call throws, and if no thread can be started. The stack is as large as the system's default, also
- * for parsers whose recursion has no known bound. May park.
+ * call throws, and throws if no thread can be started. The stack is as large as the system's
+ * default, also for parsers whose recursion has no known bound. May park.
  */
 template <class Call>
 auto call_in_time(Call call) -> std::optional<std::invoke_result_t<Call &>>

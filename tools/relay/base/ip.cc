@@ -46,13 +46,15 @@ ip_address first_of(ip_address one, unsigned prefix) noexcept
 }
 
 struct hash_key {
-	/* If there is no randomness yet, so soon after the machine's start, the words stay 0. */
+	/* If the kernel has no random bytes yet, just after the machine's start, the words stay
+	 * 0. */
 	hash_key() noexcept { static_cast<void>(getentropy(words.data(), sizeof words)); }
 
 	std::array<std::uint64_t, 4> words{};
 };
 
-/* Both halves of the product: each bit of either depends on all bits of both factors. */
+/* Joins both halves of the product, so that each bit of the result depends on all bits of both
+ * factors. */
 std::uint64_t fold(std::uint64_t a, std::uint64_t b) noexcept
 {
 	const std::uint64_t a_low = a & 0xffffffff;
@@ -98,7 +100,7 @@ std::string without_mapping(std::string address)
 {
 	static constexpr std::string_view before = "[::ffff:";
 	const auto end = address.rfind("]:");
-	/* What else begins like that has groups of digits, without dots. */
+	/* Other addresses that begin like this have groups of digits without dots. */
 	if (!address.starts_with(before) || end == address.npos ||
 	    address.find('.') == address.npos)
 		return address;
@@ -179,7 +181,8 @@ void compact(ip_networks &all)
 
 bool contains(const ip_networks &all, const ip_address &one) noexcept
 {
-	/* They are disjoint, so only the last one that does not begin after it can have it. */
+	/* The networks are disjoint, so only the last one that does not begin after the address
+	 * can have it. */
 	const auto after = std::ranges::upper_bound(all, one, is_before, &ip_network::first);
 	return after != all.begin() && std::prev(after)->contains(one);
 }

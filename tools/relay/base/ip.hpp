@@ -29,8 +29,8 @@ struct ip_address {
 	bool operator==(const ip_address &) const = default;
 };
 
-/* With a secret key of this process, so that nobody can choose addresses that collide in a
- * table. */
+/* A hash with a secret key of this process, so that nobody can choose addresses that collide in
+ * a table. */
 std::uint64_t keyed_hash(const ip_address &of) noexcept;
 
 /* An end of a connection. */
@@ -43,18 +43,19 @@ struct ip_end {
 std::optional<ip_end> peer_of(int fd) noexcept;
 std::optional<ip_end> local_of(int fd) noexcept;
 
-/* An address as text, in which an IPv4 address that a dual-stack socket reports as
- * "[::ffff:10.0.0.1]:80" is "10.0.0.1:80", so that a client is the same whichever listener it uses.
- * Others are as they were. */
+/* Turns an IPv4 address that a dual-stack socket reports as "[::ffff:10.0.0.1]:80" into
+ * "10.0.0.1:80", so that a client has the same address at every listener. Other addresses stay
+ * as they are. */
 std::string without_mapping(std::string address);
 
-/* From four bytes, or from sixteen, which may be a mapped IPv4 address. */
+/* Makes an address from four bytes, or from sixteen, which may be a mapped IPv4 address. */
 ip_address to_ip(const unsigned char *bytes, bool is_ipv6) noexcept;
 
 class ip_network
 {
 public:
-	/* "10.0.0.0/8", "::1", "fe80::/10"; or else what is wrong, and what is expected. */
+	/* Parses "10.0.0.0/8", "::1" or "fe80::/10". If that fails, returns what is wrong, and
+	 * what is expected. */
 	static std::variant<ip_network, std::string> parse(std::string_view text);
 
 	bool contains(const ip_address &one) const noexcept;
@@ -69,11 +70,11 @@ private:
 
 using ip_networks = std::vector<ip_network>;
 
-/* Sorts them, and removes those within others, so that a list of a hundred thousand is searched as
- * quickly as one of twenty. */
+/* Sorts the networks, and removes those within others, for contains(): it searches a list of a
+ * hundred thousand by bisection. */
 void compact(ip_networks &all);
 
-/* Only after compact(). */
+/* Whether one of the networks has the address. Call it only after compact(). */
 bool contains(const ip_networks &all, const ip_address &one) noexcept;
 
 } // namespace relay

@@ -53,7 +53,7 @@ void notify_ready() noexcept
 
 void notify_reloading() noexcept
 try {
-	/* By the time the manager knows which READY=1 belongs to this message. */
+	/* From this time the manager knows that an earlier READY=1 does not end this reload. */
 	timespec now{};
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	notify("RELOADING=1\nMONOTONIC_USEC=" +

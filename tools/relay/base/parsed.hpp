@@ -5,8 +5,8 @@
  * so the result does not depend on how the bytes were split.
  *
  * Once the result is `done` or `bad`, more bytes do not change it. While it is `more`, `size` is
- * larger than the number of bytes given, and never beyond the end of what is parsed. So a reader
- * that waits for that many bytes wakes rarely, and takes no bytes that belong to what follows.
+ * larger than the number of bytes given, and never beyond the end of what is parsed. A reader that
+ * waits for that many bytes therefore wakes rarely, and takes no bytes that belong to what follows.
  */
 #ifndef RELAY_PARSED_HPP
 #define RELAY_PARSED_HPP
@@ -21,7 +21,7 @@ struct parsed {
 	enum class state : unsigned char { more, done, bad };
 
 	state is = state::bad;
-	/* more: bytes that are needed at least; done: bytes that were taken; bad: 0. */
+	/* more: the number of bytes needed at least; done: the number of bytes taken; bad: 0. */
 	std::size_t size = 0;
 	/* bad: what is wrong, in words; a constant. */
 	const char *why = "";

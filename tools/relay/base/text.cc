@@ -17,7 +17,7 @@ std::size_t character(std::string_view text)
 	if (first < 0x80)
 		return 1;
 	std::size_t size = 0;
-	unsigned char least = 0x80; /* of the second byte */
+	unsigned char least = 0x80; /* lowest second byte */
 	unsigned char most = 0xbf;
 	if (first >= 0xc2 && first <= 0xdf) {
 		size = 2;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The secret that clients of the control server have to know, and the file that has it. */
+/* The secret token that clients of the control server must send, and the file that contains it. */
 #ifndef RELAY_TOKEN_HPP
 #define RELAY_TOKEN_HPP
 
@@ -16,8 +16,8 @@ namespace relay
  */
 bool read_token(const std::string &file, std::string &into, std::string &why);
 
-/* Whether that is the value of an Authorization header with the token. The time that this takes
- * does not depend on how much of the token is right. */
+/* Whether `authorization` is the value of an Authorization header with the token. The time that
+ * this takes does not depend on how much of the token is right. */
 bool has_token(std::string_view authorization, std::string_view token) noexcept;
 
 } // namespace relay

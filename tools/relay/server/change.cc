@@ -33,7 +33,8 @@ listening *find_listener(const listener_config &of, const listeners &among)
 } // namespace
 
 /* A listener of UDP that a reload has removed keeps its socket while it has sessions, so the port
- * is not free. If it returns before that, both have the same socket. */
+ * is not free. If the listener is configured again before they have ended, the new one shares
+ * the old one's socket. */
 std::unique_ptr<listening> change::open(const listener_config &settings, std::string &why)
 {
 	if (!is_udp(settings.address))
@@ -48,7 +49,7 @@ std::unique_ptr<listening> change::open(const listener_config &settings, std::st
 		      : udp_listener::open(all_, settings, why);
 }
 
-/* False if the files of TLS cannot be used, which is reported. */
+/* If the TLS files cannot be used, reports that and returns false. */
 bool change::make_tls()
 {
 	struct result {
@@ -101,7 +102,8 @@ void change::announce() const
 	std::fflush(stdout);
 }
 
-/* Starts the checks, look-ups and keepers, and the new listeners; none of them if it throws. */
+/* Starts the checks, lookups and keepers, and the new listeners. If one of them cannot be
+ * started, stops all of them and throws. */
 void change::start(watchers &watching)
 {
 	serving_.retired.reserve(serving_.retired.size() + open_.size());
@@ -160,7 +162,8 @@ void change::commit()
 			serving_.retired.push_back(std::move(each));
 		}
 	}
-	/* Until it has ended, it takes datagrams that are for the new one. */
+	/* The replaced listeners are closed here, because until then they would take datagrams
+	 * from the new ones. */
 	for (auto *each : replaced_) {
 		each->give_up();
 		each->close();

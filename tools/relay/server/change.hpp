@@ -22,7 +22,8 @@ namespace relay
 class change
 {
 public:
-	/* reread: files that the configuration names, such as certificates, are read again. */
+	/* reread: whether to read files again that the configuration names, such as
+	 * certificates. */
 	change(shared &all, serving &now, std::shared_ptr<const config> settings, bool reread)
 	    : all_(all), serving_(now), open_(now.open), settings_(std::move(settings)),
 	      reread_(reread), fault_(fault_of(all)), counts_(all.registry),
@@ -33,19 +34,20 @@ public:
 	change &operator=(const change &) = delete;
 
 	/* Reads certificates, opens the missing listeners, and makes a route for each listener.
-	 * False if one of these cannot be done, which is reported. May park. */
+	 * If one of these fails, reports it and returns false. May park. */
 	bool prepare();
 
 	const listeners &opened() const { return opened_; }
 
-	/* Prints the addresses on stdout, for users that ask for port 0. Errors are ignored: the
-	 * relay serves with a closed stdout too. */
+	/* Prints the addresses on stdout, for users that ask for port 0. Errors are ignored,
+	 * because the relay serves with a closed stdout, too. */
 	void announce() const;
 
 	/*
 	 * Starts the new listeners and checks, switches the listeners that stay to this
-	 * configuration and retires those that it does not have. Throws if something cannot be
-	 * started; those that were started then stop again, as if they had come and gone. May park.
+	 * configuration and retires those that it does not have. If something cannot be started,
+	 * stops what was started, and throws; clients of a new listener then find it closed again.
+	 * May park.
 	 */
 	void commit();
 
@@ -67,7 +69,7 @@ private:
 	std::vector<std::shared_ptr<tls_context>> contexts_; /* all of the configuration's */
 	pools pools_;
 	listeners opened_;
-	std::vector<listening *> replaced_; /* retired; new listeners have their sockets */
+	std::vector<listening *> replaced_; /* to retire; new listeners share their sockets */
 	std::vector<std::pair<listening *, std::shared_ptr<route>>> staying_;
 };
 

@@ -22,7 +22,8 @@ namespace
 
 using namespace std::chrono_literals;
 
-/* The configuration's file does not answer, or one that it names. Other failures throw, too. */
+/* Calls it with a limit of time. Throws if the configuration's file, or a file that it names,
+ * does not answer; other failures throw, too. */
 template <class Call>
 auto call_elsewhere(Call call)
 {
@@ -80,7 +81,7 @@ live_config::live_config(shared &all, serving &now)
 {
 }
 
-/* True when it is in effect. reread: see change.hpp. */
+/* Returns true if the configuration is in effect. reread: see change.hpp. */
 bool live_config::put_in_effect(const std::shared_ptr<const config> &next, bool reread)
 {
 	reap(serving_); /* the new configuration may want the address of a retired listener */
@@ -100,14 +101,15 @@ bool live_config::put_in_effect(const std::shared_ptr<const config> &next, bool 
 	services.use_log();
 	if (next->events != before->events)
 		send_events_to(next->events);
-	/* A listener takes as much as a session: its socket, and a client that waits. */
+	/* A listener takes as many descriptors as a session: its socket, and a client that
+	 * waits. */
 	const std::size_t room = all_.sessions.most() + listeners_before;
 	all_.sessions.set_most(room > serving_.open.size() ? room - serving_.open.size() : 1);
 	reap(serving_);
 	return true;
 }
 
-/* True when the file's configuration is in effect. */
+/* Reads the file; returns true if its configuration is in effect. */
 bool live_config::take_over_file()
 {
 	auto read = call_elsewhere([file = all_.config_file] { return read_config(file); });
@@ -158,10 +160,10 @@ try {
 	if (turn.owns_lock() && refusal().status == 200)
 		reread_lists();
 } catch (const std::exception &) {
-	/* No memory; the next time it may work. */
+	/* There is no memory; the next round may succeed. */
 }
 
-/* While a file does not answer, it has not changed as far as anybody can tell. */
+/* While the file system does not answer, the files count as unchanged. */
 bool live_config::lists_have_changed()
 {
 	auto turn = looking_.take();
@@ -175,8 +177,8 @@ bool live_config::lists_have_changed()
 	return changed.value_or(false);
 }
 
-/* What else is in the text is in effect already, so only the lists of the new configuration are
- * used; list_files.hpp says why. */
+/* The rest of the text is already in effect, so only the lists of the new configuration are used
+ * (list_files.hpp). */
 void live_config::reread_lists()
 {
 	const std::string name =
@@ -228,7 +230,7 @@ void live_config::tell_lost() const
 		     "the control server");
 }
 
-/* Why nothing can be changed; 200: it can. */
+/* Why the configuration cannot be changed; status 200 if it can. */
 controller::outcome live_config::refusal() const
 {
 	if (is_closed_)
@@ -256,7 +258,7 @@ controller::outcome live_config::edit(const backend_edit &what)
 	try {
 		return try_to_edit(what);
 	} catch (const std::exception &error) {
-		/* No memory, or no thread. What has not been committed has changed nothing. */
+		/* There is no memory, or no thread. Without a commit nothing has changed. */
 		const bool is_done = all_.settings != before;
 		emit(event_kind::admin_failed, std::string("control: ") + error.what(),
 		     {{"error", error.what()}});

@@ -4,12 +4,12 @@
  * the file, and the changes of the control server.
  *
  * Both work in the same way. The text, from the file or edited (edit.hpp), is parsed and checked as
- * a whole; what it needs is opened; only then does it take effect (change.hpp). A failure anywhere
- * before that changes nothing.
+ * a whole. Then its listeners and files are opened, and only then does it take effect (change.hpp).
+ * A failure anywhere before that changes nothing.
  *
  * A change lasts until the file is read again: a reload, a handover and a restart begin with the
- * file. Keeping changes apart from the file and applying them to each new one was rejected, because
- * a backend that was drained for a repair last year should not stay drained forever.
+ * file. Rejected: keeping changes apart from the file and applying them to each new version of it,
+ * because a backend that was drained for a repair last year should not stay drained forever.
  *
  * One task at a time makes changes: the one that has the turn. serve() holds the turn except while
  * it waits for a signal, so the configuration does not change while it reads it; the other calls
@@ -35,8 +35,8 @@ namespace relay
 class live_config final : public controller
 {
 public:
-	/* The configuration of `all` is in effect, and was read from its file, if it has one. Both
-	 * outlive this. */
+	/* all: its configuration is in effect, and was read from its file if it has one. `all`
+	 * and `now` must outlive this. */
 	live_config(shared &all, serving &now);
 	live_config(const live_config &) = delete;
 	live_config &operator=(const live_config &) = delete;
@@ -45,8 +45,8 @@ public:
 	/* To be held while the configuration is used outside of this class. */
 	sn::mutex &turn() noexcept { return turn_; }
 
-	/* With the turn. Reads the file again; reports how that went, and whether it is in
-	 * effect. */
+	/* With the turn. Reads the file again, and reports the result. Returns true if the new
+	 * configuration is in effect. */
 	bool reload_file();
 
 	/* With the turn. Reports that changes made since the file was read are about to be lost. */
@@ -75,14 +75,14 @@ private:
 
 	shared &all_;
 	serving &serving_;
-	sn::mutex turn_; /* guards the fields below, and the configuration of all_ */
+	sn::mutex turn_; /* guards the fields below and all_'s configuration */
 	std::shared_ptr<const config> from_file_;
 	bool is_closed_ = false;
-	turn_of_calls looking_; /* at the files of lists */
+	turn_of_calls looking_; /* held while list files are looked at */
 };
 
-/* Closes the listeners that have drained their backlog, waiting for that at most a second. Frees
- * the checks and look-ups that have ended. */
+/* Closes the retired listeners that have drained their backlog, and waits a second at most for
+ * others to do so. Frees the checks and lookups that have ended. */
 void reap(serving &now);
 
 } // namespace relay

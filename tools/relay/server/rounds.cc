@@ -56,12 +56,12 @@ rounds::~rounds()
 	running_.join();
 }
 
-/* Waits for a round. True when the task is to end. */
+/* Waits until the next round. Returns true if the task must end. */
 bool rounds::wait()
 try {
 	return end_.try_acquire_for(keepalive_round);
 } catch (const std::exception &) {
-	/* No memory to wait with. */
+	/* There is no memory for the wait, so the thread sleeps. */
 	sn::blocking([] { std::this_thread::sleep_for(keepalive_round); });
 	return end_.try_acquire();
 }
@@ -73,7 +73,7 @@ void rounds::run(shared &all, live_config &live)
 	all.registry.remember();
 	while (!wait()) {
 		for (int n = 1; all.sessions.settle_next(sn::now()); n++)
-			/* Each takes some system calls, so let others run. */
+			/* Each session takes some system calls, so others may run in between. */
 			if (n % 32 == 0)
 				sn::yield();
 		seen.tell_all();

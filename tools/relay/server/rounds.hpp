@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The relay's work of every two seconds (keepalive_round), in one task so that an idle process
- * wakes once. It enables the probing of older connections (sessions.hpp). It emits events for what
- * is only counted when it happens, because it happens in the runtime or by the thousand: pauses of
- * accepting, dropped lines of the access log, suppressed events. It also adds a sample to the
- * history (history.hpp), and checks whether files of certificates and lists have changed.
+ * wakes once. It enables the probing of older connections (sessions.hpp). It emits events for
+ * things that are only counted when they happen, because they happen in the runtime or by the
+ * thousand: pauses of accepting, dropped lines of the access log, suppressed events. It also adds a
+ * sample to the history (history.hpp), and checks whether files of certificates and lists have
+ * changed.
  */
 #ifndef RELAY_ROUNDS_HPP
 #define RELAY_ROUNDS_HPP
@@ -18,7 +19,7 @@
 namespace relay
 {
 
-/* Runs until it is destroyed, with a last round then. `all` and `live` outlive it. */
+/* Runs until it is destroyed, which makes a last round. `all` and `live` must outlive it. */
 class rounds
 {
 public:

@@ -50,7 +50,7 @@ bool asks_to_stop(int signum)
 	return signum == SIGTERM || signum == SIGINT;
 }
 
-/* The signals that do not stop the relay: prints the counters, or reopens the log. */
+/* Answers a signal that does not stop the relay: prints the counters, or reopens the log. */
 void answer_signal(shared &all, int signum)
 {
 	if (signum == SIGUSR1)
@@ -61,7 +61,7 @@ void answer_signal(shared &all, int signum)
 		log->reopen();
 }
 
-/* True when a new process has taken over. */
+/* Starts a new process; returns true if it has taken over. */
 bool hand_over_all(shared &all, serving &now)
 try {
 	std::vector<handed_listener> listeners;
@@ -81,7 +81,7 @@ try {
 		return false;
 	}
 	files.are_taken();
-	/* To a service manager, the first process is the main one. */
+	/* If there is a first process, it stays the service manager's main process. */
 	if (all.program.link >= 0)
 		report_newest(all.program.link, pid);
 	else
@@ -129,7 +129,7 @@ bool serve_until_stopped(shared &all, serving &now, live_config &live)
 			if (all.settings->stats_interval != before)
 				next = next_line();
 		}
-		/* After the reload: a log that it has replaced must not be reopened. */
+		/* The log is reopened after the reload, because the reload may have replaced it. */
 		answer_signal(all, signum ? *signum : SIGUSR1);
 		if (!signum)
 			next = next_line();
@@ -141,7 +141,7 @@ std::uint64_t to_ms(std::chrono::nanoseconds time)
 	return static_cast<std::uint64_t>(time / 1ms);
 }
 
-/* Until then. True if a signal asked to stop before. */
+/* Answers signals until the deadline. Returns true if a signal asks to stop before that. */
 bool wait_and_answer(shared &all, sn::deadline until)
 {
 	const auto signum = sn::wait_signal(until);
@@ -153,8 +153,8 @@ bool wait_and_answer(shared &all, sn::deadline until)
 }
 
 /*
- * Whoever sends clients here learns that the relay is no longer ready, and needs time to stop:
- * until then they are served. Another signal to stop ends the wait.
+ * A load balancer in front of the relay needs time to learn that the relay is no longer ready.
+ * Clients that it sends until then are still served. Another signal to stop ends the wait.
  */
 void delay_the_stop(shared &all)
 {
@@ -179,8 +179,9 @@ void tell_draining(const shared &all, std::optional<std::chrono::nanoseconds> ti
 	     std::move(fields));
 }
 
-/* Waits until the sessions have ended or the time is over. True if a signal asked to stop before.
- * Polling is simple, and the pause is too short to matter for what ends soon. */
+/* Waits until the sessions have ended or the time is over. Returns true if a signal asks to stop
+ * before that. Polling is simple, and the pauses begin short, so sessions that end soon are
+ * noticed soon. */
 bool drain_until(shared &all, sn::deadline until, std::chrono::nanoseconds longest_pause)
 {
 	auto pause = std::chrono::nanoseconds(20ms);
@@ -198,8 +199,8 @@ void drain(shared &all)
 	drain_until(all, sn::after(all.settings->drain), 20ms);
 }
 
-/* After a handover that can take days, and nobody waits. A signal to stop gives the connections the
- * time that they have when the relay stops: then everything stops. */
+/* After a handover the connections may take days, because nobody waits for them. A signal to
+ * stop means that the whole relay stops, so it limits them to the usual drain time. */
 void drain_after_handover(shared &all)
 {
 	const auto time = all.settings->handover_drain;
@@ -217,9 +218,9 @@ void tell_stopped()
 }
 
 /*
- * Ends the process without waiting for tasks: those that are still connecting are not interrupted,
- * and one that looks a name up without a thread for that (resolve.h) cannot be. They need no
- * cleanup beyond what the kernel does for every process that ends.
+ * Ends the process without waiting for tasks, because some cannot be interrupted, such as one that
+ * looks up a name without a helper thread (resolve.h). The tasks need no cleanup beyond what the
+ * kernel does for every process that ends.
  */
 [[noreturn]] void leave()
 {
@@ -243,7 +244,7 @@ void cut(shared &all)
 	leave();
 }
 
-/* Ends every watcher. False if a task has not ended after a second. */
+/* Ends every watcher. Returns false if a task has not ended after a second. */
 bool end_watching(serving &now)
 {
 	bool over = true;
@@ -257,7 +258,7 @@ bool end_watching(serving &now)
 	return over;
 }
 
-/* True when every listener is open and serves. */
+/* Opens all listeners and starts to serve; returns false if that fails. */
 bool begin(shared &all, serving &now)
 {
 	all.registry.set_process([&all](snapshot &into) {
@@ -286,12 +287,12 @@ bool begin(shared &all, serving &now)
 	first.announce();
 	services.announce();
 	all.registry.set_ready(true);
-	/* Before there is a connection to log. */
+	/* The log is there before the first connection. */
 	services.start_log();
 	services.use_log();
 	first.commit();
 	all.inherited.done();
-	/* Now there is something to report. */
+	/* The servers start last, when there is something to report. */
 	services.start_servers();
 	services.use_servers();
 	emit(event_kind::serving, std::string("sennit-relay ") + sn_version() + " serves",
@@ -331,8 +332,9 @@ int serve(shared &all)
 		delay_the_stop(all);
 	} else {
 		/*
-		 * The new process accepts from the same backlogs. What it does not take is accepted
-		 * here while the listeners retire. Its admin server answers from now on.
+		 * The new process accepts from the same backlogs. Clients that it does not accept
+		 * are accepted here while the listeners retire. From now on the new process's admin
+		 * server answers.
 		 */
 		for (auto *each : {&now.admin, &now.control}) {
 			if (*each)
@@ -358,7 +360,8 @@ int serve(shared &all)
 		drain(all);
 	else
 		drain_after_handover(all);
-	/* Before cut(), which may leave: nothing else removes the file of a Unix socket. */
+	/* The servers are closed before cut(), which may leave(): only close() removes the file
+	 * of a Unix socket. */
 	for (const auto *each : {&now.admin, &now.control})
 		if (*each)
 			(*each)->close();
@@ -369,7 +372,8 @@ int serve(shared &all)
 	watch.reset();
 	const bool watching_is_over = end_watching(now);
 	const bool log_is_closed = all.access_log.exchange(nullptr);
-	/* A look-up whose task was left behind would be one that has lost its memory. */
+	/* The memory of these must not be freed while they use it, so leave() ends the process
+	 * without that. */
 	if (!watching_is_over || !log_is_closed || look_up::any() || calls_left_behind() > 0)
 		leave();
 	tell_stopped();

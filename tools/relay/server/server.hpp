@@ -4,11 +4,10 @@
  * is accepted, answers signals, prints counters, shuts down.
  *
  * A reload reads the whole file again. If anything in it is wrong, or a listener cannot be opened,
- * nothing changes, and the error is reported. Otherwise, in this order: new listeners are opened;
- * every listener that stays switches to the new configuration; the new ones start accepting; those
- * that the configuration no longer has are retired (listener.hpp). So no address that is in both
- * configurations is ever closed. Sessions continue with the configuration under which they were
- * accepted.
+ * nothing changes, and the error is reported. Otherwise new listeners are opened and start
+ * accepting; every listener that stays switches to the new configuration; and those that the
+ * configuration no longer has are retired (listener.hpp). An address that is in both configurations
+ * is never closed. Sessions continue with the configuration under which they were accepted.
  *
  * Shutting down has three steps: (1) the listeners are closed; (2) sessions may finish, for the
  * drain time at most; (3) the remaining ones are cut. The first SIGTERM or SIGINT starts this;
@@ -22,7 +21,8 @@
 namespace relay
 {
 
-/* Returns the exit status. In a task. `all` outlives the runtime's run. */
+/* Serves until the relay is stopped or replaced. Returns the exit status. Call it in a task.
+ * `all` must outlive the run of the runtime. */
 int serve(shared &all);
 
 } // namespace relay

@@ -21,14 +21,15 @@ namespace relay
 namespace
 {
 
-/* Also of a socket that is there already, here or in the process that has handed it over. */
+/* Sets the mode of a socket's file that exists already, made here or by the process that has handed
+ * the socket over. */
 void set_mode(const admin_server &server, int mode) noexcept
 try {
 	sn_unix_listener *const socket = sn_tcp_listener_unix(server.socket());
 	char path[SN_UNIX_ADDRESS_MAX];
 	struct stat found;
-	/* A file that is not the listener's own, such as systemd's or a replaced one, is left
-	 * alone. */
+	/* A file that the listener does not own, such as systemd's or one that has replaced its
+	 * file, is left alone. */
 	if (mode == 0 || !socket || sn_unix_listener_set_unlink(socket, 0) <= 0 ||
 	    sn_unix_listener_set_unlink(socket, 1) < 0 ||
 	    sn_unix_listener_address(socket, path, sizeof path) < 0 || lstat(path, &found) < 0 ||
@@ -41,7 +42,7 @@ try {
 		     {{"address", server.address()}, {"error", why}});
 	}
 } catch (const std::exception &) {
-	/* No memory to report it. */
+	/* There is no memory for the report. */
 }
 
 } // namespace
@@ -69,7 +70,7 @@ process_services::process_services(shared &all, serving &now, const config *befo
 
 process_services::~process_services()
 {
-	/* It has no lines, so its task has not touched the file. */
+	/* The new log has no lines yet, so its task has not touched the file. */
 	if (is_log_started_)
 		log_->close();
 	for (const auto &each : servers_)
@@ -111,7 +112,7 @@ void process_services::start_log()
 	is_log_started_ = log_ != nullptr;
 }
 
-/* The names and the token take effect also for a server that stays. */
+/* Sets the names and the token. They take effect also for a server that stays. */
 void process_services::configure(const slot &which, admin_server &server) const
 {
 	server.answer_as({next_.admin_hosts, which.address});

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A replacement of the admin server, the control server and the access log, of which the process
- * has one each. As with a change, nothing has changed until the use_ functions are called.
+ * Replaces the admin server, the control server and the access log of the process. As with a
+ * change, nothing has changed until the use_ functions are called.
  */
 #ifndef RELAY_SERVICES_HPP
 #define RELAY_SERVICES_HPP
@@ -30,18 +30,19 @@ public:
 	process_services &operator=(const process_services &) = delete;
 	~process_services();
 
-	/* False if something cannot be opened, which is reported. May park. */
+	/* Opens what is new. If something cannot be opened, reports it and returns false. May
+	 * park. */
 	bool prepare();
 
 	/* Prints the addresses of the servers that are new. */
 	void announce() const;
 
-	/* Start the new ones; one that is started and not used is closed again. These throw if no
-	 * task can be started. */
+	/* These start the new log and servers. What is started and not used is closed again.
+	 * They throw if no task can be started. */
 	void start_log();
 	void start_servers();
 
-	/* These do not fail. May park. */
+	/* These make the new log and servers those in use. They do not fail, and may park. */
 	void use_log();
 	void use_servers();
 
@@ -68,7 +69,7 @@ private:
 	const config &next_;
 	const event_kind fault_;
 	std::array<slot, 2> servers_;
-	std::string token_; /* of the control server's clients */
+	std::string token_; /* that the control server asks for */
 	const bool other_log_;
 	std::shared_ptr<access_log> log_;
 	bool is_log_started_ = false;

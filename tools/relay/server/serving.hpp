@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The relay's open listeners and servers, and those that were replaced and have not ended yet. It
- * belongs to serve() (server.hpp); only the task that changes the configuration, one at a time,
- * uses it.
+ * The relay's open listeners and servers, and those that were replaced and have not ended yet.
+ * serve() (server.hpp) owns it. Only the task that has the turn to change the configuration uses
+ * it.
  */
 #ifndef RELAY_SERVING_HPP
 #define RELAY_SERVING_HPP
@@ -21,7 +21,7 @@ namespace relay
 using listeners = std::vector<std::unique_ptr<listening>>;
 using watchers = std::vector<std::unique_ptr<watcher>>;
 
-/* What serves now, and what has been replaced but has not ended yet. */
+/* The listeners and servers that serve now, and those that were replaced but have not ended yet. */
 struct serving {
 	listeners open;
 	listeners retired;
@@ -33,8 +33,8 @@ struct serving {
 	watchers retired_watching;
 };
 
-/* The kind of event for something that cannot be opened: at the start the relay cannot serve
- * without it. */
+/* The kind of event when something cannot be opened: at the start the relay cannot serve without
+ * it; later the reload fails. */
 inline event_kind fault_of(const shared &all)
 {
 	return all.registry.ready() ? event_kind::config_error : event_kind::cannot_serve;

@@ -63,7 +63,7 @@ std::string explain_tcp(const std::error_code &error)
 	return error.message();
 }
 
-/* For the name of a listener. Its error at the deadline is that of the scope. */
+/* The longest lookup of a listener's name. At the deadline, the scope's error is reported. */
 constexpr auto look_up_most = 10s;
 
 } // namespace
@@ -157,16 +157,17 @@ void listener::use_lists(std::shared_ptr<const listener_config> read) noexcept
 	via->use_lists(std::move(read));
 }
 
-/* Not before start(): until then the socket may be another process's. Under the lock. */
+/* Applies the keepalive settings to the socket. Called under the lock, and not before start(),
+ * because until then another process may still use the socket. */
 void listener::apply_keepalive() noexcept
 {
-	/* Unix sockets have none, and need none. */
+	/* Unix sockets have no keepalive, and need none. */
 	without_keepalive_ = is_local_ ? 0
 				       : set_keepalive_of_listener(socket_.native_handle(),
 								   via_->settings.keepalive);
 }
 
-/* The route of the next client, and whether its socket has the keepalive already. */
+/* The route of the next client. has_keepalive: whether its socket has the keepalive settings. */
 std::shared_ptr<route> listener::via(bool &has_keepalive)
 {
 	const std::lock_guard lock(lock_);
@@ -188,7 +189,7 @@ void listener::start()
 void listener::stop() noexcept
 {
 	phase_.store(phase::stopping, std::memory_order_relaxed);
-	/* Long past: the waiting accept fails, and so does every later one. */
+	/* A deadline long past makes the waiting accept fail, and every later one. */
 	const std::lock_guard lock(lock_);
 	if (!retired())
 		socket_.set_deadline(sn::deadline(1ns));
@@ -213,7 +214,8 @@ void listener::serve()
 		if (client) {
 			take(*std::move(client));
 		} else if (is(phase::open)) {
-			/* Not known to happen. The pause bounds the reports if it persists. */
+			/* No such error is known. The pause bounds the number of reports if one
+			 * persists. */
 			emit(event_kind::accept_failed,
 			     "cannot accept on " + address_ + ": " + client.error().message(),
 			     {{"address", address_}, {"error", client.error().message()}});
@@ -245,7 +247,7 @@ void listener::take(sn::tcp client)
 
 	source_ticket counted;
 	const bool expects_header = settings.expects_header();
-	/* A client of a Unix socket has an address only behind a proxy (check_sources()). */
+	/* A client of a Unix socket has an address only if a proxy states it (check_sources()). */
 	if (!is_local_ && (expects_header || via->tells_sources_apart())) {
 		/* A connection that has been reset by now has no peer. */
 		const auto peer = peer_of(client.native_handle());
@@ -319,7 +321,7 @@ void listener::turn_away(const route &via, sn::tcp client, termination why)
 			entry.client = address;
 			log->write(entry);
 		} catch (const std::bad_alloc &) {
-			/* No memory for the text of an address. */
+			/* There is no memory for the text of an address. */
 		}
 	if (why == termination::cut)
 		client.abort();
@@ -327,7 +329,7 @@ void listener::turn_away(const route &via, sn::tcp client, termination why)
 		client.close();
 }
 
-/* False if the relay shuts down first. */
+/* Waits until there is room for one more session. Returns false if the relay shuts down first. */
 bool listener::wait_for_room()
 {
 	if (all_.sessions.reserve())
@@ -346,7 +348,7 @@ bool listener::wait_for_room()
 void listener::admit(std::shared_ptr<route> via, sn::tcp client, source_ticket counted)
 {
 	const auto counts = via->counts;
-	/* A handshake computes for a millisecond, which no brief task may. */
+	/* A handshake computes for a millisecond, which is too long for a brief task. */
 	const sn::task_attr attr =
 		via->makes_handshakes ? sn::task_attr{.name = "session", .stack_size = tls_stack}
 				      : sn::task_attr{.name = "session", .flags = SN_TASK_BRIEF};

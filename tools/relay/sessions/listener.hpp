@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A listener: a listening socket and the task that accepts on it. Each connection becomes a session
- * with a task of its own. Accepting waits only while the process has as many sessions as it may
- * have; then one accepted client waits here, and the others wait in the kernel's backlog. The
- * listener's own limits work differently: a client that arrives when one is reached is closed
- * immediately, so that it can try elsewhere.
+ * with a task of its own. While the process has as many sessions as it may have, accepting waits:
+ * one accepted client waits here, and the others wait in the kernel's backlog. The listener's own
+ * limits work differently: a client that arrives when one of them is reached is closed immediately,
+ * so that it can try elsewhere.
  *
  * A reload gives a listener that stays another route, which applies from the next client on; the
  * socket and its backlog are not affected. A listener that is removed is retired: before its socket
@@ -43,10 +43,10 @@ public:
 	{
 	}
 
-	/* The TLS of this configuration. Before the first route. */
+	/* Sets the TLS contexts of this configuration. Call it before the first make_route(). */
 	void use_tls(tls_set tls) { tls_ = std::move(tls); }
 
-	/* settings: of the configuration itself. */
+	/* settings: an element of the configuration's own list. */
 	std::shared_ptr<route> make_route(const listener_config &settings,
 					  const std::string &address)
 	{
@@ -85,8 +85,8 @@ private:
 		return to;
 	}
 
-	/* A pool and the configuration to which its settings belong: the tasks that watch its
-	 * backends may need that longer than any other user of the configuration. */
+	/* A pool, and the configuration to which its settings belong. The tasks that watch its
+	 * backends may use the pool for longer than any other user of the configuration. */
 	struct kept {
 		kept(std::shared_ptr<const config> of, const group_config &group,
 		     const std::string &name, registry::generation &counts)
@@ -104,28 +104,28 @@ private:
 };
 
 /*
- * Listens for a listener or the admin server. A name is looked up for ten seconds at most, because
- * neither a reload nor the end waits for less than that. mode: of a Unix socket's file; 0: as the
- * umask allows. May park.
+ * Opens the socket of a listener or of the admin server. A name is looked up for ten seconds at
+ * most, because a reload and the end of the relay wait for that. mode: of a Unix socket's file; 0:
+ * as the umask allows. May park.
  */
 sn::result<sn::tcp_listener> listen_at(const std::string &address, int mode = 0);
 
 /* Why listening has failed, and what is expected. */
 std::string explain_listening(const std::string &address, const std::error_code &error);
 
-/* The same for an inherited descriptor; address: the one for which it was taken. */
+/* The same for an inherited descriptor. address: the listener's. */
 std::string explain_adopting(const std::string &address, int fd, const std::error_code &error);
 
-/* Reserves one of the listener's places for connections, or sessions. Compared and counted in one
- * atomic step, because two listeners can share the counters for a moment, when a reload swaps their
- * names. */
+/* Reserves one of the listener's places for connections or sessions; false if none is free. The
+ * limit is compared and the place counted in one atomic step, because two listeners can share
+ * the counters for a moment, when a reload swaps their names. */
 bool enter(const route &via) noexcept;
 
 class listener final : public listening
 {
 public:
-	/* Listens; clients queue, and nothing is accepted yet. On failure, why has the reason.
-	 * May park. */
+	/* Listens. Clients queue in the backlog, because nothing is accepted before start(). On
+	 * failure, why has the reason. May park. */
 	static std::unique_ptr<listener> open(shared &all, const listener_config &settings,
 					      std::string &why);
 
@@ -140,7 +140,7 @@ public:
 	void start() override;
 	void stop() noexcept override;
 
-	/* Accepts the backlog before. */
+	/* Accepts the clients in the backlog before it ends. */
 	void retire() noexcept override;
 	void give_up() noexcept override { retire(); }
 	void hand_over() noexcept override { retire(); }
@@ -172,7 +172,7 @@ private:
 	const std::string asked_address_;
 	const bool is_local_; /* a Unix socket */
 	const std::string task_name_;
-	std::mutex lock_; /* guards the three below, and closing the socket while retiring */
+	std::mutex lock_; /* guards the next three, and closing while retiring */
 	std::shared_ptr<route> via_;
 	bool is_started_ = false;
 	/* How many of the next accepted clients may lack their keepalive settings. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What listeners of all kinds have in common (listener.hpp, udp_listener.hpp): how they are opened,
- * started, reconfigured and ended. Only the task that changes the configuration calls.
+ * The interface of listeners of all kinds (listener.hpp, udp_listener.hpp): how they are started,
+ * reconfigured and ended. Only the task that changes the configuration calls it.
  */
 #ifndef RELAY_LISTENING_HPP
 #define RELAY_LISTENING_HPP
@@ -28,35 +28,37 @@ public:
 	/* The bound address, with the port that the system chose. */
 	virtual const std::string &address() const noexcept = 0;
 
-	/* What another process needs to take the listener over. The socket remains this one's. */
+	/* Describes the listener for a process that takes it over. This listener keeps the
+	 * socket. */
 	virtual handed_listener to_hand_over() const = 0;
 
-	/* Whether this is the listener that the settings ask for, so that it can stay. */
+	/* Whether the listener has the address that the settings ask for, so that it can stay. */
 	virtual bool serves(const listener_config &settings) const = 0;
 
-	/* Sets the route of clients that come from now on. Before start(), and at any time
-	 * later. */
+	/* Sets the route of clients that come from now on. Call it before start(), and at any
+	 * time after that. */
 	virtual void use(std::shared_ptr<route> via) noexcept = 0;
 
-	/* Uses the lists of these settings from the next client on. The settings are the route's,
-	 * except for what has been read again from files. While a route is set. */
+	/* Uses the lists of these settings from the next client on. The settings must equal the
+	 * route's, except for the lists that were read again from files. Call it while a route
+	 * is set. */
 	virtual void use_lists(std::shared_ptr<const listener_config> read) noexcept = 0;
 
 	/* Serves until stop(), retire() or give_up(), in a task of its own. Once. */
 	virtual void start() = 0;
 
-	/* The relay stops: accepts no more clients. Does not wait. */
+	/* Accepts no more clients, because the relay stops. Does not wait. */
 	virtual void stop() noexcept = 0;
 
 	/* Accepts the clients that have already connected, closes the socket and ends. Does not
 	 * wait. */
 	virtual void retire() noexcept = 0;
 
-	/* The same if another listener has the same socket. */
+	/* The same as retire(), if another listener has the same socket. */
 	virtual void give_up() noexcept = 0;
 
-	/* The same if another process has the socket: open sessions are not hurried, even if stop()
-	 * follows. */
+	/* The same if another process has the socket: open sessions may take their time, even if
+	 * stop() follows. */
 	virtual void hand_over() noexcept = 0;
 
 	/* Whether retiring is done. */

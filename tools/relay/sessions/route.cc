@@ -33,11 +33,11 @@ route::route(std::shared_ptr<const config> of, const listener_config &says,
 void route::use_lists(std::shared_ptr<const listener_config> read) noexcept
 {
 	const std::lock_guard lock(lock_);
-	lists_.swap(read); /* those before are let go without the lock */
+	lists_.swap(read); /* the old lists are released after the lock */
 }
 
-/* Settings without files need no owner. An owner's reference count would be shared by all
- * processors. */
+/* The lists in use. Without list files the pointer owns nothing, because the reference count of
+ * an owner would be a cache line shared by all processors. */
 std::shared_ptr<const listener_config> route::lists() const noexcept
 {
 	if (!settings.lists.empty()) {
@@ -89,8 +89,8 @@ pool *route::pool_for(std::string_view server_name, std::string_view protocols) 
 				.get();
 		protocols.remove_prefix(std::min(protocols.size(), size + 1));
 	}
-	/* There can be many, so they are sorted. First the name itself; then what "*." stands for,
-	 * which is its end from a dot on, the longest first. */
+	/* There can be many names, so they are sorted. Looks for the name itself, and then for
+	 * "*." entries that match its end from a dot on, the longest first. */
 	const auto these = lists();
 	for (std::string_view end = server_name; !end.empty();) {
 		const auto at = std::ranges::lower_bound(these->sni, end, {}, &sni_route::name);

@@ -84,11 +84,11 @@ try {
 }
 
 /*
- * With a stack that TLS to the backend has room on. The session's task has one if the listener led
- * to any TLS when the client was accepted. But one that waits in the queue of its group is served
- * by the group as it is at that time, and a reload may have given it TLS. Then a task with such a
- * stack continues, and the session's own waits for it. Few sessions are: stacks for all that wait
- * would be taken for nothing.
+ * Calls it on a stack that is large enough for TLS to the backend. The session's task has such a
+ * stack if its route had any TLS when the client was accepted. But a session that has waited in the
+ * queue is served by the group's latest pool, and a reload may have given the group TLS. Then
+ * another task with such a stack makes the call, and the session's own task waits for it. Few
+ * sessions need that, so large stacks for all that wait would be wasted.
  */
 template <class Call>
 auto session::with_tls_stack(Call call)
@@ -117,7 +117,8 @@ void session::serve()
 	}
 }
 
-/* While another endpoint is left to try. until: when the time for all attempts is over. */
+/* When an attempt must end while another endpoint is left to try. until: when the time for all
+ * attempts is over. */
 sn::deadline session::end_of_attempt(sn::deadline until) const noexcept
 {
 	const auto limit = to_->settings().attempt_timeout;
@@ -128,7 +129,7 @@ sn::deadline session::end_of_attempt(sn::deadline until) const noexcept
 	return is_endless ? until : now + (until - now) / 2;
 }
 
-/* True when a backend is connected, and nothing has ended the session meanwhile. */
+/* Returns true if a backend is connected, and nothing has ended the session during that. */
 bool session::connect()
 {
 	const auto limit = via_->settings.connect_timeout;
@@ -183,10 +184,10 @@ bool session::connect()
 			if (is_settled_ && keepalive_can_wait(to_->settings().keepalive))
 				probe_backend(fd);
 			backend_ = *std::move(connected);
-			/* If it was cut meanwhile, only the client could be cancelled. */
+			/* A cut before this could cancel the client only, so it is noticed here. */
 			return cause_.load(std::memory_order_relaxed) == cause::none;
 		}
-		/* If the session was cut while it waited, the backend did not fail. */
+		/* If the session was cut during the attempt, the backend did not fail. */
 		if (cause_.load(std::memory_order_relaxed) != cause::none)
 			return false;
 		if (lifetime.count() != 0 && sn::now() >= began_ + lifetime) {
@@ -210,7 +211,7 @@ bool session::connect()
 		if (to_->has_other(tried))
 			continue;
 		const endpoint &last = *next.get(); /* which `tried` keeps */
-		next = {};                          /* its place is free meanwhile */
+		next = {};                          /* frees the place during the wait */
 		const auto then = wait_to_retry(connected.error(), last, rounds++, until);
 		if (then == retrying::over)
 			return false;
@@ -226,11 +227,12 @@ bool session::connect()
 }
 
 /*
- * Whether the first bytes to the backend are ours. They are if there is an opening to send, or if
- * the client has sent bytes already. Clients usually send as soon as they are connected, and are
- * accepted a moment later at the earliest. Short connections of bench-relay, nine alternating
- * rounds with and without this: 16.2 packets for a connection through the relay instead of 18.2,
- * CPU of relay and server 72 and 20 us instead of 80 and 28.
+ * Whether the relay has bytes for the backend before it connects. It has if there is an opening to
+ * send, or if the client has sent bytes already. Clients usually send as soon as they are
+ * connected, and are accepted a moment later at the earliest. Measured with the short connections
+ * of bench-relay, in nine alternating rounds with and without this: a connection through the relay
+ * takes 16.2 packets instead of 18.2, and 72 us of CPU in the relay and 20 in the server, instead
+ * of 80 and 28.
  */
 first_words session::whose_first_words() const noexcept
 {
@@ -240,9 +242,9 @@ first_words session::whose_first_words() const noexcept
 }
 
 /*
- * Retries while the system is out of some resource: the client has been accepted, and can wait
- * until the resource is available again. Each address has local ports of its own, so with another
- * endpoint left to try, one for which none is free is left at once.
+ * Connects. Retries while the system is out of some resource, because the client has been accepted,
+ * and can wait until the resource is available again. Local ports are separate for each destination
+ * address, so if none is free and another endpoint is left to try, this returns immediately.
  */
 sn::result<sn::tcp> session::connect_to(endpoint &at, sn::deadline until, bool has_other)
 {
@@ -270,7 +272,8 @@ sn::result<sn::tcp> session::connect_to(endpoint &at, sn::deadline until, bool h
 		if (has_other && connected.error() == std::errc::address_not_available)
 			return connected;
 		all_.stock.give_up_all();
-		/* An attempt after that would be said to have had no answer in time. */
+		/* Checked after the pause, because a further attempt would fail with "timed out"
+		 * instead of the shortage. */
 		sn::sleep(pause);
 		if ((until != sn::no_deadline && sn::now() >= until) || is_over())
 			return connected;
@@ -287,7 +290,8 @@ void session::relay_both()
 		    .waits_of_listener = of_listener.throttled,
 		    .waits_of_backend = of_backend.throttled,
 		    .throttled = all_.counters.throttled});
-	/* A close sends close_notify only if there is room for it at that moment. */
+	/* With TLS the relay does not close early, because a close sends close_notify only if
+	 * there is room for it at that moment. */
 	const sn_relay_tuning tuning{.closing = !has_tls(), .gather = via_->settings.gather};
 	const sn::relay_limits limits{.idle = via_->settings.idle_timeout,
 				      .half_close = via_->settings.half_close_timeout,
@@ -302,7 +306,7 @@ void session::relay_both()
 			}
 			of_listener.to_client.bytes.add(n);
 			of_backend.to_client.bytes.add(n);
-			/* Only one task copies this way. */
+			/* Only one task copies in this direction. */
 			if (first_byte_ns_.load(std::memory_order_relaxed) < 0)
 				first_byte_ns_.store((sn::now() - connected_).count(),
 						     std::memory_order_relaxed);
@@ -325,7 +329,8 @@ void session::relay_both()
 		ended_ = done.error == std::errc::not_enough_memory ? termination::no_memory
 			 : done.side == 1                           ? termination::server_reset
 								    : termination::client_reset;
-		/* That a stream was cut off is more than an aborted connection. */
+		/* The reason of TLS, such as a stream that was cut off, says more than
+		 * "connection aborted". */
 		error_ = tls_context::reason(done.side == 1 ? backend_ : client_);
 		if (error_.empty())
 			error_ = done.error.message();
@@ -343,8 +348,8 @@ void session::relay_both()
 }
 
 /*
- * The first cause wins, and ends the relaying. Relaxed: the final value is read only after the
- * relaying has ended.
+ * Ends the relaying, if this is the first cause. Relaxed, because the final value is read only
+ * after the relaying has ended.
  */
 void session::end(cause why) noexcept
 {
@@ -444,8 +449,8 @@ try {
 	/* No memory for the text of an address. */
 }
 
-/* Takes the lock itself, because connect() sets the backend under it; cut() is called with the
- * lock held. */
+/* The lifetime is over. Takes the sessions' lock, because connect() sets the backend under it;
+ * cut() in contrast is called with the lock held. */
 void session::outlive() noexcept
 {
 	const std::lock_guard lock(all_.sessions.lock());
@@ -457,7 +462,8 @@ void session::cut() noexcept
 	end(cause::cut);
 }
 
-/* connect() sets chosen_ before backend_, which is under the lock. */
+/* Called under the sessions' lock, under which connect() sets backend_. It sets chosen_ before
+ * that. */
 bool session::lose_backend(const endpoint &which) noexcept
 {
 	if (!backend_ || chosen_.get().get() != &which ||
@@ -467,8 +473,8 @@ bool session::lose_backend(const endpoint &which) noexcept
 	return true;
 }
 
-/* The fields that it compares are set before backend_, as in lose_backend(), and do not change
- * after that. */
+/* The compared fields are set before backend_, as in lose_backend(), and do not change after
+ * that. */
 bool session::kill(const session_filter &which) noexcept
 try {
 	if (!backend_ || cause_.load(std::memory_order_relaxed) != cause::none)
@@ -491,7 +497,7 @@ try {
 	end(cause::cut);
 	return true;
 } catch (const std::exception &) {
-	return false; /* no memory to compare it */
+	return false; /* there is no memory to compare it */
 }
 
 /* If the backend is not connected yet, connect() sets its keepalive. */
@@ -505,7 +511,8 @@ bool session::settle(sn::clock::time_point now) noexcept
 	return true;
 }
 
-/* The kernel knows at once when the peer of a Unix socket is gone. */
+/* Enables keepalive. A Unix socket needs none, because the kernel knows immediately when its
+ * peer is gone. */
 void session::probe_backend(int fd) noexcept
 {
 	if (!chosen_->is_local)

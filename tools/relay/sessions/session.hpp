@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A session: a client's connection, the backend's, and the task that relays between them. Small
- * messages take that task alone; once a direction needs more, sn_relay() starts a second task for
- * the other direction.
+ * A session: the connection of a client, the one to a backend, and the task that relays between
+ * them. Small messages take that task alone; once a direction needs more, sn_relay() starts a
+ * second task for the other direction.
  *
  * How it ends:
  *  - In good order. When a stream ends, the other side's stream is ended too (half-close). When
  *    both have ended, both connections are closed.
- *  - With a reset of either side, or any failure that loses bytes: both connections are reset, so
+ *  - With a reset by either side, or any failure that loses bytes: both connections are reset, so
  *    that neither peer takes a broken stream for a complete one. A direction that has finished
  *    keeps watching the side that it read from, so that a reset after a half-close is passed on
  *    too.
  *  - When no byte moved for the idle timeout: both are closed.
- *  - When its lifetime is over, its backend is down and `on_down` says so, or it is cut: both are
- *    reset.
+ *  - When its lifetime is over, when its backend goes down and `on_down` says so, or when it is
+ *    cut: both are reset.
  *
- * The first failure, timeout, end of the lifetime or cut decides: it cancels both connections,
- * which ends the relay. Only then are the connections closed.
+ * The first failure, timeout, end of the lifetime or cut decides how the session ends: it cancels
+ * both connections, which ends sn_relay(). Only then are the connections closed.
  *
  * If an endpoint (an address of a backend) cannot be connected to, it is skipped and another one of
  * the group is chosen, until none is left or the connect timeout, which covers all of them, is
- * over. While another one is left to try, one that does not answer may take `attempt_timeout`, or
- * half of the remaining time, so that a dead machine does not use up all of it.
+ * over. While another endpoint is left to try, an attempt may take `attempt_timeout`, or half of
+ * the remaining time, so that a dead machine does not use up all of the time.
  *
- * If all of them refuse, or cannot be reached, the session waits and begins again, because a
- * backend that restarts is away for a moment: after `retry_delay`, which doubles each time, up to
- * `retries` times, within the connect timeout. It does not do so after a timeout, because the
- * client has already waited.
+ * If all endpoints refuse, or cannot be reached, the session waits for `retry_delay`, which doubles
+ * each time, and begins again, because a backend that restarts is away only for a moment. It does
+ * so up to `retries` times, within the connect timeout; but not after a timeout, because the client
+ * has already waited.
  *
- * If every backend is full, it waits in the group's queue (queue.hpp). The time there does not
- * count for connecting. While it waits it notices that the client goes away (client_wait.hpp).
+ * If every backend is full, the session waits in the group's queue (queue.hpp). The connect timeout
+ * does not include that time. A session that waits notices when its client goes away
+ * (client_wait.hpp).
  *
  * If the listener inspects the beginning of connections (opening.hpp), that comes first: it
  * determines the client's address, and the name that the client asks for. The bytes that were read
@@ -37,9 +38,9 @@
  * group asks for one.
  *
  * If clients' TLS ends at the listener, the handshake follows, with the same deadline. If the
- * group's backends have TLS, theirs belongs to connecting, after the PROXY header: a backend whose
- * certificate is refused counts as one that could not be connected to. A TLS stream that ends
- * without close_notify has failed, and so the other side is reset.
+ * group's backends have TLS, their handshake is a part of connecting, after the PROXY header: a
+ * backend whose certificate is refused counts as one that could not be connected to. A TLS stream
+ * that ends without close_notify has failed, and so the other side is reset.
  *
  * Connections to backends may have been made ahead of clients (ready.hpp, session_ready.cc).
  *
@@ -82,17 +83,17 @@ namespace relay
 
 /* Shared by all sessions of the process. Outlives them. */
 struct shared {
-	/* The settings in effect; for the task that has the turn (live_config.hpp). Sessions use
-	 * those of their route. */
+	/* The settings in effect. Only the task that has the turn (live_config.hpp) uses them;
+	 * sessions use those of their route. */
 	std::shared_ptr<const config> settings;
-	/* The file from which they were read; empty: none, so they cannot be read again. */
+	/* The file from which the settings were read; if empty, they cannot be read again. */
 	std::string config_file{};
 	relay::counters counters{};
 	relay::sessions sessions{};
 	ready_stock stock{sessions};
 	relay::registry registry{};
 	current_log access_log{};
-	/* For the task that has the turn. */
+	/* Only the task that has the turn uses it. */
 	relay::inherited inherited{};
 	tls_contexts tls{};
 	list_files lists{};
@@ -135,7 +136,7 @@ struct route {
 	 */
 	pool *pool_for(std::string_view server_name, std::string_view protocols) const noexcept;
 
-	const std::shared_ptr<const config> whole; /* owns the settings, and the pools' */
+	const std::shared_ptr<const config> whole; /* owns all settings that the route uses */
 	const listener_config &settings;
 	const std::shared_ptr<pool>
 		others; /* for names that are not in sni; null: these clients are refused */
@@ -144,7 +145,7 @@ struct route {
 	const std::vector<std::shared_ptr<pool>> by_group;
 	const std::vector<std::shared_ptr<pool>> by_protocol; /* parallel to settings.alpn */
 	const std::shared_ptr<const tls_context> tls; /* null: clients' TLS does not end here */
-	const bool makes_handshakes; /* with clients or backends, for which tasks need tls_stack */
+	const bool makes_handshakes; /* with clients or backends; tasks then need tls_stack */
 	const std::shared_ptr<listener_counters> counts;
 
 private:
@@ -164,8 +165,8 @@ inline std::string address_of(const sn::tcp &client)
 class session final : private sessions::entry
 {
 public:
-	/* Can be cut from here on. Takes over its reservations in all.sessions and in
-	 * via->counts->active. */
+	/* Takes over the reservations that the caller has made in all.sessions and in
+	 * via->counts->active. Once constructed, the session can be cut. */
 	session(shared &all, std::shared_ptr<route> via, sn::tcp client,
 		source_ticket counted) noexcept;
 	session(const session &) = delete;
@@ -174,7 +175,7 @@ public:
 	/* Closes or resets both connections, depending on how the session ended. */
 	~session();
 
-	/* Connects, and copies until the session is over. Once; in a task. */
+	/* Connects, and copies until the session is over. Called once, in a task. */
 	void run();
 
 private:
@@ -233,19 +234,18 @@ private:
 	std::shared_ptr<route> via_; /* until the end */
 	sn::tcp client_;
 	source_ticket source_;
-	pool *to_ = nullptr; /* of the route; set by receive_opening() */
-	std::shared_ptr<pool>
-		later_; /* instead of the route's, if it got its place after a reload */
+	pool *to_ = nullptr;          /* one of the route's; set by receive_opening() */
+	std::shared_ptr<pool> later_; /* the pool, if a reload's pool gave the place */
 	std::optional<proxy_header> proxy_;
 	std::string hello_;            /* sent to the backend first */
 	std::optional<tls_facts> tls_; /* of the handshake with the client */
 	std::uint64_t passed_ = 0;
 	ticket chosen_;             /* empty until the backend is connected */
-	sn::tcp backend_;           /* set under the sessions' lock, as cut() and settle() use it */
-	bell *rings_ = nullptr;     /* while it waits for a backend; under that lock */
+	sn::tcp backend_;           /* set under the sessions' lock: cut(), settle() use it */
+	bell *rings_ = nullptr;     /* set while it waits; under the sessions' lock */
 	bool is_settled_ = false;   /* under that lock */
 	bool is_ready_one_ = false; /* the connection was made ahead, and nothing was sent */
-	ticket kept_;               /* of a lost connection, for the one that replaces it */
+	ticket kept_;               /* the place of a lost connection */
 	bool is_replacing_ = false; /* this connection replaces a lost one */
 	std::atomic<cause> cause_{cause::none};
 	bool lost_bytes_ = false;
@@ -253,9 +253,9 @@ private:
 	/* For the counters and the access log. */
 	const sn::clock::time_point began_ = sn::now();
 	sn::clock::time_point connected_{};
-	std::chrono::nanoseconds queued_{-1};         /* if it had to wait for a place */
+	std::chrono::nanoseconds queued_{-1};         /* the wait for a place; -1: none */
 	std::atomic<std::int64_t> first_byte_ns_{-1}; /* after connected_ */
-	termination ended_ = termination::no_memory;  /* if its task cannot be started */
+	termination ended_ = termination::no_memory;  /* the initial value: no task */
 	std::string client_address_;                  /* for the log, and for balancing by source */
 	std::string proxy_address_; /* of the proxy that sent the header; for the log */
 	std::string sni_;

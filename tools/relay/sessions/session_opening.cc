@@ -20,7 +20,8 @@ namespace relay
 namespace
 {
 
-/* The name of an end of a Unix socket, as a PROXY header has it; nothing if it is none. */
+/* The path or name of an end of a Unix socket, in the form of a PROXY header; nothing if the
+ * socket is of another kind. */
 std::optional<std::string> unix_name_of(int fd, decltype(getsockname) *which)
 {
 	sockaddr_un at{};
@@ -34,7 +35,7 @@ std::optional<std::string> unix_name_of(int fd, decltype(getsockname) *which)
 	return name;
 }
 
-/* What there is to say of a client's connection, without addresses if it has been reset. */
+/* Describes a client's connection for a PROXY header, without addresses if it has been reset. */
 proxy_header describe(int fd)
 {
 	using family = proxy_header::family;
@@ -49,15 +50,15 @@ proxy_header describe(int fd)
 	}
 	if (auto listener = unix_name_of(fd, getsockname)) {
 		header.of = family::local;
-		/* A client that has gone has no name any more. */
+		/* A client that has gone has no name any more; its header has an empty one. */
 		header.source.path = unix_name_of(fd, getpeername).value_or("");
 		header.destination.path = *std::move(listener);
 	}
 	return header;
 }
 
-/* Addresses of IPv4 that a header has as addresses of IPv6 become what they are, if both are: many
- * programs refuse the others. */
+/* If both addresses of a header are IPv4 addresses in IPv6 form, turns them into IPv4, because
+ * many programs refuse the mapped form. */
 void unmap(proxy_header &header) noexcept
 {
 	using family = proxy_header::family;
@@ -72,7 +73,8 @@ void unmap(proxy_header &header) noexcept
 	header.destination.ip = destination.bytes;
 }
 
-/* What the relay has found when it ended the client's TLS, in place of what a proxy has said. */
+/* Puts the facts of the client's TLS that ends here into the header, in place of what a proxy
+ * has said. */
 void describe_tls(const tls_facts &facts, proxy_header &into)
 {
 	into.alpn = facts.alpn;
@@ -86,7 +88,7 @@ void describe_tls(const tls_facts &facts, proxy_header &into)
 	into.tls_bytes.clear();
 }
 
-/* The peer has ended the connection. */
+/* Whether the error means that the peer has ended the connection. */
 bool is_gone(const std::error_code &error) noexcept
 {
 	return error == std::errc::broken_pipe || error == std::errc::connection_reset;
@@ -97,7 +99,7 @@ std::string make_id()
 {
 	static constexpr char digits[] = "0123456789abcdef";
 	std::array<unsigned char, 16> bits{};
-	/* A few bytes do not fail once the system has started. */
+	/* getrandom() of a few bytes cannot fail once the system has started. */
 	static_cast<void>(getrandom(bits.data(), bits.size(), 0));
 	std::string text;
 	for (const unsigned char each : bits) {
@@ -109,7 +111,8 @@ std::string make_id()
 
 } // namespace
 
-/* Determines the client's address and the pool. False when that fails; the session is over then. */
+/* Determines the client's address and the pool. Returns false if that fails; then the session is
+ * over. */
 bool session::receive_opening()
 {
 	const auto &settings = via_->settings;
@@ -137,7 +140,7 @@ bool session::receive_opening()
 					    : static_cast<char>(tls_->alpn.size()) + tls_->alpn);
 }
 
-/* The header that a proxy in front of the relay sends. */
+/* Receives the header that a proxy in front of the relay sends. */
 bool session::receive_proxy(sn::deadline until)
 {
 	proxy_header header;
@@ -147,7 +150,7 @@ bool session::receive_proxy(sn::deadline until)
 	}
 	using family = proxy_header::family;
 	if (header.of == family::none) {
-		/* The proxy's own connection, or one of nobody knows whom. */
+		/* The connection is the proxy's own, or the proxy does not know whose it is. */
 		client_address_ = std::exchange(proxy_address_, {});
 	} else {
 		unmap(header);
@@ -158,8 +161,8 @@ bool session::receive_proxy(sn::deadline until)
 		if (const auto refused = via_->refuses(ip, source_))
 			return fail_opening(*refused, "");
 	} else if (!header.own && via_->tells_sources_apart()) {
-		/* Otherwise lists and limits would not hold for clients whose proxy does
-		 * not know their address. The proxy itself is trusted. */
+		/* Without an address, lists and limits could not apply to the client. The
+		 * proxy's own connections are trusted. */
 		return fail_opening(termination::refused_list,
 				    "the PROXY header has no IP address");
 	}
@@ -167,13 +170,13 @@ bool session::receive_proxy(sn::deadline until)
 	return true;
 }
 
-/* Where the connection goes, by what the client asks for. */
+/* Finds the pool by the name and the protocols that the client asks for. */
 bool session::find_pool(std::string_view protocols)
 {
 	to_ = via_->pool_for(sni_, protocols);
 	if (!to_) {
-		/* It fits into an empty socket's buffer at once. If not, do not wait for long. A
-		 * client whose handshake is complete gets close_notify. */
+		/* The alert fits into the empty buffer of the socket; if not, the wait is short.
+		 * A client whose handshake is complete gets close_notify. */
 		client_.set_write_deadline(sn::after(std::chrono::seconds(1)));
 		if (!tls_)
 			static_cast<void>(client_.write_all(tls_unrecognized_name));
@@ -190,7 +193,7 @@ bool session::fail_opening(termination why, std::string text)
 	ended_ = why;
 	error_ = std::move(text);
 	if (cause_.load(std::memory_order_relaxed) != cause::none)
-		return false; /* it was ended from outside, which is counted already */
+		return false; /* something else has ended it, and counted that */
 	switch (why) {
 	case termination::bad_proxy_header:
 	case termination::bad_tls_hello:
@@ -234,7 +237,7 @@ std::string session::opening_for()
 		describe_tls(*tls_, header);
 	const auto &with = to_->settings().send_proxy_with;
 	if (with.unique_id) {
-		/* The same for each backend that is tried. */
+		/* The id stays the same for each backend that is tried. */
 		if (id_.empty())
 			id_ = header.unique_id.empty() ? make_id() : header.unique_id;
 		header.unique_id = id_;
@@ -242,11 +245,11 @@ std::string session::opening_for()
 	return write_proxy_v2(header, with.checksum);
 }
 
-/* done: the PROXY header and the hello have been sent, and copying can begin. again: the connection
- * was ready, and was lost before any of it was sent. */
+/* Sends the PROXY header and the hello. done: copying can begin. again: the connection was a
+ * ready one, and was lost before anything was sent. */
 session::sending session::send_opening()
 {
-	/* With TLS the header came before the handshake, see secure(). */
+	/* With TLS, secure() has sent the header before the handshake. */
 	const std::string first = (to_->tls() ? "" : opening_for()) + hello_;
 	if (first.empty())
 		return sending::done;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A session that is given a connection which was made ahead of it (ready.hpp).
+ * The part of a session that uses connections made ahead of it (ready.hpp).
  *
- * The backend may have closed it, or may do so at any time while it waits for a request. A session
- * that notices before anything of the client's was sent makes another connection instead, at once,
- * to the same endpoint, whose place it has; if that fails, it is a failed connection like any
- * other.
- * So a client that is slow to speak is not cut off by a backend that has waited for longer than the
- * client has been there. What was sent is never sent again, because the backend may have acted on
- * it: a backend that closes while a request is on its way resets the client, as it would without
- * the relay.
+ * The backend may have closed such a connection, or may do so at any time while it waits for a
+ * request. If the session notices before it has sent any of the client's bytes, it immediately
+ * makes another connection to the same endpoint, whose place it keeps. If that fails, it counts as
+ * any failed connection. A client that is slow to speak is therefore not cut off by a backend that
+ * has waited for longer than the client has been there. Bytes that were sent are never sent again,
+ * because the backend may have acted on them: a backend that closes while a request is on its way
+ * resets the client, as it would without the relay.
  */
 #include "sessions/session.hpp"
 
@@ -29,7 +28,7 @@ constexpr short watched_events = POLLIN | POLLRDHUP;
 
 } // namespace
 
-/* Why a connection cannot be used that was ready; nothing: it can. */
+/* Why a ready connection cannot be used; nothing if it can. */
 std::optional<ready_end> session::judge(ready_connection &made, const endpoint &at)
 {
 	const bool wants_tls = to_->tls() && to_->settings().send_proxy == proxy_sending::none;
@@ -50,8 +49,8 @@ std::optional<ready_end> session::judge(ready_connection &made, const endpoint &
 	}
 }
 
-/* A connection to the endpoint that is ready to be written to; none if there is none. It has the
- * place that the ticket holds already. */
+/* Takes a usable ready connection to the endpoint; returns an invalid one if there is none. The
+ * connection has the place that the ticket already holds. */
 sn::tcp session::take_ready(ticket &next, sn::deadline until)
 {
 	is_ready_one_ = false;
@@ -63,9 +62,10 @@ sn::tcp session::take_ready(ticket &next, sn::deadline until)
 		/* If the store now serves another configuration, no other connection is taken from
 		 * it. */
 		bool is_last = why == ready_end::config;
-		/* The handshake that a PROXY header has to come before. A failure may be old news,
-		 * such as that the backend has closed it, so it is made again, with a connection
-		 * that is new: then it tells what is wrong. */
+		/* If the group sends PROXY headers, the handshake comes only now, after the
+		 * header. If it fails, perhaps only because the backend has closed the
+		 * connection, it is made again on a new connection, whose error tells what is
+		 * wrong. */
 		if (!why && to_->tls() && !made->tls &&
 		    secure(made->connection, *next.get(), until)) {
 			why = ready_end::closed;
@@ -89,10 +89,11 @@ sn::tcp session::take_ready(ticket &next, sn::deadline until)
 }
 
 /*
- * Whether the connection was ready, and has been lost before the client has said anything; then
- * connect() makes another one. Otherwise there is something to relay, or the session is over.
+ * Watches a ready connection until the client or the backend sends something. lost: the backend has
+ * closed it before that, and connect() makes another one. kept: there is something to relay.
  *
- * What the client has sent to a relay that ends its TLS may have been read already.
+ * If the relay ends the client's TLS, it may already have read bytes of the client, so the client
+ * counts as having spoken.
  */
 session::ready_one session::watch_ready_one()
 {
@@ -102,7 +103,7 @@ session::ready_one session::watch_ready_one()
 				(!to_->tls() && to_->settings().send_proxy != proxy_sending::none);
 	const auto idle = via_->settings.idle_timeout;
 	const auto until = idle.count() == 0 ? sn::no_deadline : sn::after(idle);
-	std::optional<bell> rings; /* made when it is needed */
+	std::optional<bell> rings; /* made only for a wait */
 	for (;;) {
 		pollfd now[2] = {{client_.native_handle(), watched_events, 0},
 				 {backend_.native_handle(), watched_events, 0}};
@@ -125,8 +126,8 @@ session::ready_one session::watch_ready_one()
 	}
 }
 
-/* Until the client or the backend sends something or ends. False if something else ends the wait;
- * also what it waits with may run short. */
+/* Waits until the client or the backend sends something or ends. Returns false if something else
+ * ends the wait, such as a lack of memory for it. */
 bool session::wait_for_either(bell &rings, sn::deadline until)
 {
 	{
@@ -148,7 +149,8 @@ bool session::wait_for_either(bell &rings, sn::deadline until)
 	return done > 0 || done == -ETIMEDOUT;
 }
 
-/* Its place stays the session's. In the order in which others look, see lose_backend(). */
+/* Drops the lost connection, and keeps its place for the next one. backend_ is cleared before
+ * chosen_, because lose_backend() reads chosen_ only if there is a backend_. */
 session::ready_one session::lose_ready_one()
 {
 	sn::tcp lost;

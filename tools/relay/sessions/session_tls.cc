@@ -16,7 +16,7 @@ bool session::has_tls() const noexcept
 	return tls_ || (to_ && to_->tls());
 }
 
-/* Ends the client's TLS at the relay. False if that fails; the session is over then. */
+/* Makes the handshake with the client. Returns false if that fails; then the session is over. */
 bool session::receive_tls(sn::deadline until)
 {
 	tls_facts facts;
@@ -31,8 +31,9 @@ bool session::receive_tls(sn::deadline until)
 		all_.counters.no_memory.add();
 		return fail_opening(termination::no_memory, std::move(why));
 	}
-	/* Without a deadline the handshake has one of its own. The kernel reports the same error
-	 * when it gives up on the client. */
+	/* Without a deadline the handshake has one of its own, which counts as a timeout. If
+	 * there is a deadline and it has not passed, it was the kernel that gave up on the
+	 * client, with the same error. */
 	if (failed == std::errc::timed_out && (until == sn::no_deadline || sn::now() >= until))
 		return fail_opening(termination::tls_timeout, "");
 	if (failed == std::errc::timed_out || failed == std::errc::connection_reset ||
@@ -42,8 +43,8 @@ bool session::receive_tls(sn::deadline until)
 }
 
 /*
- * Begins TLS with a backend that has just been connected to, after the PROXY header, which is not
- * encrypted. A failure is one of connecting.
+ * Begins TLS on a new connection to a backend, after the PROXY header, which is not encrypted. A
+ * failure counts as a failure to connect.
  */
 std::error_code session::secure(sn::tcp &backend, const endpoint &at, sn::deadline until)
 {

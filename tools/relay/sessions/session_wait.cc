@@ -16,7 +16,7 @@ namespace relay
 namespace
 {
 
-/* Whether a backend that is being restarted may be the reason. */
+/* Whether the error may be due to a backend that is being restarted. */
 bool may_pass(const std::error_code &error, bool is_local) noexcept
 {
 	switch (error.value()) {
@@ -27,19 +27,19 @@ bool may_pass(const std::error_code &error, bool is_local) noexcept
 	case ENETUNREACH:
 	case ENETDOWN:
 		return true;
-	case ENOENT: /* of a name: it does not resolve */
+	case ENOENT: /* for a name, that it does not resolve */
 		return is_local;
 	default:
 		return false;
 	}
 }
 
-/* Between two attempts that no timeout limits. */
+/* The longest pause between two attempts, where no timeout limits them. */
 constexpr std::chrono::nanoseconds longest_delay = std::chrono::minutes(1);
 
 } // namespace
 
-/* Waits for the bell, and for the client. Whatever ends the session rings as well. */
+/* Waits for the bell, or for the client to leave. Whatever ends the session rings the bell, too. */
 woken session::wait_beside(bell &rings, sn::deadline until)
 {
 	{
@@ -51,7 +51,7 @@ woken session::wait_beside(bell &rings, sn::deadline until)
 	const woken why =
 		wait_for(rings,
 			 {.fd = client_.native_handle(),
-			  /* With TLS, what it has sent may have been read already. */
+			  /* With TLS, bytes of the client may have been read already. */
 			  .has_sent = !hello_.empty() || tls_,
 			  .leaves_by_half_close = to_->settings().queue.leave_by_half_close},
 			 until);
@@ -61,8 +61,8 @@ woken session::wait_beside(bell &rings, sn::deadline until)
 }
 
 /*
- * A place at a backend that has not been tried. If all of these are full, it waits for one, and
- * ended_ has the reason if that comes to nothing.
+ * Takes a place at a backend that has not been tried. If all of these are full, waits for one; if
+ * the wait fails, ended_ has the reason.
  */
 session::placing session::take_place(std::uint64_t source, const tried_endpoints &tried,
 				     ticket &into)
@@ -104,7 +104,7 @@ session::placing session::take_place(std::uint64_t source, const tried_endpoints
 	return placing::given;
 }
 
-/* The first of the queue wakes at each beat, see queue.hpp. */
+/* Waits in the queue. The first in the queue wakes at each beat, see queue.hpp. */
 session::placing session::wait_in_queue(queued_choice &mine)
 {
 	queue &line = to_->line();
@@ -139,14 +139,14 @@ session::placing session::wait_in_queue(queued_choice &mine)
 	return placed;
 }
 
-/* A client that was given a place just before its time was over uses it. If it has gone, the place
- * is given back when `mine` is destroyed. */
+/* Leaves the queue. A client that was given a place just before its time was over still uses it.
+ * If the client has gone, the place is freed when `mine` is destroyed. */
 session::placing session::stop_waiting(queued_choice &mine, woken why)
 {
 	queue &line = to_->line();
 	const bool is_given = line.leave(mine);
 	if (cause_.load(std::memory_order_relaxed) != cause::none)
-		return placing::over; /* which is counted already */
+		return placing::over; /* the cause is counted already */
 	if (why == woken::client_left) {
 		ended_ = termination::client_left;
 		error_ = "while it waited for a backend";
@@ -162,14 +162,14 @@ session::placing session::stop_waiting(queued_choice &mine, woken why)
 	return placing::over;
 }
 
-/* times: how often it has waited already. */
+/* Waits before the next round of attempts. times: how often the session has waited already. */
 session::retrying session::wait_to_retry(const std::error_code &error, const endpoint &at,
 					 unsigned times, sn::deadline until)
 {
 	const auto &how = to_->settings().retry;
 	if (times >= how.most || !may_pass(error, at.is_local))
 		return retrying::no;
-	/* In doubles: the hundredth one may be centuries. */
+	/* Computed in doubles, because the hundredth delay may be centuries. */
 	const double delay =
 		std::ldexp(static_cast<double>(how.delay.count()), static_cast<int>(times));
 	const double left = until == sn::no_deadline
