@@ -20,7 +20,8 @@ bool is_every_host(const sn::address &at) noexcept
 	return std::ranges::all_of(at.bytes, [](auto byte) { return byte == 0; });
 }
 
-/* To such an address datagrams leave from itself, except within 127.0.0.0/8. */
+/* Whether the address belongs to this machine. A datagram to one of its own addresses is sent
+ * from that address, except within 127.0.0.0/8. */
 bool is_of_this_machine(const sn::address &at)
 {
 	if (at.family == AF_INET && at.bytes[0] == 127)
@@ -50,7 +51,7 @@ void udp_addresses::remove(const sn::address &at) noexcept
 		by_port_.erase(found);
 }
 
-/* Few clients have the port of a listener, so few need more than the table. */
+/* Few clients send from the port number of a listener, so the table usually decides alone. */
 bool udp_addresses::has(const sn::address &at) const
 {
 	bool has_every = false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The addresses at which this process receives datagrams. A datagram that claims to come from one
- * of them is forged: its answer would be received there, be passed on and be answered again, and
- * two services that answer everything would never stop. Any task may call; none parks.
+ * of them is forged: its answer would arrive there, be passed on and be answered again, and two
+ * services that answer everything would never stop. Any task may call; none parks.
  */
 #ifndef RELAY_UDP_ADDRESSES_HPP
 #define RELAY_UDP_ADDRESSES_HPP
@@ -20,7 +20,7 @@ namespace relay
 class udp_addresses
 {
 public:
-	/* Once for each socket. Throws std::bad_alloc. */
+	/* Adds the address of a socket; called once for each socket. Throws std::bad_alloc. */
 	void add(const sn::address &at);
 	void remove(const sn::address &at) noexcept;
 

@@ -27,17 +27,18 @@ namespace
 
 using namespace std::chrono_literals;
 
-/* Datagrams that one call receives at most. Of their buffers only the pages that have been filled
- * take memory: 2 MiB for a listener at most. */
+/* The most datagrams that one call receives. Only the pages of their buffers that have been
+ * filled take memory: 2 MiB for a listener at most. */
 constexpr std::size_t batch_most = 32;
 
-/* For bursts, as far as net.core.rmem_max allows it. */
+/* The receive buffer to ask for, for bursts; net.core.rmem_max limits it. */
 constexpr int receive_buffer_asked = 4 << 20;
 
-/* For the name of a listener. */
+/* The longest lookup of a listener's name. */
 constexpr auto udp_look_up_most = 10s;
 
-/* Names, too, may stand for every address. */
+/* Whether the socket may receive at every address of the machine. A name may stand for that,
+ * too. */
 bool may_have_every_address(const std::string &at)
 {
 	const auto parsed = sn::address::parse(at);
@@ -57,7 +58,7 @@ std::string explain_adopting_udp(const std::string &address, int fd, const std::
 	       ": " + error.message() + "; expected a socket of UDP";
 }
 
-/* As source-hash has it for connections. */
+/* The hash of the client's address, as source-hash computes it for connections. */
 std::uint64_t source_of(const sn::address &client)
 {
 	const std::string text = client.text();
@@ -96,13 +97,14 @@ std::unique_ptr<udp_listener> udp_listener::share(shared &all, const listener_co
 						  const listening &of, std::string &why)
 {
 	const int there = of.to_hand_over().fd();
-	if (there < 0) /* its last session has ended meanwhile */
+	if (there < 0) /* its last session has just ended */
 		return open(all, settings, why);
 	const int fd = fcntl(there, F_DUPFD_CLOEXEC, 0);
 	if (fd < 0) {
 		why = std::generic_category().message(errno);
 	} else if (of.to_hand_over().fd() != there) {
-		/* It was closed meanwhile, and what was duplicated may be anything. */
+		/* The socket was closed before or during the call, so the duplicate may be of
+		 * any other descriptor. */
 		::close(fd);
 		return open(all, settings, why);
 	} else {
@@ -189,8 +191,8 @@ void udp_listener::close()
 	if (!is_started_ || goes_on())
 		return;
 	port_->wake();
-	/* Polling is simple. A client that came before the listener was stopped may get its session
-	 * only now; then the task continues. */
+	/* Polling is simple. A client that came before the listener was stopped may get its
+	 * session only now; then the task continues to serve it. */
 	for (; !closed_.load(std::memory_order_acquire); sn::sleep(1ms))
 		if (goes_on())
 			return;
@@ -212,7 +214,8 @@ void udp_listener::serve()
 			for (std::size_t i = 0; i < *n; i++)
 				take(batch[i]);
 		} else if (n.error() != std::errc::timed_out) { /* timed out: woken */
-			/* Not known to happen. The pause bounds the reports if it persists. */
+			/* No such error is known. The pause bounds the number of reports if one
+			 * persists. */
 			emit(event_kind::accept_failed,
 			     "cannot receive at " + address_ + ": " + n.error().message(),
 			     {{"address", address_}, {"error", n.error().message()}});
@@ -222,15 +225,15 @@ void udp_listener::serve()
 		watch_time(!n);
 	}
 	via()->counts->datagrams.drop(udp_drop::stopping, pending_.expire(INT64_MAX).datagrams);
-	/* No session is left that would answer through it. The descriptor alone: others may look at
-	 * the object. */
+	/* No session is left that would answer through the socket. Only the descriptor is
+	 * closed, because others may still look at the object. */
 	if (port_->is(udp_port::phase::retiring) && port_->is_empty())
 		sn_udp_close(port_->socket.get());
 	closed_.store(true, std::memory_order_release);
 }
 
-/* Of hellos that do not come whole. The loop asks whether it is over after this, so that a deadline
- * which was set to wake it is not missed. */
+/* Drops clients whose hello is late, and sets the deadline for the next one. This may overwrite
+ * the deadline that was set to wake the task, so the loop checks after this whether it must end. */
 void udp_listener::watch_time(bool is_woken)
 {
 	if (const auto late = pending_.expire(sn_now()); late.clients > 0) {
@@ -245,7 +248,7 @@ void udp_listener::watch_time(bool is_woken)
 		next == INT64_MAX ? sn::no_deadline : sn::deadline(std::chrono::nanoseconds(next)));
 }
 
-/* A system call for each batch, which is small beside those of the datagrams. */
+/* Costs a system call for each batch, which is little beside those for the datagrams. */
 void udp_listener::count_dropped()
 {
 	const auto now = dropped_by_system(port_->socket.native_handle());
@@ -333,10 +336,11 @@ void udp_listener::read_hello(const std::shared_ptr<route> &via, const udp_key &
 }
 
 /*
- * Only for one that is as large as a first datagram has to be (RFC 9000, section 6). An answer has
- * two connection ids of at most 255 bytes each and 11 bytes more, so that nobody gets more than
- * half of what was sent in their name. It is sent without waiting, which would hold up all clients:
- * what finds no room is lost, and asked for again.
+ * Answers only a datagram that is as large as a first datagram must be (RFC 9000, section 6). The
+ * answer has two connection ids of at most 255 bytes each and 11 bytes more, so the victim of a
+ * forged address gets less than half of what the forger sent. It is sent without waiting, because a
+ * wait would hold up all clients. If there is no room for it, it is lost, and the client asks
+ * again.
  */
 void udp_listener::answer_version(const udp_key &key, std::string_view datagram)
 {
@@ -364,14 +368,14 @@ void udp_listener::begin_session(const std::shared_ptr<route> &via, pool *to, co
 	}
 }
 
-/* Throws only if nothing was passed on. */
+/* Opens a session and passes the first datagrams on. Throws only if nothing was passed on. */
 void udp_listener::try_session(const std::shared_ptr<route> &via, pool &to, const udp_key &key,
 			       const first_datagrams &first, const std::string &sni)
 {
 	auto &drops = via->counts->datagrams;
 	const auto all = first.kept.size() + 1;
 	auto why = udp_drop::backend_failed;
-	/* Another backend, if the first one refuses before anything was sent to it. */
+	/* Tries another backend if the first one refuses before anything was sent to it. */
 	for (std::size_t tries = 0; tries < 2; tries++) {
 		const auto made = open_session(via, to, key, sni, why);
 		if (!made)
@@ -383,7 +387,7 @@ void udp_listener::try_session(const std::shared_ptr<route> &via, pool &to, cons
 			sn::go([made] { made->run(); },
 			       {.name = "datagrams", .flags = SN_TASK_BRIEF});
 		} catch (...) {
-			port_->remove(*made); /* which nobody would end */
+			port_->remove(*made); /* no task would ever end it */
 			throw;
 		}
 		is_short_ = false;
@@ -394,13 +398,14 @@ void udp_listener::try_session(const std::shared_ptr<route> &via, pool &to, cons
 			return;
 		port_->remove(*made);
 		why = udp_drop::backend_failed;
-		if (passed > 0) /* once, or not at all */
+		if (passed > 0) /* a datagram is passed on at most once */
 			return drops.drop(why, all - passed);
 	}
 	drops.drop(why, all);
 }
 
-/* Why nothing of this client is looked at, if there is a reason. Before anything is answered. */
+/* The reason not to look at any datagram of this client, if there is one. Called before anything
+ * is answered. */
 std::optional<udp_drop> udp_listener::deny(const route &via, const udp_key &key)
 {
 	if (key.client.port == 0 || all_.udp_addresses.has(key.client))
@@ -412,7 +417,7 @@ std::optional<udp_drop> udp_listener::deny(const route &via, const udp_key &key)
 	return std::nullopt;
 }
 
-/* Why this client does not get a session, if there is a reason. */
+/* The reason to give this client no session, if there is one. */
 std::optional<udp_drop> udp_listener::refuse(const route &via, const udp_key &key,
 					     source_ticket &counted)
 {
@@ -444,14 +449,16 @@ std::optional<udp_drop> udp_listener::refuse(const route &via, const udp_key &ke
 	return std::nullopt;
 }
 
-/* Null, and why the datagram is dropped. */
+/* Opens a session. If that fails, returns null, and `why` has the reason for dropping the
+ * datagram. */
 std::shared_ptr<udp_session> udp_listener::open_session(const std::shared_ptr<route> &via, pool &to,
 							const udp_key &key, const std::string &sni,
 							udp_drop &why)
 {
 	auto &counts = *via->counts;
 	source_ticket counted;
-	/* It would answer the answers that it gets from the others, or from itself. */
+	/* The client is a backend of the pool: it would answer the answers of the other
+	 * backends, or its own. */
 	if (to.has_endpoint(key.client.text())) {
 		why = udp_drop::bad_source;
 		return nullptr;
@@ -496,8 +503,9 @@ std::shared_ptr<udp_session> udp_listener::open_session(const std::shared_ptr<ro
 						   .chosen = std::move(chosen),
 						   .backend = *std::move(socket),
 						   .sni = sni});
-		/* The last one: no port is free. The one before it, of UDP: no address to send
-		 * from. */
+		/* resource_unavailable_try_again means that no port is free. For UDP,
+		 * address_not_available means that there is no address to send from, which is no
+		 * shortage. */
 		if ((is_shortage(socket.error()) &&
 		     socket.error() != std::errc::address_not_available) ||
 		    socket.error() == std::errc::resource_unavailable_try_again) {
@@ -513,7 +521,7 @@ std::shared_ptr<udp_session> udp_listener::open_session(const std::shared_ptr<ro
 	}
 }
 
-/* Once, until there is room again. */
+/* Emits the event once, until there is room again. */
 void udp_listener::tell_shortage()
 {
 	if (std::exchange(is_short_, true))

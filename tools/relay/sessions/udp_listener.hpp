@@ -2,22 +2,22 @@
 /*
  * A listener of UDP: a socket, and the task that receives from it, several datagrams at a time, and
  * passes each on in its client's session (udp_session.hpp). A datagram of a client without a
- * session begins one, if the lists and limits let it: they are asked in the order in which
- * listener.hpp asks them. If not, the datagram is dropped and counted, because its sender cannot be
- * notified.
+ * session begins one if the lists and limits allow it; they are checked in the same order as for
+ * connections (listener.hpp). If they do not, the datagram is dropped and counted, because its
+ * sender cannot be notified.
  *
  * The table is bounded by the process's number of sessions (sessions.hpp). When that is reached, or
- * descriptors or ports run out, existing sessions continue, and new clients' datagrams are
- * dropped until sessions have ended; an event says so once.
+ * descriptors or ports run out, existing sessions continue, and datagrams of new clients are
+ * dropped until sessions have ended. One event reports this.
  *
  * One task receives, so that the order of a client's datagrams is kept. It never waits for a
  * backend or for room to send to one.
  *
- * Where the group depends on the server name (`sni`), a client begins with QUIC's hello, which is
- * read first (quic_hello.hpp); its datagrams are kept until then, and passed on unchanged. The
- * session has the group from then on. A datagram that is not QUIC, or not its beginning, goes to
- * `group`; without that it is dropped. A client of another version gets the answer that there is
- * version 1, so that it asks again.
+ * Where the group depends on the server name (`sni`), a client must begin with QUIC's hello, which
+ * is read first (quic_hello.hpp). Its datagrams are kept until the hello is complete, and then
+ * passed on unchanged; the session keeps that group. A datagram that is not QUIC, or not the
+ * beginning of a connection, goes to `group`, or is dropped if there is none. A client of another
+ * QUIC version gets an answer that offers version 1, so that it asks again.
  *
  * A reload gives a listener that stays another route, which applies from the next client on. A
  * listener that is removed serves its sessions until they have ended, and then closes the socket.
@@ -25,9 +25,9 @@
  *
  * After a handover the new process receives, and the old one's sessions only answer. A client that
  * sends more begins a session in the new process. Rejected: passing the datagrams of old sessions
- * back to the old process. The new process would have to know its clients for as long as the old
- * one lives; and a socket to which the system gives every datagram of a client (SO_REUSEPORT, or
- * one connected to each client) loses those that arrive while it is made.
+ * back to the old process. The new process would have to know the old one's clients for as long as
+ * that lives; and a socket that gets every datagram of a client (SO_REUSEPORT, or one connected to
+ * each client) loses the datagrams that arrive while it is made.
  */
 #ifndef RELAY_UDP_LISTENER_HPP
 #define RELAY_UDP_LISTENER_HPP
@@ -58,7 +58,7 @@ public:
 	static std::unique_ptr<udp_listener> open(shared &all, const listener_config &settings,
 						  std::string &why);
 
-	/* The same with the socket of another one, which gives it up later. */
+	/* The same with the socket of another listener, which gives it up later. */
 	static std::unique_ptr<udp_listener> share(shared &all, const listener_config &settings,
 						   const listening &of, std::string &why);
 
@@ -88,7 +88,7 @@ public:
 	}
 	bool lingers() const noexcept override { return !port_->is_empty(); }
 
-	/* Leaves a task that still serves sessions to the destructor. */
+	/* Does not wait for a task that still serves sessions; the destructor does. */
 	void close() override;
 
 private:
@@ -133,11 +133,11 @@ private:
 	bool is_started_ = false;
 	bool is_handed_over_ = false;
 	sn::task<void> receiving_;
-	/* For the listener's task alone. */
+	/* Only the listener's task uses these. */
 	udp_pending pending_;
 	std::int64_t watched_ = INT64_MAX; /* the deadline of receiving */
-	bool is_short_ = false;            /* of room for sessions, which is reported */
-	std::uint64_t dropped_before_ = 0; /* by the system, before this process or since */
+	bool is_short_ = false;            /* a lack of room for sessions is reported */
+	std::uint64_t dropped_before_ = 0; /* the socket's drops at the last count */
 };
 
 } // namespace relay

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The clients of a listener of UDP whose hello is not complete (quic_hello.hpp), with the datagrams
- * that they have sent so far, for a bounded time and in bounded memory: `clients_most` clients,
- * each with the datagrams that one hello can need. For the listener's task alone.
+ * The clients of a UDP listener whose hello is not complete (quic_hello.hpp), with the datagrams
+ * that they have sent so far. They are kept for a bounded time and in bounded memory:
+ * `clients_most` clients, each with the datagrams that one hello can need. Only the listener's task
+ * uses this.
  *
- * When there are too many, the one that has waited longest is dropped. The rest of a hello mostly
- * comes immediately; one that does not was mostly lost, or was forged. Rejected: turning the new
- * client away. A thousand forged datagrams a second would turn all clients away, and without a
- * timeout so would clients that never come back.
+ * When there are too many, the client that has waited longest is dropped. The rest of a hello
+ * usually comes immediately; if it does not, it was probably lost, or the datagram was forged.
+ * Rejected: turning the new client away. Then a thousand forged datagrams a second would turn all
+ * clients away, and so would clients that never come back if there is no timeout.
  */
 #ifndef RELAY_UDP_PENDING_HPP
 #define RELAY_UDP_PENDING_HPP
@@ -41,15 +42,16 @@ public:
 		std::size_t bytes = 0;
 	};
 
-	/* Null if it is not there. */
+	/* Null if the client is not there. */
 	client *find(const udp_key &key) noexcept
 	{
 		const auto at = places_.find(key);
 		return at == places_.end() ? nullptr : &*at->second;
 	}
 
-	/* Adds a client that is not there, with what has been read of its hello. Adds to `lost` how
-	 * many datagrams a client had that was dropped for it. Throws std::bad_alloc. */
+	/* Adds a client that is not there, with the part of its hello that has been read. If
+	 * another client is dropped for it, adds the number of that client's datagrams to
+	 * `lost`. Throws std::bad_alloc. */
 	client &add(const udp_key &key, std::int64_t until, quic_hello begun, std::size_t &lost)
 	{
 		clients_.push_back({.key = key, .until = until, .hello = std::move(begun)});

@@ -37,7 +37,7 @@ bool is_wildcard(const sn::address &at) noexcept
 
 } // namespace
 
-/* Each step mixes in the key again, which keeps intermediate values secret. */
+/* Each step mixes in the key again, so that intermediate values stay secret. */
 std::size_t udp_key_hash::operator()(const udp_key &of) const noexcept
 {
 	static const std::uint64_t key = random_word();
@@ -75,7 +75,7 @@ std::shared_ptr<udp_session> udp_port::find(const udp_key &key, std::int64_t now
 
 void udp_port::add(const std::shared_ptr<udp_session> &one)
 {
-	std::shared_ptr<udp_session> before; /* released without the lock */
+	std::shared_ptr<udp_session> before; /* released after the lock */
 	const std::lock_guard lock(lock_);
 	auto &place = sessions_[one->key()];
 	before = std::exchange(place, one);

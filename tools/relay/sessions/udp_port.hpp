@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The socket of a listener of UDP and the table of its sessions, which answer through that socket.
- * They share it, so it stays open as long as there is a session, also after a reload or a handover
- * has ended the listener.
+ * The socket of a UDP listener and the table of its sessions, which answer through that socket. The
+ * listener and its sessions share this object, so the socket stays open as long as there is a
+ * session, even after a reload or a handover has ended the listener.
  *
- * A session is found by its client's address and port, and at a listener of every address of the
- * machine by the address that the client sends to, because the answers come from there.
+ * A session is found by its client's address and port. At a listener of every address of the
+ * machine, the address that the client sends to is a part of the key, because the answers come from
+ * there.
  *
- * A session that ends leaves the table under the same lock under which datagrams find their
- * session. A datagram that comes at that moment therefore either keeps its session alive or begins
- * another one, and is never given to one that has ended.
+ * A session that ends leaves the table under the lock under which datagrams find their session. A
+ * datagram that comes at that moment therefore either keeps its session alive or begins another
+ * one, and is never given to one that has ended.
  *
- * Any task may call; none parks. The lock is held for a look-up, or for a walk over all sessions
+ * Any task may call; none parks. The lock is held for one search, or for a walk over all sessions
  * when the relay stops.
  *
  * A task is woken by setting its deadline to a time that has passed. The task may replace that
@@ -48,7 +49,7 @@ struct udp_key {
 	}
 };
 
-/* With a secret key of this process, so that nobody can choose addresses that collide. */
+/* Hashes with a secret key of this process, so that nobody can choose addresses that collide. */
 struct udp_key_hash {
 	std::size_t operator()(const udp_key &of) const noexcept;
 };
@@ -58,7 +59,7 @@ class udp_port
 public:
 	enum class phase : unsigned char {
 		open,
-		retiring, /* it serves the sessions that it has */
+		retiring, /* serves the sessions that there are */
 		given_up, /* another process, or another listener, receives: sessions only answer */
 	};
 
@@ -67,8 +68,9 @@ public:
 	udp_port &operator=(const udp_port &) = delete;
 	~udp_port();
 
-	/* Finds the session of a client, for a datagram that has come at that time, which keeps the
-	 * session alive. Null if there is none, or only one that is about to end. */
+	/* Finds the session of a client for a datagram that has come at that time; the datagram
+	 * keeps the session alive. Returns null if there is none, or only one that is about to
+	 * end. */
 	std::shared_ptr<udp_session> find(const udp_key &key, std::int64_t now) noexcept;
 
 	/* Adds a session, in place of one with the same key that is about to end. Throws
@@ -78,17 +80,17 @@ public:
 	/* Takes the session out of the table, unless another one has taken its place. */
 	void remove(const udp_session &one) noexcept;
 
-	/* The same if its time is over. False: it is not. */
+	/* The same, but only if the session's time is over; returns false if it is not. */
 	bool remove_if_over(const udp_session &one, std::int64_t now) noexcept;
 
 	bool is_empty() const noexcept { return size_.load() == 0; }
 
 	bool is(phase one) const noexcept { return phase_.load() == one; }
 
-	/* Does not wait. Once it is given up, it stays that. */
+	/* Enters a phase. Does not wait. given_up is final. */
 	void enter(phase next) noexcept;
 
-	/* The relay stops: the same as retiring, and sessions that have nothing to do end. */
+	/* Retires, and ends the sessions that have nothing to do, because the relay stops. */
 	void stop() noexcept;
 	bool is_stopping() const noexcept { return is_stopping_.load(); }
 

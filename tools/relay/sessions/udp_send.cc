@@ -11,7 +11,8 @@ namespace relay
 namespace
 {
 
-/* As a socket of that family has it: one of IPv6 has addresses of IPv4 as a part of its own. */
+/* The address in the form for a socket of that family: an IPv6 socket takes IPv4 addresses as
+ * mapped ones. */
 sn_address mapped(const sn_address &at, int family) noexcept
 {
 	if (family != AF_INET6 || at.family != AF_INET)
@@ -24,7 +25,7 @@ sn_address mapped(const sn_address &at, int family) noexcept
 	return made;
 }
 
-/* The only record of the message. */
+/* Adds a control record to a message, which has no other. */
 template <class Data>
 void put(msghdr &message, int level, int type, const Data &data) noexcept
 {

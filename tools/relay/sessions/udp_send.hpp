@@ -15,7 +15,7 @@
 namespace relay
 {
 
-/* As sendmsg(); EAGAIN if there is no room. */
+/* Sends as sendmsg() does, but fails with EAGAIN instead of waiting for room. */
 ssize_t send_at_once(int fd, const msghdr &message) noexcept;
 
 /* Sends to a client, from the address to which it has sent. What cannot be sent is lost. */

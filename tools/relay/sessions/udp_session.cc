@@ -25,7 +25,8 @@ namespace
 
 using namespace std::chrono_literals;
 
-/* While the relay stops: a client that waits for an answer mostly has it before that. */
+/* The idle timeout while the relay stops. A client that waits for an answer usually has it
+ * sooner. */
 constexpr std::chrono::nanoseconds idle_while_stopping = 1s;
 
 proxy_end proxy_end_of(const sn_address &at)
@@ -36,7 +37,7 @@ proxy_end proxy_end_of(const sn_address &at)
 	return end;
 }
 
-/* Empty if the group asks for none. */
+/* The PROXY header for each datagram; empty if the group asks for none. */
 std::string header_for(const pool &to, const udp_key &key, const udp_port &port,
 		       const std::string &sni)
 {
@@ -53,7 +54,8 @@ std::string header_for(const pool &to, const udp_key &key, const udp_port &port,
 	return write_proxy_v2(header);
 }
 
-/* Datagrams cannot wait, so those that come too early are not passed on. */
+/* Takes the bytes from the bucket if they may be moved now. A datagram cannot wait, so one that
+ * comes too early is dropped. */
 bool is_within(bucket &limit, std::uint64_t bytes) noexcept
 {
 	if (limit.most() == 0)
@@ -104,7 +106,7 @@ udp_session::~udp_session()
 {
 	auto &all = port_->all;
 	all.sessions.leave(*this);
-	end(termination::no_memory); /* unless it has ended in another way: it has no task */
+	end(termination::no_memory); /* has an effect only if it never had a task */
 	record_end();
 	all.counters.active.subtract();
 }
@@ -144,7 +146,8 @@ bool udp_session::pass_on(std::string_view datagram) noexcept
 	message.msg_iov = pieces;
 	message.msg_iovlen = 2;
 	ssize_t n = send_at_once(backend_.native_handle(), message);
-	/* That may be about an earlier one: see receive(). */
+	/* The error may be about an earlier datagram, see receive(), so this one is sent once
+	 * more. */
 	if (n < 0 && errno == EMSGSIZE)
 		n = send_at_once(backend_.native_handle(), message);
 	if (n >= 0) {
@@ -182,15 +185,15 @@ void udp_session::run() noexcept
 
 void udp_session::receive()
 {
-	/* Not on the stack, of which the compiler touches every page. Here only those take memory
-	 * that datagrams have filled: one, mostly. */
+	/* The buffer is not on the stack, where the compiler would touch each of its pages. On
+	 * the heap only the pages that datagrams have filled take memory: usually one. */
 	const auto room = std::make_unique_for_overwrite<char[]>(udp_buffer_size);
 	char *const buf = room.get();
 	look_again();
 	while (!is_ending()) {
 		ssize_t n = sn_udp_recv(backend_.get(), buf, udp_buffer_size, nullptr);
 		if (n == -ETIMEDOUT) {
-			/* An answer may have come at the last moment, or while others ran. */
+			/* An answer may have come at the last moment, or before this task ran. */
 			n = recv(backend_.native_handle(), buf, udp_buffer_size, MSG_DONTWAIT);
 			if (n < 0)
 				n = -errno;
@@ -207,7 +210,8 @@ void udp_session::receive()
 								      : termination::idle_timeout);
 				return;
 			}
-			/* Again if it is sooner by now: stop() may have been before this. */
+			/* stop() may move the end forward just before the deadline is set; then
+			 * it is set again. */
 			std::int64_t at = 0;
 			do {
 				at = over_at();
@@ -219,14 +223,14 @@ void udp_session::receive()
 		} else if (n == -ECANCELED || n == -EBADF) {
 			return; /* by end() */
 		} else if (n != -EINTR && n != -EMSGSIZE) {
-			/* EMSGSIZE: a router's next link takes less. The system knows it now, and
-			 * sends fragments. */
+			/* EMSGSIZE reports that a router's next link takes less. The system has
+			 * noted that, and sends fragments from now on. */
 			lose_connection(static_cast<int>(-n));
 		}
 	}
 }
 
-/* False when that was the last answer. */
+/* Handles an answer. Returns false if it was the last one. */
 bool udp_session::take(char *buf, std::size_t size)
 {
 	active_at_.store(sn_now(), std::memory_order_relaxed);
@@ -248,7 +252,8 @@ void udp_session::first_answer() noexcept
 	to_.succeeded(*chosen_.get());
 }
 
-/* Messages take more of the stack, which each session would keep. */
+/* Sends by the simple call where possible: messages take more stack, and each session would keep
+ * that. */
 sn::result<void> udp_session::send_to_client(char *bytes, std::size_t size)
 {
 	if (!key_.local)
@@ -264,7 +269,8 @@ sn::result<void> udp_session::send_to_client(char *bytes, std::size_t size)
 	return {};
 }
 
-/* Waits while the socket has no room: only this session does. False when it has been closed. */
+/* Sends an answer. Waits while the socket has no room, which holds up only this session. Returns
+ * false if the socket has been closed. */
 bool udp_session::answer(char *bytes, std::size_t size)
 {
 	auto &counts = *via_->counts;
@@ -286,7 +292,7 @@ bool udp_session::answer(char *bytes, std::size_t size)
 	return sent.error() != std::errc::bad_file_descriptor;
 }
 
-/* Datagrams do not reach the backend. */
+/* Ends the session because datagrams do not reach the backend. */
 void udp_session::lose_connection(int error) noexcept
 {
 	const std::error_code why(error, std::generic_category());
@@ -303,7 +309,7 @@ void udp_session::lose_connection(int error) noexcept
 	tell_failed(via_->counts->name, to_, *chosen_.get(), why, {}, ours, is_ejected);
 }
 
-/* The first reason wins. True if this is it. */
+/* Ends the session for the first reason that is given. Returns true if it is this one. */
 bool udp_session::end(termination why) noexcept
 {
 	auto none = termination::count_;
@@ -362,7 +368,7 @@ try {
 	}
 	return end(termination::cut);
 } catch (const std::exception &) {
-	return false; /* no memory to compare it */
+	return false; /* there is no memory to compare it */
 }
 
 /* Called when no other task has the session any more. */

@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A session of UDP: the datagrams of one client, and those that one endpoint of a backend answers.
+ * A UDP session: the datagrams of one client, and the answers of one endpoint of a backend.
  *
- * It has a socket of its own, connected to the endpoint, because only the port of that socket
- * distinguishes its answers from those for other clients. It therefore costs a descriptor, and a
- * task that waits there. The listener's task passes on the client's datagrams (pass_on()). The
- * session's own task passes on the answers, through the listener's socket, from the address to
- * which the client sent. Datagrams of a session are passed on in the order in which they come. Each
- * is passed on once and whole, or not at all; then the reason is counted (udp_drop.hpp).
+ * Each session has a socket of its own, connected to the endpoint, because only that socket's port
+ * distinguishes the answers for its client from those for other clients. A session therefore costs
+ * a descriptor, and a task that waits there. The listener's task passes on the client's datagrams
+ * (pass_on()). The session's own task passes on the answers, through the listener's socket, from
+ * the address to which the client sent. Datagrams of a session are passed on in the order in which
+ * they come. Each datagram is passed on once and whole, or is dropped, and the reason is counted
+ * (udp_drop.hpp).
  *
  * How it ends:
- *  - When nothing has come from either side for the idle timeout; while the relay stops, for a
+ *  - When nothing has come from either side for the idle timeout, or, while the relay stops, for a
  *    second if that is shorter.
- *  - When the client's datagrams have got as many answers as are configured for each.
- *  - When the network says that nothing reaches the backend (ICMP's port unreachable, no route).
- *    That counts as a failure to connect (balance.hpp), and the client's next datagram begins a
- *    session with the backend that is chosen then. If it was found by sending, that is the same
- *    datagram.
- *  - When its lifetime is over, its backend is down and `on_down` says so, or it is cut.
+ *  - When each of the client's datagrams has got the configured number of answers.
+ *  - When the network reports that datagrams do not reach the backend (ICMP's port unreachable, no
+ *    route). That counts as a failure to connect (balance.hpp), and the client's next datagram
+ *    begins a session with the backend that is chosen then. If it was a send that failed, the same
+ *    datagram does that.
+ *  - When its lifetime is over, when its backend goes down and `on_down` says so, or when it is
+ *    cut.
  * Neither side is notified, because UDP has no means for that.
  *
- * The first answer counts as success of connecting, because a socket of UDP always "connects".
+ * The first answer counts as a successful connect, because connecting a UDP socket proves nothing.
  */
 #ifndef RELAY_UDP_SESSION_HPP
 #define RELAY_UDP_SESSION_HPP
@@ -44,7 +46,7 @@ namespace relay
 /* The largest datagram and one more byte, so that none is cut. */
 inline constexpr std::size_t udp_buffer_size = 65536;
 
-/* A place for a session in the process, and one in the listener; gives both back. */
+/* A place for a session in the process, and one in the listener. The destructor frees both. */
 class udp_places
 {
 public:
@@ -64,7 +66,7 @@ public:
 			return;
 		listener_->active.fetch_sub(1, std::memory_order_relaxed);
 		listener_.reset();
-		all_->gone(); /* last: the process may end then */
+		all_->gone(); /* last: the process may end after it */
 	}
 
 private:
@@ -87,7 +89,7 @@ public:
 		std::string sni{}; /* that QUIC's hello asks for */
 	};
 
-	/* Can be cut from here on. */
+	/* Once constructed, the session can be cut. */
 	explicit udp_session(parts of);
 	udp_session(const udp_session &) = delete;
 	udp_session &operator=(const udp_session &) = delete;
@@ -109,22 +111,22 @@ public:
 		return ended_.load(std::memory_order_relaxed) != termination::count_;
 	}
 
-	/* When the session ends if nothing comes before. Under the port's lock. */
+	/* When the session ends if no datagram comes before that. Under the port's lock. */
 	std::int64_t over_at() const noexcept;
 
-	/* Makes its task look at that again. */
+	/* Makes the session's task look at over_at() again. */
 	void look_again() noexcept
 	{
 		backend_.set_read_deadline(sn::deadline(std::chrono::nanoseconds(1)));
 	}
 
-	/* Passes a datagram of the client on, or counts why not. False if the backend is out of
-	 * reach: the session has ended, and the datagram is not counted. For the listener's
-	 * task. */
+	/* Passes a datagram of the client on, or counts the reason for dropping it. Returns
+	 * false if the backend is out of reach: then the session has ended, and the datagram is
+	 * not counted. Only the listener's task calls it. */
 	bool pass_on(std::string_view datagram) noexcept;
 
-	/* Passes the answers on until it is over, and leaves the port. Once; in a task of its
-	 * own. */
+	/* Passes the answers on until the session is over, and then leaves the port. Called
+	 * once, in a task of its own. */
 	void run() noexcept;
 
 private:
@@ -142,7 +144,7 @@ private:
 	bool kill(const session_filter &which) noexcept override;
 	void record_end() noexcept;
 
-	/* Destroyed last, from the bottom up. */
+	/* Members are destroyed from the bottom up, so the places are freed last. */
 	udp_places places_;
 	const std::shared_ptr<udp_port> port_;
 	const std::shared_ptr<route> via_;
@@ -152,14 +154,15 @@ private:
 	const ticket chosen_;
 	sn::udp backend_;
 	const std::string sni_;
-	const std::string header_; /* PROXY, in front of each datagram; empty: none */
+	const std::string header_; /* PROXY header of each datagram; empty: none */
 	const std::int64_t began_ = sn_now();
 
 	std::atomic<termination> ended_{termination::count_};
 	std::atomic<int> error_{0};
 	std::atomic<std::int64_t> active_at_{began_}; /* when the last datagram came */
 	std::atomic<std::uint64_t> asked_{0};         /* datagrams of the client */
-	/* The session's task sets it; the listener's looks whether there was one, at any time. */
+	/* Written by the session's task. The listener's task reads at any time whether it is
+	 * set. */
 	std::atomic<std::int64_t> first_answer_{-1}; /* after began_ */
 	/* The session's task. */
 	std::uint64_t answered_ = 0;

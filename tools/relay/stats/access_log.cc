@@ -24,16 +24,16 @@ namespace
 
 using namespace std::chrono_literals;
 
-/* Most bytes per write to a file: few calls, and little memory. */
+/* The most bytes per write to a file: enough for few calls, and little memory. */
 constexpr std::size_t bytes_most = 64 * 1024;
 
 /*
- * Longer texts are cut. Host names have 255 bytes at most, everything else is shorter. One text can
- * become six times as long if each of its bytes is escaped, and the six texts and the rest still
- * stay below log_line_most...
+ * Longer texts are cut. Host names have 255 bytes at most, and everything else is shorter. Escaping
+ * can make a text six times as long. If one text consists of such bytes, the six texts and the rest
+ * still stay below log_line_most...
  */
 constexpr std::size_t text_most = 255;
-/* ...but not if all of them consist of such bytes; so texts are also cut to this when escaped. */
+/* ...but not if all six do, so an escaped text is cut to this size, too. */
 constexpr std::size_t escaped_most = 512;
 
 class line
@@ -113,15 +113,16 @@ std::string dropped_line(std::uint64_t n, log_format format)
 	return made.finish();
 }
 
-/* The addresses of clients are readable by the group, and by no other users. A FIFO that nobody
- * reads is an error: to open it would wait for a reader. */
+/* Opens the file of the log. The group may read it, and no other users, because it has the
+ * addresses of clients. A FIFO that nobody reads is an error, because opening it would wait for
+ * a reader. */
 int open_file(const std::string &path)
 {
 	return ::open(path.c_str(),
 		      O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0640);
 }
 
-/* Of open_file(). */
+/* The error of open_file() in words. */
 std::string explain(int error)
 {
 	return error == ENXIO ? "nobody reads the FIFO" : std::strerror(error);
@@ -281,10 +282,10 @@ void access_log::reopen() noexcept
 		return;
 	reopen_.store(true);
 	try {
-		/* Wakes the task. If the queue is full, the task is awake. */
+		/* An empty line wakes the task. If the queue is full, the task is awake. */
 		static_cast<void>(queue_.try_send(std::string()));
 	} catch (const std::exception &) {
-		/* Then the next line wakes it. */
+		/* There is no memory; the next line wakes the task. */
 	}
 }
 
@@ -303,7 +304,7 @@ void access_log::run()
 		if (batch.empty()) {
 			auto received = queue_.recv();
 			if (!received)
-				return; /* closed, and nothing left in it */
+				return; /* the queue is closed and empty */
 			batch = *std::move(received);
 		}
 		try {
@@ -343,7 +344,8 @@ void access_log::fill_and_put(std::string &batch)
 std::ptrdiff_t access_log::put(std::string_view batch)
 {
 	while (!batch.empty()) {
-		/* Whole lines, unless a part of one has been written. */
+		/* Writes whole lines, except the rest of a line of which a part has been
+		 * written. */
 		auto piece = batch.substr(0, piece_);
 		if (piece.size() < batch.size())
 			piece = piece.substr(0, piece.rfind('\n') + 1);
@@ -354,7 +356,8 @@ std::ptrdiff_t access_log::put(std::string_view batch)
 			failing_ = false;
 			continue;
 		}
-		/* While the target is full, the end of a piece is that of a line. */
+		/* The target is full, and the last write ended with a whole line, so the file
+		 * may be replaced here. */
 		if (error == EAGAIN && reopen_.exchange(false))
 			open_anew();
 		/* While closing, do not wait long for a reader that does not read. */
@@ -384,7 +387,8 @@ std::size_t access_log::write_now(std::string_view piece, int &error) const
 {
 	return sn::blocking([&]() -> std::size_t {
 		std::size_t written = 0;
-		/* POLLOUT means room for a piece. Bounded, so that closing is noticed. */
+		/* POLLOUT means room for a piece. The wait is bounded, so that closing is
+		 * noticed. */
 		const int wait_ms = may_wait() ? 100 : 0;
 		pollfd out{fd_, POLLOUT, 0};
 		if (!is_file_ && poll(&out, 1, wait_ms) <= 0) {
@@ -400,7 +404,8 @@ std::size_t access_log::write_now(std::string_view piece, int &error) const
 			if (n > 0)
 				written += static_cast<std::size_t>(n);
 		}
-		/* Another process made it non-blocking: limit the rate of retries. */
+		/* Another process has made the target non-blocking, so this limits the rate of
+		 * retries. */
 		if (error == EAGAIN)
 			usleep(1000);
 		return written;

@@ -5,11 +5,11 @@
  *
  * write() never waits: the line goes into a bounded queue, from which one task writes. If the queue
  * is full, because the target is too slow or accepts nothing, the line is dropped and counted, and
- * the log itself reports that as soon as it can write again. Lines are written whole, in the order
- * of the queue.
+ * the log reports the number of dropped lines as soon as it can write again. Lines are written
+ * whole, in the order of the queue.
  *
- * A target that is not a file (stderr, a pipe to another process) is written to in pieces that it
- * has room for: its file description may be shared with other processes, so it is not made
+ * To a target that is not a file (stderr, a pipe to another process) the log writes only as much as
+ * there is room for: the file description may be shared with other processes, so it cannot be made
  * non-blocking.
  */
 #ifndef RELAY_ACCESS_LOG_HPP
@@ -43,21 +43,21 @@ struct access_entry {
 	std::string_view listener; /* the route's name */
 	std::string_view client;   /* its address, from the PROXY header if there was one */
 	std::string_view peer;     /* the connection's own address if it differs */
-	std::string_view backend;  /* as configured: what it was connected to */
-	std::string_view endpoint; /* the address that its name stood for; empty: not a name */
+	std::string_view backend;  /* the backend it was connected to, as configured */
+	std::string_view endpoint; /* its address if the backend is a name; else empty */
 	std::string_view sni;
 	std::string_view tls;       /* the version, if the client's TLS ended here */
-	std::string_view alpn;      /* that was agreed on then */
+	std::string_view alpn;      /* the protocol agreed on then */
 	std::string_view client_cn; /* the common name of the client's certificate */
-	std::string_view id;        /* that was sent to the backend */
+	std::string_view id;        /* the id sent to the backend */
 	std::string_view error;     /* what failed, in words */
 	std::chrono::nanoseconds duration{-1};
-	std::chrono::nanoseconds queue{-1}; /* of these, waiting for a place at a backend */
+	std::chrono::nanoseconds queue{-1}; /* the part spent waiting for a place */
 	std::chrono::nanoseconds connect{-1};
 	std::chrono::nanoseconds first_byte{-1};
 	std::uint64_t to_backend = 0; /* bytes delivered */
 	std::uint64_t to_client = 0;
-	std::uint64_t to_backend_splice = 0; /* of those, in the kernel */
+	std::uint64_t to_backend_splice = 0; /* the part that splice moved */
 	std::uint64_t to_client_splice = 0;
 	/* UDP: how many datagrams were passed on, to the backend and to the client. */
 	std::optional<std::pair<std::uint64_t, std::uint64_t>> datagrams{};
@@ -67,12 +67,13 @@ struct access_entry {
 enum class log_format : unsigned char { logfmt, json };
 
 /*
- * Why a file of the log certainly cannot be opened: its folder is missing. Nothing is opened or
- * made; other targets, and an empty one, are not checked. May block on the file system.
+ * Returns why the log's file certainly cannot be opened, such as a missing folder. Opens and makes
+ * nothing, and does not check other targets or an empty one. May block on the file system.
  */
 std::optional<std::string> log_target_problem(const std::string &target);
 
-/* Includes the line end. At most log_line_most bytes: long texts are cut. */
+/* The entry as a line, with its end. It has at most log_line_most bytes, because long texts are
+ * cut. */
 std::string to_log_line(const access_entry &entry, log_format format);
 inline constexpr std::size_t log_line_most = 4096; /* PIPE_BUF */
 
@@ -90,10 +91,10 @@ public:
 	access_log &operator=(const access_log &) = delete;
 	~access_log();
 
-	/* Any task; does not park. */
+	/* Queues the line of a connection. Any task may call; does not park. */
 	void write(const access_entry &entry) noexcept;
 
-	/* Starts writing, in a task of its own. Once. */
+	/* Starts writing, in a task of its own. Call it once. */
 	void start();
 
 	/*
@@ -103,8 +104,8 @@ public:
 	 */
 	void reopen() noexcept;
 
-	/* Writes what is in the queue, unless that takes too long; ends the task. False if that
-	 * hangs on its file: then this must not be destroyed. May park. */
+	/* Writes the lines in the queue, unless that takes too long, and ends the task. Returns
+	 * false if the task hangs on its file: then this object must not be destroyed. May park. */
 	bool close();
 
 	/* Lines that were dropped. */
@@ -128,7 +129,7 @@ private:
 	int fd_;
 	bool is_file_;
 	std::size_t piece_;          /* most bytes of one write(2) */
-	std::string held_;           /* taken from the queue, for the next batch */
+	std::string held_;           /* a line taken from the queue for the next batch */
 	std::uint64_t reported_ = 0; /* dropped lines that the log has reported */
 	sn::deadline give_up_ = sn::no_deadline;
 	bool failing_ = false; /* the last batch failed with an error, which was reported */
@@ -138,9 +139,9 @@ private:
 };
 
 /*
- * The current log, if there is one; a reload may replace it. A task gets it, writes a line and
- * releases it without parking in between. A log that was replaced therefore soon has no other
- * owner, and can be closed with every line in it.
+ * The current log, if there is one; a reload may replace it. A task gets the log, writes a line and
+ * releases the log without parking in between. A replaced log therefore soon has no other owner,
+ * and can be closed without losing a line.
  */
 class current_log
 {
@@ -160,9 +161,9 @@ public:
 	}
 
 	/*
-	 * Replaces the log by another one, or by none. Closes the previous one once no other task
-	 * holds it. False if that one hangs on its file: then it is never destroyed. Only one task
-	 * calls it. May park.
+	 * Replaces the log by another one, or by none. Closes the previous log once no other task
+	 * holds it. Returns false if the previous log hangs on its file: then it is never
+	 * destroyed. Only one task may call it. May park.
 	 */
 	bool exchange(std::shared_ptr<access_log> next)
 	{
@@ -184,7 +185,8 @@ public:
 		return hanging_.empty();
 	}
 
-	/* All lines that were dropped; those of a log that is being closed count once it is. */
+	/* All lines that were dropped by any log. The lines of a log that is being closed count
+	 * once it is closed. */
 	std::uint64_t dropped() const noexcept
 	{
 		const std::lock_guard lock(lock_);

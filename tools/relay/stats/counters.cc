@@ -15,7 +15,7 @@ event_fields to_fields(const counters &now, std::uint64_t bytes_to_backend,
 		all.emplace_back(name, value);
 	};
 
-	/* Fails before the first sn_run(): then zero is right. */
+	/* The call fails before the first sn_run(), when zero is right. */
 	static_cast<void>(sn_run_stats(&runtime));
 	add("accepted", now.accepted.get());
 	add("active", now.active.get());

@@ -2,10 +2,10 @@
 /*
  * The relay's counters, and the event that reports them.
  *
- * Any task counts, without a lock. Relaxed atomics are enough: an increment is never lost, which is
- * all that a count needs. No code concludes from a counter that something else in memory has
- * happened (shutting down waits for the sessions themselves, see sessions.hpp). An event is
- * made while others count, so its numbers may be a moment apart.
+ * Any task may count, without a lock. Relaxed atomics are enough, because a count needs only that
+ * no increment is lost. No code concludes from a counter that something else in memory has happened
+ * (shutting down waits for the sessions themselves, see sessions.hpp). Tasks count while an event
+ * reads the counters, so its numbers may be a moment apart.
  *
  * All of these change a few times in the life of a connection. Bytes, which change with every
  * chunk, are counted only for each listener and backend (registry.hpp), and are summed up when they
@@ -38,9 +38,9 @@ private:
 };
 
 /*
- * A counter that changes with every chunk: each thread counts on one of several cache lines,
- * usually a different one than other threads, so that they do not contend for it. A task
- * that changes threads counts on another line; the sum is the same.
+ * A counter that changes with every chunk. Each thread counts on one of several cache lines,
+ * usually on another line than other threads, so that they do not contend. A task that changes
+ * threads counts on another line; the sum is the same.
  */
 class busy_counter
 {

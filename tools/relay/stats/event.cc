@@ -17,9 +17,9 @@ using namespace std::chrono_literals;
 constexpr std::size_t message_most = 1400;
 constexpr std::size_t field_most = 400;
 
-/* What clients and backends cause: enough to see what is wrong, and little of a flood. */
+/* The limit for events that clients cause: enough to see what is wrong, and little of a flood. */
 constexpr event_limit of_clients{10, 1000ms};
-/* A group of hundreds may go down at once, and flap. */
+/* Hundreds of backends of a group may go down together, and flap. */
 constexpr event_limit of_backends{1000, 100ms};
 constexpr event_limit of_process{5, 10000ms};
 
@@ -89,7 +89,7 @@ std::string priority(event_level level, int of = 0)
 	return '<' + std::to_string(of + static_cast<int>(level)) + '>';
 }
 
-/* Characters are not cut in two; what is no UTF-8 is replaced later. */
+/* Cuts the text, but no character in two. Bytes that are not UTF-8 are replaced later. */
 std::string_view cut(std::string_view text, std::size_t most)
 {
 	if (text.size() <= most)
@@ -150,10 +150,11 @@ std::string upper(std::string_view key)
 	return out;
 }
 
-/* Of structured data: '"', '\' and ']' are escaped. */
+/* Appends the value of a parameter of structured data, in which '"', '\' and ']' are escaped. */
 void append_parameter(std::string &out, std::string_view text)
 {
-	/* JSON's escapes make it one line of UTF-8; its quotes are ours. */
+	/* The escapes of JSON make the text one line of UTF-8, and its quotes are those that are
+	 * needed here. */
 	std::string quoted;
 	append_json(quoted, text);
 	for (const char c : quoted) {
@@ -234,7 +235,8 @@ std::string to_syslog(const event &what, std::string_view host, long pid)
 		((data += ' ') += key) += '=';
 		append_cut(data, text, field_most, append_parameter);
 	});
-	/* 32473 is the number that RFC 5612 gives to examples and to those without their own. */
+	/* 32473 is the enterprise number that RFC 5612 reserves for examples; sennit has none of
+	 * its own. */
 	out += data.empty() ? "-" : "[sennit@32473" + data + ']';
 	if (!what.message.empty())
 		out += ' ' + plain(cut(what.message, message_most));
@@ -260,7 +262,8 @@ std::string to_local_syslog(const event &what, long pid)
 std::string to_journal(const event &what)
 {
 	const auto &about = describe(what.kind);
-	/* Lines "KEY=text"; a text that had a line end would have another form, so none has. */
+	/* Lines "KEY=text". The protocol has another form for a text with a line end, so line
+	 * ends are replaced. */
 	std::string out = "SYSLOG_IDENTIFIER=sennit-relay\nPRIORITY=" +
 			  std::to_string(static_cast<int>(about.level)) +
 			  "\nSENNIT_EVENT=" + about.name + '\n';

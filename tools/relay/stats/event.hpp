@@ -32,8 +32,9 @@ enum class event_level : unsigned char { error = 3, warning = 4, notice = 5, inf
 const char *to_string(event_level level) noexcept;
 
 /*
- * How many events of one kind are written: `burst` immediately, and then one in each `pause`. 0:
- * all. Kinds that a client or a backend can cause at any rate must have a limit.
+ * How many events of one kind are written: `burst` of them immediately, and then one in each
+ * `pause`. A burst of 0 means all. Kinds that a client or a backend can cause at any rate must have
+ * a limit.
  */
 struct event_limit {
 	unsigned burst = 0;
@@ -129,10 +130,10 @@ struct event {
 	event_kind kind = event_kind::serving;
 	std::string message{}; /* for people; may be empty */
 	event_fields fields{};
-	std::uint64_t suppressed = 0; /* earlier ones of its kind that were not written */
+	std::uint64_t suppressed = 0; /* earlier events of the kind left out */
 };
 
-/* No record with up to five fields of text is longer: a pipe takes as much in one piece
+/* The longest record with up to five fields of text. A pipe takes that much in one piece
  * (PIPE_BUF). */
 inline constexpr std::size_t event_most = 4096;
 
@@ -150,8 +151,8 @@ std::string to_json(const event &what);
  * 4711 backend_down [sennit@32473 group=\"web\"] message". */
 std::string to_syslog(const event &what, std::string_view host, long pid);
 
-/* As the libraries of C write to /dev/log, in local time: "<28>Nov 21 09:55:14 sennit-relay[4711]:
- * warning backend_down ...". */
+/* The form in which the C library writes to /dev/log, in local time: "<28>Nov 21 09:55:14
+ * sennit-relay[4711]: warning backend_down ...". */
 std::string to_local_syslog(const event &what, long pid);
 
 /* A datagram of the journal's own protocol: MESSAGE, PRIORITY, SENNIT_EVENT and the fields as

@@ -46,7 +46,7 @@ bool is_stderr_journal()
 struct event_target {
 	event_form form = event_form::text;
 	std::string socket{};
-	bool is_local = false;   /* of syslog: as the C library writes, not RFC 5424 */
+	bool is_local = false;   /* syslog in the C library's form, not RFC 5424 */
 	bool is_journal = false; /* stderr is the journal */
 	int fd = -1;
 
@@ -82,7 +82,7 @@ std::shared_ptr<const event_target> to_target(std::string_view name)
 
 /* The number of events of one kind that may be sent, as for any bucket of tokens. */
 struct event_bucket {
-	std::int64_t full_at = 0; /* on sn_now()'s clock; in the past: it is full */
+	std::int64_t full_at = 0; /* as of sn_now(); in the past: it is full */
 	std::uint64_t suppressed = 0;
 
 	bool take(const event_limit &limit, std::int64_t now)
@@ -100,17 +100,17 @@ struct event_bucket {
 };
 
 struct events_state {
-	std::mutex lock; /* of the target and of the buckets; not held while something is sent */
+	std::mutex lock; /* guards target and buckets; not held while sending */
 	std::shared_ptr<const event_target> target;
 	event_bucket buckets[static_cast<std::size_t>(event_kind::count_)];
 	counter suppressed;
 	counter lost;
 	std::atomic<std::uint64_t> told_lost{0};
-	std::mutex writing;    /* to stderr; only while the thread may block, which is bounded */
-	bool is_stuck = false; /* the last write to stderr waited in vain; under that lock */
+	std::mutex writing;    /* held while writing to stderr, which is bounded */
+	bool is_stuck = false; /* the last write timed out; under `writing` */
 };
 
-/* Never destroyed: tasks and threads may still emit while the process ends. */
+/* Never destroyed, because tasks and threads may still emit while the process ends. */
 events_state &state()
 {
 	static auto *const made = new events_state;
@@ -127,8 +127,9 @@ std::shared_ptr<const event_target> target_now()
 }
 
 /*
- * One write(2), of which a pipe takes all or nothing up to its PIPE_BUF. One at a time: of two that
- * see room for one line, the other would wait for a reader that may never come.
+ * Writes the line by one write(2), of which a pipe takes all or nothing up to PIPE_BUF. Only one
+ * thread writes at a time: if two saw room for one line, the second would block for a reader that
+ * may never come.
  */
 bool write_to_stderr(std::string_view line)
 {
@@ -142,7 +143,7 @@ bool write_to_stderr(std::string_view line)
 	});
 }
 
-/* Does not wait: a daemon that does not read must not hold up the relay. */
+/* Does not wait, because a daemon that does not read must not hold up the relay. */
 bool send_to_socket(const event_target &to, std::string_view record)
 {
 	sockaddr_un at{};
@@ -150,7 +151,8 @@ bool send_to_socket(const event_target &to, std::string_view record)
 	if (to.fd < 0 || to.socket.size() >= sizeof at.sun_path)
 		return false;
 	std::memcpy(at.sun_path, to.socket.data(), to.socket.size());
-	/* By name each time: a daemon that has restarted has another socket there. */
+	/* Sends to the path each time, because a daemon that has restarted has another socket
+	 * there. */
 	return sendto(to.fd, record.data(), record.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
 		      reinterpret_cast<const sockaddr *>(&at), sizeof at) >= 0;
 }

@@ -2,20 +2,22 @@
 /*
  * Where events (event.hpp) go: stderr as text or as JSON, syslog, or the journal.
  *
- * emit() may be called in any task and on any thread, also before events are opened (then stderr
- * gets them as text), but not under a lock that tasks wait for: it may park, for the time of one
- * write(2). It never fails. A reader of stderr that is slow or gone delays no task: once a write
- * has waited for 100 ms without success, the next ones do not wait. Events that cannot be written
- * are counted, and reported as events_lost as soon as writing works again. Each event is one
- * write(2) or one datagram, so events never mix. Of two tasks' events either may be first.
+ * emit() may be called in any task and on any thread, also before send_events_to() (then stderr
+ * gets the events as text). It must not be called under a lock that tasks wait for, because it may
+ * park, for the time of one write(2). It never fails. A reader of stderr that is slow or gone does
+ * not delay tasks for long: once a write has waited for 100 ms without success, the next ones do
+ * not wait. Events that cannot be written are counted, and reported as events_lost as soon as
+ * writing works again. Each event is one write(2) or one datagram, so events never mix. Events of
+ * different tasks may be written in any order.
  *
  * A kind that clients can cause at any rate is limited (event_limit). The next event of the kind
- * that passes has the number of those suppressed, and flush_suppressed(), which is called now and
- * then, reports numbers for which no event has come.
+ * that is written has the number of events suppressed since the last one. flush_suppressed(), which
+ * is called periodically, reports such numbers if no event of the kind has come.
  *
  * If the socket of syslog or of the journal does not take an event, stderr gets it, so that nothing
- * is lost without a trace while a log daemon restarts. There is no queue and no thread: events are
- * rare by their limits, and an event that was emitted before the process died has been written.
+ * is lost without a trace while a log daemon restarts. There is no queue and no thread, because the
+ * limits keep events rare. An event that was emitted before the process died has therefore been
+ * written.
  */
 #ifndef RELAY_EVENTS_HPP
 #define RELAY_EVENTS_HPP
@@ -29,14 +31,16 @@
 namespace relay
 {
 
-/* stderr: in the journal's own form if stderr is the journal (JOURNAL_STREAM, systemd.exec(5)). */
+/* The form of events. As text, events on stderr have the journal's prefix if stderr is the
+ * journal (JOURNAL_STREAM, systemd.exec(5)). */
 enum class event_form : unsigned char { text, json, syslog, journal };
 
-/* What is wrong with the value of `events`; nothing if it is one of: "stderr", "json", "syslog"
- * (/dev/log), "syslog:/PATH" (RFC 5424, datagrams to a Unix socket), "journal". */
+/* What is wrong with the value of `events`. Nothing is wrong with "stderr", "json", "syslog"
+ * (/dev/log), "syslog:/PATH" (RFC 5424, datagrams to a Unix socket) and "journal". */
 std::optional<std::string> event_target_problem(std::string_view target);
 
-/* All events from now on go there; the target has no problem. */
+/* Sends all events there from now on. event_target_problem() has found nothing wrong with the
+ * target. */
 void send_events_to(std::string_view target);
 
 /* Sends the event, or counts it as suppressed. */

@@ -37,7 +37,7 @@ try {
 		oldest_ = (oldest_ + 1) % most;
 	}
 } catch (const std::exception &) {
-	/* No memory: later samples try again. */
+	/* There is no memory; later samples try again. */
 }
 
 std::vector<history_sample> history::since(std::uint64_t uptime_ms) const

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The last hour in a few numbers, one sample every two seconds (rounds.hpp), so that the web page
- * also shows the time before it was opened. The oldest sample is replaced, so it takes at most
- * `most` samples of memory, some 115 KiB, which the kernel provides as they are written.
+ * also shows the time before it was opened. The oldest sample is replaced, so the history takes the
+ * memory of `most` samples, about 115 KiB, which the kernel provides as they are written.
  *
  * Totals are kept as totals, so a reader can compute the rate between any two samples, and a
- * missing one distorts nothing. A total can fall when a reload removes a listener; that is no
- * negative rate. A new process, also after a handover, begins with nothing.
+ * missing sample distorts nothing. A total can fall when a reload removes a listener; readers must
+ * not take that for a negative rate. A new process, also after a handover, begins with an empty
+ * history.
  *
  * One task adds; any task may read.
  */
@@ -30,13 +31,13 @@ struct history_sample {
 	std::uint64_t active = 0;         /* open connections */
 	std::uint64_t queued = 0;         /* clients that wait for a place at a backend */
 	std::uint64_t accepted = 0;       /* total */
-	std::uint64_t failed = 0;         /* total: ended for one of the causes below */
+	std::uint64_t failed = 0;         /* total: ended by one of history_failures */
 	std::uint64_t to_backend = 0;     /* total: bytes */
 	std::uint64_t to_client = 0;      /* total: bytes */
-	std::uint64_t connect_p99_us = 0; /* since the sample before; 0: none connected */
+	std::uint64_t connect_p99_us = 0; /* since the last sample; 0: none connected */
 };
 
-/* The causes for which the client was not served, or not to the end, through no fault of its own.
+/* The causes by which a client was not served, or not to the end, through no fault of its own.
  * docs/relay-operation.md and page.js have the same list. */
 inline constexpr std::array history_failures = {
 	termination::connect_failed, termination::no_backend,   termination::server_reset,
@@ -49,16 +50,16 @@ class history
 public:
 	static constexpr std::size_t most = 1800;
 
-	/* Without memory the sample is missing. */
+	/* Adds a sample. If there is no memory, the sample is left out. */
 	void add(const history_sample &now) noexcept;
 
-	/* The samples after that time, oldest first. 0: all. */
+	/* The samples after that time, oldest first; all if it is 0. */
 	std::vector<history_sample> since(std::uint64_t uptime_ms) const;
 
 private:
 	mutable std::mutex lock_; /* held for microseconds */
 	std::vector<history_sample> ring_;
-	std::size_t oldest_ = 0; /* once the ring is full */
+	std::size_t oldest_ = 0; /* its index, once the ring is full */
 };
 
 /* One line of JSON: an array for each field, all of the same length. */

@@ -17,14 +17,14 @@ namespace
 using labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
 
 /*
- * The bounds of the histograms' buckets, as powers of two of microseconds, because those are exact
- * (histogram.hpp): from 64 us to 17 minutes by factors of 2, 4 and 16. There are few, because each
- * is a time series for each listener.
+ * The bounds of the histograms' buckets, from 64 us to 17 minutes by factors of 2, 4 and 16. They
+ * are powers of two of microseconds, because those are exact (histogram.hpp). They are few, because
+ * each is a time series for each listener.
  */
 constexpr unsigned bounds[] = {6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
 			       16, 17, 18, 19, 20, 22, 24, 26, 30};
 
-/* To the millisecond. */
+/* The time in seconds, to the millisecond. */
 std::string seconds(std::chrono::nanoseconds time)
 {
 	std::string text;
@@ -41,7 +41,7 @@ public:
 		whole_metric(std::string("sennit_relay_").append(name), type, help);
 	}
 
-	/* The same under a name that other programs use as well. */
+	/* The same for a name without "sennit_relay_", which other programs use as well. */
 	void whole_metric(std::string name, std::string_view type, std::string_view help)
 	{
 		name_ = std::move(name);
@@ -134,7 +134,7 @@ void add_process(page &to, const snapshot &now)
 	one("events_lost_total", "counter", now.events_lost,
 	    "Events that could not be written anywhere.");
 
-	/* By the names and the words of Prometheus' own libraries. */
+	/* These have the names and help texts of Prometheus' own client libraries. */
 	const auto use = [&to](std::string name, std::string_view type, std::string_view value,
 			       std::string_view help) {
 		to.whole_metric(std::move(name), type, help);
@@ -294,7 +294,7 @@ bool is_used(health state) noexcept
 	       state == health::unchecked;
 }
 
-/* Gauges only: a sum of counters would fall when a reload removes a backend. */
+/* Groups have gauges only, because a sum of counters would fall when a reload removes a backend. */
 void add_groups(page &to, const snapshot &now)
 {
 	struct sums {
@@ -415,8 +415,8 @@ void add_backends(page &to, const snapshot &now, metrics_detail detail)
 	}
 }
 
-/* The endpoints of backends that are names. A backend has at most a few hundred, so there are few
- * series for each: that of its state, for example, is only the one in which it is. */
+/* The endpoints of backends that are names. There may be a few hundred for each backend, so each
+ * has few series: for example, only the state in which it is, and not one series for each state. */
 void add_endpoints(page &to, const snapshot &now)
 {
 	using e = endpoint_snapshot;
@@ -518,7 +518,7 @@ void add_queues(page &to, const snapshot &now)
 		to.sample("", {{"group", each.group}}, seconds(each.queue_time));
 }
 
-/* Only of groups that have them. */
+/* Ready connections, only for groups that have them. */
 void add_ready(page &to, const snapshot &now)
 {
 	using g = group_snapshot;

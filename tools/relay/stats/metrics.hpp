@@ -16,9 +16,9 @@ namespace relay
 inline constexpr const char *metrics_type = "text/plain; version=0.0.4; charset=utf-8";
 
 /*
- * Backends can be many, and each metric is a time series for each of them. usual: four of a
- * backend, one more if it is named, and states for each group; below 100 KB for 200 backends.
- * full: all that there is.
+ * There can be many backends, and each metric is a time series for each of them. usual: four
+ * metrics of each backend, one more if it is a name, and states for each group; less than 100 KB
+ * for 200 backends. full: all metrics.
  */
 enum class metrics_detail : unsigned char { usual, full };
 

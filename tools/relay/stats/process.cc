@@ -14,7 +14,7 @@ namespace relay
 namespace
 {
 
-/* At most 16 KiB of the file, of which the beginning is wanted; empty if it cannot be read. */
+/* At most the first 16 KiB of the file; empty if it cannot be read. */
 std::string beginning_of(const char *path)
 {
 	const std::unique_ptr<std::FILE, int (*)(std::FILE *)> in(std::fopen(path, "re"),
@@ -24,10 +24,10 @@ std::string beginning_of(const char *path)
 	return text;
 }
 
-/* The kernel's start, since 1970. It does not change by more than clock steps do. */
+/* The time of the kernel's start, since 1970. Only a step of the clock changes it. */
 std::chrono::seconds boot_time()
 {
-	/* The line is after one for each CPU, and a long one of interrupts. */
+	/* The line "btime" comes after one for each CPU and a long one of interrupts. */
 	const std::unique_ptr<std::FILE, int (*)(std::FILE *)> in(std::fopen("/proc/stat", "re"),
 								  std::fclose);
 	char line[256];
@@ -83,7 +83,7 @@ process_use read_process_use()
 	now.address_space = space;
 	now.resident = pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 	const auto ticks = static_cast<unsigned long long>(sysconf(_SC_CLK_TCK));
-	/* Of a namespace of times too: /proc/stat and the start are both shifted by it. */
+	/* This is also right in a time namespace, which shifts both /proc/stat and the start. */
 	now.started = boot_time() + std::chrono::milliseconds(start * 1000 / ticks);
 	return now;
 }

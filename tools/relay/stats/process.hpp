@@ -11,7 +11,7 @@
 namespace relay
 {
 
-/* Values that the system does not report are 0, such as without /proc. */
+/* Values that the system does not report, such as without /proc, are 0. */
 struct process_use {
 	std::chrono::microseconds cpu{};     /* user and system time, of all threads */
 	std::chrono::milliseconds started{}; /* since 1970 */
@@ -22,7 +22,7 @@ struct process_use {
 	std::uint64_t descriptor_limit = 0;
 };
 
-/* Reads files of /proc, which do not block for long: use sn::blocking() in a task. */
+/* Reads files of /proc, which may block for a short time; call it by sn::blocking() in a task. */
 process_use read_process_use();
 
 } // namespace relay

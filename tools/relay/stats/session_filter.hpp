@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A filter for sessions: those match for which every field that is not empty matches. */
+/* A filter for sessions. A session matches if every field that is not empty matches. */
 #ifndef RELAY_SESSION_FILTER_HPP
 #define RELAY_SESSION_FILTER_HPP
 

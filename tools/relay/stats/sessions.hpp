@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The live sessions: a bound on their number, and a list of them, so that shutdown can wait for
- * them and cut them. Each session that reaches a certain age is called once to settle
+ * them and cut them. When a session reaches a certain age, its settle() is called once
  * (keepalive.hpp).
  *
- * Any task may call. It must outlive the runtime's run: the last thing that a session touches is
- * the count here.
+ * Any task may call. This object must outlive the run of the runtime, because the count here is the
+ * last thing that a session touches.
  */
 #ifndef RELAY_SESSIONS_HPP
 #define RELAY_SESSIONS_HPP
@@ -32,15 +32,15 @@ public:
 	public:
 		virtual void cut() noexcept = 0;
 		/*
-		 * If the session is old enough, does what is due then and returns true; it is not
+		 * If the session is old enough, enables its keepalive and returns true; it is not
 		 * called again after that. Under the lock of the list.
 		 */
 		virtual bool settle(sn::clock::time_point now) noexcept = 0;
-		/* Ends the session if it is connected to that backend, which is down. Returns
-		 * whether it is. Under the lock of the list. */
+		/* Ends the session and returns true if it is connected to that endpoint, which
+		 * is down. Under the lock of the list. */
 		virtual bool lose_backend(const endpoint &which) noexcept = 0;
-		/* Ends the session if it is connected to a backend and matches. Returns whether it
-		 * does. Under the lock of the list. */
+		/* Ends the session and returns true if it is connected to a backend and matches.
+		 * Under the lock of the list. */
 		virtual bool kill(const session_filter &which) noexcept = 0;
 
 	protected:
@@ -57,7 +57,7 @@ public:
 	sessions &operator=(const sessions &) = delete;
 
 	/*
-	 * How many sessions may be alive at a time. To be set before anything else. If it drops
+	 * Sets how many sessions may be alive at a time; must be called first. If the limit drops
 	 * below the current number, no more sessions are admitted until enough have ended.
 	 */
 	void set_most(std::size_t most) noexcept { most_.store(most, std::memory_order_relaxed); }
@@ -65,24 +65,26 @@ public:
 	std::size_t most() const noexcept { return most_.load(std::memory_order_relaxed); }
 
 	/*
-	 * Reserves a place for one session, which counts as alive from now on; gone() gives it
-	 * back. False when the limit is reached.
+	 * Reserves a place for one session, which counts as alive until gone(). Returns false if
+	 * the limit is reached.
 	 */
 	bool reserve() noexcept;
 
-	/* From now on the session may be cut. After reserve(). */
+	/* Adds the session to the list, after reserve(). From now on it may be cut. */
 	void add(entry &session) noexcept;
 
-	/* From now on the session is not cut. No cut() of it is running when this returns. */
+	/* Removes the session from the list. When this returns, no cut() of it is running, and
+	 * none will. */
 	void leave(entry &session) noexcept;
 
-	/* The session has closed its connections. Its last call. */
+	/* The last call of a session, after it has closed its connections. */
 	void gone() noexcept { alive_.fetch_sub(1, std::memory_order_release); }
 
 	/* Acquire, pairs with gone()'s release: at zero, everything the sessions did is visible. */
 	std::size_t alive() const noexcept { return alive_.load(std::memory_order_acquire); }
 
-	/* Settles the oldest unsettled session if it is due. True: the next one may be due too. */
+	/* Settles the oldest unsettled session if it is due. Returns true if the next one may be
+	 * due, too. */
 	bool settle_next(sn::clock::time_point now) noexcept;
 
 	/* Cuts every session. No new ones may be added any more. */

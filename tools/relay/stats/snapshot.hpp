@@ -6,7 +6,7 @@
  *
  * The numbers are counted without a lock while connections come and go, and may be a moment apart.
  * A total only grows while the relay runs, also across a reload: a listener or backend keeps its
- * totals for as long as its name stays in the configuration. Bytes are those delivered.
+ * totals for as long as its name stays in the configuration. Byte counts are of bytes delivered.
  */
 #ifndef RELAY_SNAPSHOT_HPP
 #define RELAY_SNAPSHOT_HPP
@@ -28,12 +28,12 @@ namespace relay
 
 /* Whether a backend is given connections. Users see these names. */
 enum class health : unsigned char {
-	unknown, /* checks are configured, and none has ended yet; it is given connections */
-	up,      /* the last checks succeeded */
-	slow,    /* it has come back, and for a while gets fewer connections than its weight says */
-	down,    /* active checks fail, its agent says so, or its name has never resolved */
-	ejected, /* connections to it failed, so it is left out for a while */
-	drained, /* weight 0 or by its agent, or gone with connections still open */
+	unknown,   /* no check has ended yet; it is given connections */
+	up,        /* the last checks succeeded */
+	slow,      /* has come back, and gets fewer connections for a while */
+	down,      /* active checks fail, its agent says so, or its name has never resolved */
+	ejected,   /* connections to it failed, so it is left out for a while */
+	drained,   /* weight 0 or by its agent, or gone with connections still open */
 	unchecked, /* there are no checks; it is given connections */
 	count_
 };
@@ -56,7 +56,8 @@ struct both_ways {
 /* Bytes in one direction. */
 struct flow {
 	std::uint64_t bytes = 0; /* counted as they are delivered */
-	/* Of those, by path; counted when a connection ends, so their sum lags. */
+	/* The delivered bytes by path. They are counted when a connection ends, so their sum
+	 * lags. */
 	std::uint64_t userspace = 0;
 	std::uint64_t splice = 0;
 
@@ -81,7 +82,7 @@ struct listener_snapshot {
 	std::string name;           /* as configured, or the address; unique */
 	std::string address;        /* bound address, with the actual port */
 	std::uint64_t active = 0;   /* connections from accept to end */
-	std::uint64_t limit = 0;    /* of those; 0: only the process's limit */
+	std::uint64_t limit = 0;    /* limit of active; 0: only the process's */
 	std::uint64_t accepted = 0; /* total; = active + the sum of ended */
 	termination_counts ended{}; /* total, by enum termination */
 	/* Total: sources whose rate was forgotten while it mattered, see source_rates.hpp. */
@@ -110,14 +111,14 @@ constexpr const char *to_string(agent_contact is) noexcept
 
 /* What the agent of an endpoint has said, see agent_state.hpp. */
 struct agent_snapshot {
-	bool is_there = false; /* otherwise nothing of this means anything */
+	bool is_there = false; /* false: the other fields mean nothing */
 	agent_contact contact = agent_contact::none;
-	std::uint32_t percent = 100; /* of the weight; of a name: on average */
+	std::uint32_t percent = 100; /* of the weight; average for a name */
 	std::uint64_t limit = 0;     /* of connections; 0: none */
 	const char *admin = "ready";
 	const char *health = "up";
 	std::string description; /* in its own words */
-	std::string words;       /* what keeps clients away, and what is wrong with the agent */
+	std::string words;       /* how it keeps clients away, what is wrong with it */
 };
 
 /* One address that connections to a backend go to. */
@@ -125,9 +126,9 @@ struct endpoint_snapshot {
 	std::string address; /* of a backend: as configured, unique within the group */
 	health state = health::unchecked;
 	std::uint32_t weight = 1;    /* of a backend: as configured; of an endpoint: within it */
-	std::uint32_t priority = 0;  /* those of a lower value come first */
+	std::uint32_t priority = 0;  /* lower values come first */
 	std::uint64_t active = 0;    /* connections, including those being made */
-	std::uint64_t limit = 0;     /* of those, by itself or by its agent; 0: none */
+	std::uint64_t limit = 0;     /* limit of active, its own or the agent's; 0: none */
 	std::uint64_t connected = 0; /* total: connections made */
 	std::uint64_t failures = 0;  /* total: connections that could not be made */
 	std::uint64_t ejections = 0; /* total: times that it was left out for a while */
@@ -145,25 +146,25 @@ struct endpoint_snapshot {
 	flow to_client;
 };
 
-/* All endpoints of a backend together: the sum of their numbers, also of those that are gone, and
- * the best of their states. */
+/* All endpoints of a backend together: the sums of their numbers, including endpoints that are
+ * gone, and the best of their states. */
 struct backend_snapshot : endpoint_snapshot {
 	std::string route;     /* the name of the group that it belongs to */
 	bool is_named = false; /* its addresses are looked up */
-	/* The results of its name's look-up, or its own; empty: it does not resolve, or not yet. */
+	/* The addresses of its name, or its own; empty if it does not resolve, or has not yet. */
 	std::vector<std::string> addresses;
-	/* One for each of these, and for those that are gone and still have connections. Empty if
-	 * it is not named: then it is its only endpoint. */
+	/* One for each address, and for those that are gone and still have connections. Empty if
+	 * the backend is not a name: then it is its only endpoint. */
 	std::vector<endpoint_snapshot> endpoints;
-	std::uint64_t resolve_failures = 0; /* total: look-ups of it that failed */
-	bool is_resolve_failing = false;    /* the last look-up did */
+	std::uint64_t resolve_failures = 0; /* total: lookups that failed */
+	bool is_resolve_failing = false;    /* the last lookup failed */
 };
 
 /* Why a connection that was made ahead of clients was closed unused. Users see these names. */
 enum class ready_end : unsigned char {
 	closed,  /* by the backend */
 	spoke,   /* the backend has sent bytes */
-	age,     /* it has been kept for as long as it may be */
+	age,     /* it had been kept for preconnect_age */
 	backend, /* the backend is not given clients, or could not be connected to again */
 	room,    /* descriptors or memory ran short */
 	config,  /* it is not wanted any more: a reload, a handover, the end */
@@ -177,20 +178,20 @@ using ready_discard_counts = std::array<std::uint64_t, static_cast<std::size_t>(
 
 /* The clients that wait for a place at a backend, see queue.hpp. */
 struct group_snapshot {
-	std::string group;                /* as the backends have it */
-	std::uint64_t queued = 0;         /* clients that wait now */
-	std::uint64_t queue_limit = 0;    /* most of them; 0: none waits */
-	std::uint64_t queue_waits = 0;    /* total: clients that had to wait */
-	std::uint64_t queue_full = 0;     /* total: that were refused, because too many waited */
-	std::uint64_t queue_timeouts = 0; /* total: that waited too long */
-	std::uint64_t queue_left = 0;     /* total: that went away while they waited */
+	std::string group;                     /* as the backends have it */
+	std::uint64_t queued = 0;              /* clients that wait now */
+	std::uint64_t queue_limit = 0;         /* most of them; 0: none waits */
+	std::uint64_t queue_waits = 0;         /* total: clients that had to wait */
+	std::uint64_t queue_full = 0;          /* total: clients refused because too many waited */
+	std::uint64_t queue_timeouts = 0;      /* total: clients that waited too long */
+	std::uint64_t queue_left = 0;          /* total: clients that left while they waited */
 	std::chrono::nanoseconds queue_time{}; /* total: the sum of all waits that have ended */
 	/* Connections that are made ahead of clients, see ready.hpp. */
-	std::uint64_t ready_limit = 0; /* wanted for each endpoint; 0: there are none, nor totals */
-	std::uint64_t ready = 0;       /* now */
-	std::uint64_t ready_hits = 0;  /* total: that a client was given */
-	std::uint64_t ready_misses = 0;         /* total: times that a client found none */
-	std::uint64_t ready_failures = 0;       /* total: that could not be made */
+	std::uint64_t ready_limit = 0;    /* wanted for each endpoint; 0: the rest is 0, too */
+	std::uint64_t ready = 0;          /* now */
+	std::uint64_t ready_hits = 0;     /* total: given to a client */
+	std::uint64_t ready_misses = 0;   /* total: times that a client found none */
+	std::uint64_t ready_failures = 0; /* total: that could not be made */
 	ready_discard_counts ready_discarded{}; /* total: closed unused, by enum ready_end */
 };
 
@@ -198,11 +199,11 @@ struct group_snapshot {
 struct certificate_snapshot {
 	bool is_listener = true;
 	std::string owner;                /* the name of the listener or the group */
-	std::string name;                 /* the first that it is for */
+	std::string name;                 /* the first name that it is for */
 	std::chrono::seconds not_after{}; /* since 1970 */
 };
 
-/* A list in a file that a listener names, as it is in use. */
+/* The content in use of a list file that a listener names. */
 struct list_snapshot {
 	std::string listener;
 	std::string key; /* of the configuration */
@@ -251,7 +252,7 @@ class snapshot_source
 public:
 	virtual snapshot read() const = 0;
 
-	/* What came before; null: it is not kept. */
+	/* The history; null if none is kept. */
 	virtual const history *past() const { return nullptr; }
 
 protected:

@@ -10,7 +10,8 @@ namespace relay
 namespace
 {
 
-/* Inserts the commas, so that callers need not know which field is the first. */
+/* A writer of JSON that inserts the commas, so that callers need not know which field is the
+ * first. */
 class json
 {
 public:
@@ -178,7 +179,7 @@ void add_agent(json &to, const agent_snapshot &of)
 		.close('}');
 }
 
-/* What a backend and each of its endpoints have. */
+/* The fields that a backend and each of its endpoints have in common. */
 void add_endpoint(json &to, const endpoint_snapshot &each)
 {
 	to.field("address", each.address)

@@ -15,7 +15,7 @@ namespace relay
 
 inline constexpr const char *status_type = "application/json";
 
-/* One line, with a line end. */
+/* The snapshot as one line, with a line end. */
 std::string to_json(const snapshot &now);
 
 } // namespace relay

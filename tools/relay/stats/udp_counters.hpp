@@ -15,7 +15,7 @@ namespace relay
 {
 
 struct udp_counters {
-	std::atomic<bool> are_there{false}; /* once a listener of UDP has used them */
+	std::atomic<bool> are_there{false}; /* set once a UDP listener has used them */
 	counter to_backend;
 	busy_counter to_client; /* the sessions count, each in its own task */
 	std::array<counter, udp_drops> dropped;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Why a datagram was not passed on: the one list that the sessions of UDP, the metrics and the
- * manual share. Every datagram that a listener of UDP receives is passed on once, or counts as one
- * of these, and so does every answer. Users see the names; they do not change.
+ * Why a datagram was not passed on: the one list that UDP sessions, the metrics and the manual
+ * share. Every datagram that a UDP listener receives, and every answer, is either passed on once or
+ * counted under one of these reasons. Users see the names, so they do not change.
  */
 #ifndef RELAY_UDP_DROP_HPP
 #define RELAY_UDP_DROP_HPP
@@ -16,22 +16,22 @@ namespace relay
 {
 
 enum class udp_drop : unsigned char {
-	/* Of a client without a session, which does not get one. */
+	/* Datagrams of a client that has no session and does not get one. */
 	refused_list,  /* its address is denied, or is not among those allowed */
 	refused_rate,  /* sessions began faster than the rate of the listener or the source */
 	refused_limit, /* the limit of sessions of the listener or the source was reached */
 	no_backend,    /* no backend is available, or all are full */
 	no_room,       /* descriptors, ports or memory have run out, or all places for sessions */
 	stopping,      /* the listener serves only the sessions that it has */
-	bad_source,    /* nothing can be sent there, or that is our own or a backend */
-	bad_hello,     /* there is no hello of QUIC, where the listener needs one, or not in time */
+	bad_source,    /* nothing can be sent there, or it is the relay's own or a backend's */
+	bad_hello,     /* the listener needs QUIC's hello, and there was none in time */
 	no_route,      /* the hello asks for a name that no group serves */
 	/* Of a session. */
 	bandwidth,      /* faster than the bandwidth of the listener or the backend */
 	too_large,      /* larger than a datagram can be, with the PROXY header */
-	backend_failed, /* refused, because what was sent before did not reach the backend */
+	backend_failed, /* an earlier datagram did not reach the backend */
 	not_sent,       /* the system did not send it, for lack of buffers or for another reason */
-	/* The system had no room for it: the relay was too slow for a burst. */
+	/* The socket's buffer was full, because the relay was too slow for a burst. */
 	receive_buffer,
 	count_
 };
