@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a listener or a group needs for TLS: its certificates, authorities and settings, as they
- * were last read, and the handshakes that are made with them.
+ * The TLS context of a listener or a group: its certificates, authorities and settings, as they
+ * were last read, and the handshakes that use them.
  *
  * The files are read as a whole and checked before any of them is used: a certificate that cannot
  * be parsed, or a key of another certificate, is an error, and the previous content stays in use.
- * Files may change at any time. look() notices that, waits until they have stopped changing (a
- * certificate and its key are two files, and not replaced at the same moment), and reads them
- * again. Connections that exist keep what they began with.
+ * Files may change at any time. look() notices that, waits until they have stopped changing,
+ * because a certificate and its key are two files that are not replaced at the same moment, and
+ * reads them again. Existing connections keep the certificates that they began with.
  *
  * Without OpenSSL (tls_none.cc) there are no contexts, and the configuration has no key that needs
  * one.
@@ -39,14 +39,14 @@ extern const bool tls_is_built;
 /* The stack of a task that makes handshakes. */
 inline constexpr std::size_t tls_stack = std::size_t{256} << 10;
 
-/* What the handshake with a peer has shown. */
+/* The result of the handshake with a peer. */
 struct tls_facts {
 	std::string version;     /* "TLSv1.3" */
 	std::string cipher;      /* "TLS_AES_128_GCM_SHA256" */
-	std::string server_name; /* that the client has asked for, in lower case; empty: none */
+	std::string server_name; /* the name asked for, in lower case; empty: none */
 	std::string alpn;        /* the protocol that was agreed on; empty: none */
 	bool resumed = false;
-	/* The peer's certificate, a good one, was shown now or when the session was made. */
+	/* Whether the peer has shown a valid certificate, now or when its session was made. */
 	bool has_certificate = false;
 	std::string common_name; /* of its subject; without control characters */
 };
@@ -75,12 +75,13 @@ using tls_settings = std::variant<tls_server_settings, tls_client_settings>;
 class tls_context
 {
 public:
-	/* Reads the files. On failure null, and why has the reason, with the key. tickets: of a
-	 * listener's context, which it outlives; null: keys of its own. Blocks on the file system,
-	 * so not in a task. */
+	/* Makes a context from its files. Returns null on failure; why has the reason, with the
+	 * key. tickets: the shared ticket keys of listeners, which must outlive the context;
+	 * null: the context has keys of its own. Blocks on the file system, so do not call it in
+	 * a task. */
 	static std::shared_ptr<tls_context> open(tls_owner owner, tls_settings settings,
 						 tls_tickets *tickets, std::string &why);
-	/* Why TLS has failed on that connection; empty if it has not, or there is none. */
+	/* Why TLS has failed on that connection; empty if it has not failed, or there is no TLS. */
 	static std::string reason(const sn::tcp &on);
 	tls_context(const tls_context &) = delete;
 	tls_context &operator=(const tls_context &) = delete;
@@ -92,28 +93,29 @@ public:
 	enum class seen : unsigned char { same, reloaded, bad };
 
 	/*
-	 * Looks whether the files have changed since they were read, and reads them again. bad:
-	 * they cannot be used, and the old content stays; said once for each change. One caller
-	 * at a time. Blocks on the file system, so not in a task.
+	 * Reads the files again if they have changed. Returns bad, once for each change, if they
+	 * cannot be used; the old content then stays in use. One caller at a time. Blocks on the
+	 * file system, so do not call it in a task.
 	 */
 	virtual seen look(std::string &why) = 0;
 
 	/* The certificates in use now, in the order of the configuration. */
 	virtual std::vector<tls_certificate_info> certificates() const = 0;
 
-	/* Tickets are made with the first of the keys from now on. */
+	/* Replaces the ticket keys. New tickets are made with the first one. */
 	virtual void renew_tickets(const tls_tickets &keys) = 0;
 
 	/*
-	 * The handshake with a client, as its server. No error: `into` is set, and the connection
-	 * reads and writes what is inside TLS from now on. Otherwise why has the reason. May park;
-	 * needs tls_stack.
+	 * Makes the handshake with a client, as its server. On success sets `into`, and the
+	 * connection reads and writes plaintext from now on. Otherwise why has the reason. May
+	 * park; needs tls_stack.
 	 */
 	virtual std::error_code accept(sn::tcp &client, sn::deadline until, tls_facts &into,
 				       std::string &why) const = 0;
 
-	/* The same with a backend, as its client. host: that the certificate has to be for, unless
-	 * the settings name another. alpn: to offer if the settings have none; empty: nothing. */
+	/* The same with a backend, as its client. host: the name that the certificate must have,
+	 * unless the settings name another. alpn: the protocol to offer if the settings have
+	 * none; may be empty. */
 	virtual std::error_code connect(sn::tcp &backend, const std::string &host,
 					const std::string &alpn, sn::deadline until,
 					std::string &why) const = 0;

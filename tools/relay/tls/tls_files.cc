@@ -36,7 +36,7 @@ bool tls_files::read(const std::string &path, std::string &into, std::string &wh
 		return failed("cannot be read: " + std::generic_category().message(err) +
 			      "; expected a file in PEM");
 	};
-	/* Opening a FIFO would wait for its writer, while other files change. */
+	/* Opening a FIFO would wait for its writer. */
 	const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	const std::unique_ptr<std::FILE, int (*)(std::FILE *)> in(
 		fd >= 0 ? fdopen(fd, "r") : nullptr, std::fclose);
@@ -61,7 +61,7 @@ bool tls_files::read(const std::string &path, std::string &into, std::string &wh
 	}
 	if (std::ferror(in.get()))
 		return cannot(errno);
-	/* The library takes a text without this for the name of a file. */
+	/* The library mistakes a text without this for the name of a file. */
 	if (text.find("-----BEGIN") == text.npos)
 		return failed("has nothing in PEM; expected text with \"-----BEGIN\"");
 	if (text.find('\0') != text.npos)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files that are read as a whole, and whether they have changed since (file_stamp.hpp): what a TLS
- * context is made from.
+ * The files from which a TLS context is made. They are read as a whole, and their stamps
+ * (file_stamp.hpp) show whether they have changed since.
  *
  * Everything here blocks on the file system.
  */
@@ -20,13 +20,14 @@ class tls_files
 {
 public:
 	/*
-	 * Reads the file, once: later calls give the same text. False if it cannot be read, is not
-	 * a regular one, is larger than 64 MiB, or has nothing in PEM; why has the reason then. Its
-	 * stamp was taken before it was read, so a change during that is noticed later.
+	 * Reads the file once: later calls return the same text. Returns false if the file cannot
+	 * be read, is not a regular file, is larger than 64 MiB, or has nothing in PEM; then why
+	 * has the reason. The stamp is taken before the file is read, so a change during the read
+	 * is noticed later.
 	 */
 	bool read(const std::string &path, std::string &into, std::string &why);
 
-	/* Whether it is a folder, which is only watched. */
+	/* Whether the path is a folder. Of a folder only the stamp is kept. */
 	bool is_folder(const std::string &path);
 
 	/* The stamps of the files that were read, and their stamps now. */

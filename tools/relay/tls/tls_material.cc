@@ -32,7 +32,7 @@ using certificate_ptr = std::unique_ptr<X509, freer<X509_free>>;
 constexpr std::size_t most_protocols_of_clients = 64;
 constexpr std::size_t longest_name = 256;
 
-/* One line, whatever a certificate says. */
+/* The text as one line, whatever a certificate contains. */
 std::string to_line(const ASN1_STRING *text)
 {
 	unsigned char *utf8 = nullptr;
@@ -60,7 +60,7 @@ std::string common_name(X509 *of)
 	return at < 0 ? "" : to_line(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
 }
 
-/* The first name of a server that it is for, or else its common name. */
+/* The first server name that the certificate is for, or else its common name. */
 std::string name_of(X509 *of)
 {
 	std::string found;
@@ -98,7 +98,7 @@ tls_certificate_info describe(const std::string &file, const std::string &pem)
 	return made;
 }
 
-/* False with a reason if the library has refused. */
+/* Returns false, and sets why, if the library has refused. */
 bool is_done(const sn::result<void> &what, const std::string &file, std::string &why)
 {
 	if (!what)
@@ -106,7 +106,7 @@ bool is_done(const sn::result<void> &what, const std::string &file, std::string 
 	return what.has_value();
 }
 
-/* A pair by itself, so that an error names it. */
+/* Reads and checks one pair of certificate and key by itself, so that an error can name it. */
 bool read_pair(const tls_certificate_files &which, tls_files &files, std::string &chain,
 	       std::string &key, std::string &why)
 {
@@ -119,7 +119,7 @@ bool read_pair(const tls_certificate_files &which, tls_files &files, std::string
 	return is_done(alone.certificate(chain, key), both, why);
 }
 
-/* PEM, or the name of the folder. */
+/* Sets `into` to the PEM text of a file, or to the name of a folder. */
 bool read_authorities(const std::string &path, tls_files &files, std::string &into,
 		      std::string &why)
 {
@@ -142,7 +142,7 @@ std::string join(const std::vector<std::string> &protocols)
 	return all;
 }
 
-/* Something that is different when the authorities are: of a folder its state, as that was read. */
+/* A text that differs if the authorities differ; for a folder, its stamp as it was read. */
 std::string mark_of(const std::string &path, const std::string &authorities, const tls_files &files)
 {
 	std::string mark = authorities;
@@ -153,8 +153,9 @@ std::string mark_of(const std::string &path, const std::string &authorities, con
 }
 
 /*
- * A session is resumed without asking for the client's certificate again. So it holds only for the
- * listener that has verified it, and for the authorities and revocation lists by which it has.
+ * A resumed session does not ask for the client's certificate again. A session is therefore valid
+ * only for the listener that has verified the certificate, and only with the same authorities and
+ * revocation lists.
  */
 void set_session_context(const sn::tls_config &config, const tls_owner &owner,
 			 const tls_server_settings &settings, const std::string &ca,
@@ -252,7 +253,7 @@ std::shared_ptr<const tls_client_material> make_material(const tls_client_settin
 		why = std::string(key) + ": " + why;
 		return nullptr;
 	};
-	/* Each by itself, so that an error names it. */
+	/* Each file is checked by itself, so that an error can name it. */
 	sn::tls_config scratch(SN_TLS_CLIENT);
 	if (!settings.ca.empty() && (!read_authorities(settings.ca, files, made->ca_, why) ||
 				     !is_done(scratch.add_ca(made->ca_), settings.ca, why)))
@@ -298,8 +299,8 @@ sn::tls_config tls_client_material::config_for(const std::string &alpn) const
 		if (made_.size() >= most_protocols_of_clients)
 			return made_.at("");
 	}
-	/* Without the lock, because it reads the system's authorities. Two that are made at the
-	 * same time are equal. */
+	/* Made without the lock, because this reads the system's authorities. If two tasks make
+	 * one at the same time, both are equal. */
 	auto next = sn::blocking([&] { return make(key); });
 	const std::lock_guard lock(lock_);
 	return made_.emplace(key, std::move(next)).first->second;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of a TLS context say, checked, as the configurations of the library. One that has
- * been made does not change, except for the keys of tickets; a change of the files makes another.
- * For tls_openssl.cc.
+ * The checked content of a TLS context's files, as the configurations of the library. Once made,
+ * material does not change, except for the ticket keys; when the files change, new material is
+ * made. Used by tls_openssl.cc.
  */
 #ifndef RELAY_TLS_MATERIAL_HPP
 #define RELAY_TLS_MATERIAL_HPP
@@ -35,9 +35,9 @@ class tls_client_material
 {
 public:
 	/*
-	 * The configuration for connections that offer that protocol, or those of the settings.
-	 * Made on first use, from the files as they were read; each has its own sessions to resume.
-	 * Only the first 64 protocols of clients are offered.
+	 * The configuration for connections that offer that protocol, or those of the settings. It
+	 * is made on first use, from the files as they were read, and has its own sessions to
+	 * resume. Only the first 64 different protocols of clients are offered.
 	 */
 	sn::tls_config config_for(const std::string &alpn) const;
 
@@ -56,9 +56,10 @@ private:
 	mutable std::map<std::string, sn::tls_config> made_;
 };
 
-/* Null if something is wrong with the files; why has the key, the file, and the mistake. These
- * block on the file system, and throw what sn::tls_config and tls_tickets do. owner: whose tickets
- * they are; tickets of another owner, or of other client authorities, are not accepted. */
+/* Each makes material, or returns null if something is wrong with the files; why has the key,
+ * the file, and the mistake. These block on the file system, and throw what sn::tls_config and
+ * tls_tickets throw. owner: tickets are accepted only from the same owner, and only with the
+ * same client authorities. */
 std::shared_ptr<const tls_server_material> make_material(const tls_owner &owner,
 							 const tls_server_settings &settings,
 							 const tls_tickets *tickets,

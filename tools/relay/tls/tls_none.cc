@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* In place of tls_openssl.cc and tls_material.cc where there is no OpenSSL. */
+/* Replaces tls_openssl.cc and tls_material.cc in a build without OpenSSL. */
 #include "tls/tls_context.hpp"
 
 namespace relay

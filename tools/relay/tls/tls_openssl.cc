@@ -21,10 +21,10 @@ namespace
 
 using namespace std::chrono_literals;
 
-/* With a peer that says nothing, where the configuration sets no limit. */
+/* The limit for a handshake where the configuration sets none, for peers that stay silent. */
 constexpr auto longest_handshake = 2min;
 
-/* An error of the source, if there is any, in the words of the library. */
+/* Calls it; returns its error, and sets why in the words of the library. */
 template <class Call>
 std::error_code explained(sn::tcp &on, std::string &why, Call call)
 {
@@ -48,13 +48,13 @@ std::string lower(std::string_view text)
 	std::ranges::transform(made, made.begin(), [](char c) {
 		return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 	});
-	/* As in tls_hello.cc: what a client can send is not always a name. */
+	/* As in tls_hello.cc, because a client may send something that is not a name. */
 	if (made.ends_with('.'))
 		made.pop_back();
 	return made;
 }
 
-/* Material that is replaced while connections use it. */
+/* A context whose material is replaced while connections use the old one. */
 template <class Material>
 class context : public tls_context
 {
@@ -82,7 +82,8 @@ public:
 	seen look(std::string &why) override
 	{
 		const auto found = files_.now();
-		/* Once more after each change, because the next file may be on its way. */
+		/* Waits for one look without a change, because another file may still be being
+		 * replaced. */
 		const bool is_settled = found == seen_;
 		seen_ = found;
 		if (found == files_.before() || !is_settled || found == refused_)
@@ -127,10 +128,10 @@ private:
 
 	mutable std::mutex lock_;
 	std::shared_ptr<const Material> now_;
-	/* For one caller of look() at a time. */
+	/* Used only by look(), which has one caller at a time. */
 	tls_files files_;
-	file_stamps seen_;    /* when they were last looked at */
-	file_stamps refused_; /* that could not be used */
+	file_stamps seen_;    /* at the last look */
+	file_stamps refused_; /* the state that could not be used */
 };
 
 class server_context final : public context<tls_server_material>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * TLS as the configuration asks for it: at a listener, which ends its clients' TLS, and to the
- * backends of a group. Names of files only; tls_context.hpp reads them.
+ * The TLS settings of the configuration: for a listener, which ends its clients' TLS, and for the
+ * backends of a group. They have only the names of files; tls_context.hpp reads the files.
  */
 #ifndef RELAY_TLS_SETTINGS_HPP
 #define RELAY_TLS_SETTINGS_HPP
@@ -17,7 +17,7 @@ enum class tls_version : unsigned char { v1_2, v1_3 };
 /* Whether clients show a certificate. */
 enum class client_certificates : unsigned char {
 	none,
-	optional, /* one that is shown has to be good */
+	optional, /* none is needed, but one that is shown must be valid */
 	required,
 };
 
@@ -33,7 +33,7 @@ struct tls_certificate_files {
 struct tls_server_settings {
 	std::vector<tls_certificate_files>
 		certificates;            /* at least one; the first is the default */
-	std::vector<std::string> alpn{}; /* the preferred one first; empty: ALPN is not looked at */
+	std::vector<std::string> alpn{}; /* the preferred one first; empty: ALPN is ignored */
 	tls_version lowest = tls_version::v1_2;
 	client_certificates clients = client_certificates::none;
 	std::string client_ca{}; /* a file or a folder; empty if there are no client certificates */
@@ -47,9 +47,9 @@ struct tls_client_settings {
 	bool verify = true;
 	std::string ca{};   /* a file or a folder; empty: the system's */
 	std::string crl{};  /* a file; empty: none */
-	std::string name{}; /* that certificates have to be for; empty: the host of the backend */
-	tls_certificate_files certificate{}; /* that backends may ask for; empty: none */
-	std::vector<std::string> alpn{}; /* offered; empty: what was agreed on with the client */
+	std::string name{}; /* the name in certificates; empty: the host of the backend */
+	tls_certificate_files certificate{}; /* shown to backends that ask; empty: none */
+	std::vector<std::string> alpn{}; /* to offer; empty: the one agreed on with the client */
 	tls_version lowest = tls_version::v1_2;
 
 	bool operator==(const tls_client_settings &) const = default;

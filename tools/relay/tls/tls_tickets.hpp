@@ -5,11 +5,11 @@
  * new certificates, and a handover: the old process passes them on by a file in memory, whose
  * descriptor the new process inherits.
  *
- * Whoever learns a key can read recorded connections of TLS 1.2 that were resumed by its tickets.
- * So a new key is made each day, and the oldest of three is forgotten. They are never in a file
- * system, nor in the environment.
+ * Whoever learns a key can read recorded connections of TLS 1.2 that were resumed by its tickets. A
+ * new key is therefore made each day, and the oldest of three is forgotten. Keys are never stored
+ * in a file system or in the environment.
  *
- * Any task and thread.
+ * Any task and thread may call.
  */
 #ifndef RELAY_TLS_TICKETS_HPP
 #define RELAY_TLS_TICKETS_HPP
@@ -35,19 +35,20 @@ public:
 	tls_tickets &operator=(const tls_tickets &) = delete;
 	~tls_tickets();
 
-	/* Takes the keys that the old process passes on, if any, and removes the variable that says
-	 * where they are. Call it before there are threads. */
+	/* Takes the keys that the old process passes on, if there are any, and removes the
+	 * environment variable with their descriptor. Call it before there are threads. */
 	void take_over();
 
-	/* The newest first; at least one. Makes the first when they are first asked for. Throws
-	 * std::system_error without a source of random bytes. */
+	/* The keys, the newest first; at least one. The first call makes a key if there is none.
+	 * Throws std::system_error if there is no source of random bytes. */
 	std::vector<key> keys() const;
 
-	/* Whether there is another newest key from now on. now: seconds since 1970. */
+	/* Makes a new key if the newest is a day old, and returns true if it did. now: seconds
+	 * since 1970. */
 	bool renew(std::int64_t now);
 
-	/* A descriptor with the keys for a new process, closed on exec unless it is passed on, or
-	 * -1 if there are none or no memory for it. The caller closes it. */
+	/* Returns a close-on-exec descriptor with the keys for a new process, or -1 if there are
+	 * no keys, or no memory for it. The caller closes it. */
 	int to_hand_over() const;
 
 private:
@@ -55,10 +56,10 @@ private:
 
 	mutable std::mutex lock_;
 	mutable std::vector<key> keys_;
-	std::int64_t made_ = 0; /* the newest, as first seen by renew() */
+	std::int64_t made_ = 0; /* when renew() first saw the newest */
 };
 
-/* The variable that has the number of that descriptor. */
+/* The environment variable with the number of that descriptor. */
 inline constexpr const char *tickets_variable = "SENNIT_RELAY_TICKETS";
 
 } // namespace relay

@@ -15,13 +15,13 @@ constexpr char to_lower(char c) noexcept
 	return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }
 
-/* `lower` has no capitals. */
+/* Whether the word is `lower`, in any case. `lower` has no capitals. */
 bool is_word(std::string_view word, std::string_view lower) noexcept
 {
 	return std::ranges::equal(word, lower, {}, to_lower);
 }
 
-/* Digits alone; a larger number than `most` is `most`. */
+/* Parses a number that consists of digits alone; more than `most` counts as `most`. */
 std::optional<std::uint32_t> to_number(std::string_view digits, std::uint32_t most) noexcept
 {
 	std::uint64_t value = 0;
@@ -35,7 +35,7 @@ std::optional<std::uint32_t> to_number(std::string_view digits, std::uint32_t mo
 	return static_cast<std::uint32_t>(value);
 }
 
-/* False if the word means nothing. */
+/* Takes a word of the answer; returns false if it is unknown. */
 bool take_word(std::string_view word, agent_answer &into) noexcept
 {
 	constexpr std::string_view limit = "maxconn:";

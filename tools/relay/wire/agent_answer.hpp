@@ -4,13 +4,13 @@
  * between spaces, tabs or commas, in any order. `75%` is the weight, relative to the configured
  * one; `maxconn:30` a limit of connections; `ready`, `drain` or `maint` the state that the
  * machine's administrator wants; `up`, `down`, `fail` or `stopped` the state of the service. A
- * description may follow a '#'. What a line does not mention stays as it was. Of several words of a
- * kind the last one counts; case does not matter; unknown words are ignored.
+ * description may follow a '#'. A setting that the line does not mention stays as it was. Of
+ * several words of a kind the last one counts; case does not matter; unknown words are ignored.
  *
- * As in HAProxy (tcpcheck_agent_expect_reply() there), the line ends with the first CR or LF. One
- * that ends with the connection instead is not an answer: a part of "maxconn:30" would be another
- * limit. HAProxy's manual once had "failed" for "fail", so both are understood. A percentage or a
- * limit that is not well formed is an unknown word.
+ * As in HAProxy (tcpcheck_agent_expect_reply() there), the line ends with the first CR or LF. A
+ * line that is cut off by the end of the connection is not an answer, because a part of
+ * "maxconn:30" would be another limit. HAProxy's manual once had "failed" for "fail", so both are
+ * understood. A percentage or a limit that is not well formed is an unknown word.
  *
  * No allocation, no exceptions; the bytes may be anything, and in pieces.
  */
@@ -27,17 +27,18 @@
 namespace relay
 {
 
-/* The longest line, with its end. */
+/* The longest line, including its end. */
 inline constexpr std::size_t agent_answer_most = 1024;
 
-/* Larger values count as these. A percentage is HAProxy's largest. */
+/* Larger values count as these. The largest percentage is HAProxy's. */
 inline constexpr std::uint32_t agent_percent_most = 25600;
 inline constexpr std::uint32_t agent_limit_most = 1'000'000'000;
 
-/* What the machine's administrator wants: maint is drain, and more (agent_state.hpp). */
+/* The state that the machine's administrator wants. maint is drain and more (agent_state.hpp). */
 enum class agent_admin : unsigned char { ready, drain, maint };
 
-/* How the service is. The last three mean the same to the relay; people see which it was. */
+/* The state of the service. The last three mean the same to the relay; people see which one it
+ * was. */
 enum class agent_health : unsigned char { up, down, fail, stopped };
 
 constexpr const char *to_string(agent_admin is) noexcept
@@ -60,10 +61,11 @@ struct agent_answer {
 	std::optional<std::uint32_t> percent{}; /* at most agent_percent_most */
 	std::optional<std::uint32_t> limit{};   /* at most agent_limit_most; 0: none */
 	std::string_view description{};         /* empty: none */
-	std::string_view ignored{};             /* the first word that means nothing; empty: none */
+	std::string_view ignored{};             /* the first unknown word; empty: none */
 };
 
-/* bytes: the answer as far as it has come. done: *into is set; else it is empty. */
+/* bytes: the part of the answer that has arrived. If the result is done, `into` is set;
+ * otherwise it is empty. */
 parsed parse_agent_answer(std::string_view bytes, agent_answer &into) noexcept;
 
 } // namespace relay

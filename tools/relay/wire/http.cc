@@ -43,7 +43,7 @@ int http_reader::on_header_field(llhttp_t *parser, const char *at, std::size_t s
 	return 0;
 }
 
-/* Where the value of the header field that is being read goes; null: nowhere. */
+/* Where to put the value of the header field that is being read; null if it is of no use. */
 std::string *http_reader::wanted(bool *&seen) noexcept
 {
 	if (strcasecmp(field_.c_str(), "host") == 0) {
@@ -71,7 +71,7 @@ int http_reader::on_header_value_complete(llhttp_t *parser)
 	auto &self = *static_cast<http_reader *>(parser->data);
 	bool *seen = nullptr;
 	if (std::string *const into = self.wanted(seen)) {
-		/* Of two it would be unknown which one counts. */
+		/* If a field came twice, it would be unknown which one counts. */
 		if (std::exchange(*seen, true)) {
 			self.error_ = 400;
 			return HPE_USER;
@@ -102,8 +102,9 @@ int http_reader::on_headers_complete(llhttp_t *parser)
 	return 0;
 }
 
-/* Any server takes a whole URL, as it is sent to a proxy. Its host counts, and not the value of
- * Host, and without a path it means "/" (RFC 9112, sections 3.2.1 and 3.2.2). */
+/* Splits the target. Every server must accept a whole URL, as clients send it to a proxy. Then
+ * the URL's host counts instead of the value of Host, and a missing path means "/" (RFC 9112,
+ * sections 3.2.1 and 3.2.2). */
 void http_reader::split_target()
 {
 	std::string_view rest = url_;

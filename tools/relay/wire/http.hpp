@@ -3,9 +3,9 @@
  * The part of HTTP/1 that the admin server needs: reading requests without a body, and writing
  * answers of known length. It does no input or output itself.
  *
- * Everything that a client can make large has a limit, and every mistake of a client has an answer:
- * the reader's http_error() is its status. After an error nothing more can be read, because it is
- * unknown where the next request would begin.
+ * Everything that a client can make large has a limit, and every mistake of a client gets an answer
+ * with the status http_error(). After an error nothing more can be read, because it is unknown
+ * where the next request would begin.
  */
 #ifndef RELAY_HTTP_HPP
 #define RELAY_HTTP_HPP
@@ -19,18 +19,19 @@ namespace relay
 {
 
 struct http_request {
-	std::string method; /* GET, HEAD, or another that HTTP knows */
-	std::string path;   /* from '/' up to the query; what is sent in place of one */
-	std::string query;  /* after the '?' */
-	std::string host;   /* that of the target, or the value of Host; empty: there is none */
-	std::string authorization; /* that of Authorization */
+	std::string method;        /* GET, HEAD, or another that HTTP knows */
+	std::string path;          /* from '/' up to the query, or what is sent instead */
+	std::string query;         /* after the '?' */
+	std::string host;          /* the target's, or the value of Host; empty: none */
+	std::string authorization; /* the value of Authorization */
 	bool keep_alive = false;
 };
 
 class http_reader
 {
 public:
-	/* Longest path with its query, and longest request. Browsers with cookies stay below. */
+	/* The longest path with its query, and the longest request. Those of browsers with
+	 * cookies are shorter. */
 	static constexpr std::size_t url_most = 1024;
 	static constexpr std::size_t request_most = 8192;
 
@@ -44,7 +45,7 @@ public:
 	 */
 	std::size_t feed(std::string_view bytes);
 
-	/* A request is complete: request() has it, until next() begins another. */
+	/* Whether a request is complete. Then request() has it, until next() begins another. */
 	bool complete() const noexcept { return complete_; }
 	const http_request &request() const noexcept { return request_; }
 	void next();
@@ -70,7 +71,7 @@ private:
 	http_request request_;
 	std::string url_;
 	std::string field_; /* the name of the header field that is being read */
-	std::string value_; /* its value, if it is one that is of use here */
+	std::string value_; /* its value, if the field is of use here */
 	bool has_host_ = false;
 	bool has_authorization_ = false;
 	std::size_t taken_ = 0; /* bytes of the current request */
@@ -87,10 +88,10 @@ struct http_answer {
 	bool head = false; /* send the length of the body, but not the body */
 };
 
-/* Header lines and, except for HEAD, the body. */
+/* The answer's header lines and, except for HEAD, its body. */
 std::string to_http(const http_answer &answer);
 
-/* Such as "Not Found"; "" for a status that is not used here. */
+/* The reason phrase of a status, such as "Not Found"; "" if the status is not used here. */
 std::string_view http_reason(int status) noexcept;
 
 } // namespace relay

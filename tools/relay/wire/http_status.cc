@@ -13,14 +13,14 @@ bool is_digit_of_status(char c) noexcept
 	return c >= '0' && c <= '9';
 }
 
-/* A reason may have tabs and bytes above ASCII. */
+/* Whether a reason may not have the character. Tabs and bytes above ASCII are allowed. */
 bool is_control_of_reason(char c) noexcept
 {
 	return (static_cast<unsigned char>(c) < ' ' && c != '\t') || c == 0x7f;
 }
 
-/* Whether the bytes that have come can be the beginning of a status line, as far as its form is
- * fixed; '0' stands for a digit. */
+/* Whether the bytes that have arrived can be the beginning of a status line. Checks the part
+ * whose form is fixed, in which '0' stands for a digit. */
 bool begins_well(std::string_view bytes) noexcept
 {
 	constexpr std::string_view form = "HTTP/1.x 000";

@@ -8,7 +8,8 @@ namespace relay
 namespace
 {
 
-/* The parser says how many bytes it needs at least; each round reads up to that many. */
+/* Reads until the parser has a result. The parser returns how many bytes it needs at least, and
+ * each round reads up to that many. */
 template <class Read>
 std::optional<opening_fault> receive(sn::tcp &from, sn::deadline until, termination bad,
 				     std::string &bytes, Read read)

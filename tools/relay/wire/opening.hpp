@@ -4,8 +4,8 @@
  * removed, and a TLS hello, which is passed on. One deadline covers all of it, so a client that
  * sends a byte a minute cannot hold resources for long.
  *
- * No byte beyond the opening is read: after a header, the next byte is the first of the client's
- * own, and the bytes of a hello are exactly those that were read. proxy_header.hpp and
+ * No byte beyond the opening is read: after a PROXY header, the next byte to read is the client's
+ * first one, and a hello consists of exactly the bytes that were read. proxy_header.hpp and
  * tls_hello.hpp define what is malformed.
  */
 #ifndef RELAY_OPENING_HPP
@@ -30,10 +30,10 @@ struct opening_fault {
 	std::string text; /* in words */
 };
 
-/* Each returns no fault when `into` is complete. Clears the read deadline then. May park. */
+/* Each returns no fault if `into` is complete; the read deadline is then cleared. May park. */
 std::optional<opening_fault> receive_proxy_header(sn::tcp &from, sn::deadline until,
 						  proxy_header &into);
-/* bytes: what was read, to be passed on; after a fault, as much as arrived. */
+/* bytes: the bytes that were read, to be passed on; after a fault, those that arrived. */
 std::optional<opening_fault> receive_tls_hello(sn::tcp &from, sn::deadline until, tls_hello &into,
 					       std::string &bytes);
 

@@ -100,7 +100,7 @@ bool read_port(std::string_view text, proxy_end &end)
 	return error == std::errc() && stop == text.data() + text.size();
 }
 
-/* The line without its end. */
+/* Reads a line of version 1, given without its end. */
 parsed read_v1_line(std::string_view line, std::size_t size, proxy_header &into)
 {
 	line.remove_prefix(v1_signature.size() - 1);
@@ -290,7 +290,7 @@ parsed read_v2(std::string_view bytes, proxy_header &into, std::size_t most)
 
 	const auto header = bytes.substr(0, v2_fixed + length);
 	into.own = command == command_local;
-	/* LOCAL and UNSPEC: only the length is defined, so nothing else is read. */
+	/* For LOCAL and UNSPEC only the length is defined, so nothing else is read. */
 	if (!useful)
 		return parsed::done(header.size());
 	into.datagram = transport == transport_datagram;
@@ -313,7 +313,8 @@ void append_record(std::string &out, unsigned char type, std::string_view value)
 	out += value;
 }
 
-/* Flags, then 0 if there is a certificate and it was verified, then records. */
+/* The content of the TLS record: flags, then 0 if a certificate was verified, then nested
+ * records. */
 std::string to_bytes(const proxy_tls &about)
 {
 	std::string out(
@@ -398,7 +399,8 @@ parsed read_proxy_header(std::string_view bytes, proxy_header &into, proxy_versi
 	if ((all & static_cast<unsigned>(proxy_versions::v1)) && may_begin(bytes, v1_signature)) {
 		if (bytes.size() >= v1_signature.size())
 			return read_v1(bytes, into);
-		/* No bytes could become either version; version 1's shortest is the shorter. */
+		/* No bytes may become either version, and version 1 has the shorter shortest
+		 * header. */
 		return parsed::more(v1_least);
 	}
 	if ((all & static_cast<unsigned>(proxy_versions::v2)) && may_begin(bytes, v2_signature))

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The PROXY protocol, versions 1 and 2: what a proxy writes before the first byte of a connection,
- * to pass on the client's address. Parsing and formatting, without any input or output.
+ * The PROXY protocol, versions 1 and 2: the header that a proxy writes before the first byte of a
+ * connection, to pass on the client's address. This parses and formats, without any input or
+ * output.
  *
- * Strict: a header conforms to the protocol's specification, or it is bad. Whether a header is
- * trusted is decided beforehand by the source address (a header must be there, or must not be),
- * never by inspecting whether the bytes look like one: otherwise clients could claim any address.
+ * Strict: a header conforms to the protocol's specification, or it is bad. The source address alone
+ * decides whether a header must be there, or must not. Whether the bytes look like a header never
+ * decides that: otherwise clients could claim any address.
  */
 #ifndef RELAY_PROXY_HEADER_HPP
 #define RELAY_PROXY_HEADER_HPP
@@ -27,23 +28,23 @@ namespace relay
 struct proxy_end {
 	std::array<unsigned char, 16> ip{}; /* in network order; IPv4 has the first four */
 	std::uint16_t port = 0;
-	std::string path; /* of a Unix socket; begins with '\0' in the abstract namespace */
+	std::string path; /* a Unix socket's; begins with '\0' if abstract */
 
 	bool operator==(const proxy_end &) const = default;
 };
 
-/* What version 2 says of the client's TLS, where that ends at the writer. */
+/* The record of version 2 about the client's TLS, which ends at the writer of the header. */
 struct proxy_tls {
 	std::string version; /* "TLSv1.3" */
 	std::string cipher;
-	bool has_certificate = false; /* the client's, which was verified */
-	bool shown_now = false;       /* in this connection, not only when its session was made */
+	bool has_certificate = false; /* the client has a verified one */
+	bool shown_now = false;       /* in this connection, not only an earlier one */
 	std::string common_name;      /* of it */
 
 	bool operator==(const proxy_tls &) const = default;
 };
 
-/* A record that is passed on as it came. */
+/* A record that is passed on unchanged. */
 struct proxy_record {
 	unsigned char type;
 	std::string value;
@@ -53,8 +54,8 @@ struct proxy_record {
 
 struct proxy_header {
 	enum class family : unsigned char {
-		none, /* own, or the client's address is unknown: the addresses of the connection
-		       * itself apply */
+		none, /* the connection's own addresses apply: it is the proxy's own, or the
+		       * client's are unknown */
 		ipv4,
 		ipv6,
 		local, /* Unix socket */
@@ -64,7 +65,7 @@ struct proxy_header {
 	/* Version 2's LOCAL: the proxy's own connection (a health check), not one that it relays.
 	 * Version 1 has UNKNOWN for both. */
 	bool own = false;
-	bool datagram = false; /* version 2 only: it describes UDP or the like */
+	bool datagram = false; /* version 2 only: it describes datagrams */
 	proxy_end source;
 	proxy_end destination;
 	/* Version 2 only; empty if absent. */
@@ -72,10 +73,10 @@ struct proxy_header {
 	std::string unique_id;                /* bytes */
 	std::string alpn;                     /* bytes */
 	bool tls = false;                     /* the client connected by TLS */
-	std::string tls_bytes;                /* what the header that was read says of that */
-	std::optional<proxy_tls> about_tls{}; /* written instead; not read */
-	std::vector<proxy_record> others{};   /* in their order; padding is left out */
-	bool checked = false;                 /* there was a checksum, and it was right */
+	std::string tls_bytes;                /* the TLS record that was read */
+	std::optional<proxy_tls> about_tls{}; /* to write instead; not set by reading */
+	std::vector<proxy_record> others{};   /* in order, without padding */
+	bool checked = false;                 /* it had a correct checksum */
 
 	bool operator==(const proxy_header &) const = default;
 };
@@ -101,10 +102,10 @@ parsed read_proxy_header(std::string_view bytes, proxy_header &into,
 			 std::size_t most = proxy_v2_most);
 
 /*
- * Too long a path, and a name of more than 255 bytes, is cut to what there is room for. Family none
- * becomes "PROXY UNKNOWN" in version 1, and in version 2 LOCAL if it is the proxy's own, or else
- * PROXY with an unspecified family. Version 1 has no Unix sockets and no datagrams, and writes
- * UNKNOWN for them.
+ * These write a header. A path that is too long, or a name of more than 255 bytes, is cut to fit.
+ * Family none becomes "PROXY UNKNOWN" in version 1, and in version 2 LOCAL if it is the proxy's
+ * own, or else PROXY with an unspecified family. Version 1 knows neither Unix sockets nor
+ * datagrams, and has UNKNOWN for them.
  */
 std::string write_proxy_v1(const proxy_header &header);
 /* With a checksum if asked for. */

@@ -25,7 +25,8 @@ bool hmac(std::string_view key, std::string_view text, hash_bytes &into)
 		    text.size(), into.data(), &size) != nullptr;
 }
 
-/* TLS 1.3's HKDF-Expand-Label without a context, for up to the size of a hash: its first block. */
+/* TLS 1.3's HKDF-Expand-Label without a context, for results up to the size of a hash, for which
+ * its first block is enough. */
 template <std::size_t Size>
 bool expand(const hash_bytes &secret, std::string_view label, std::array<unsigned char, Size> &into)
 {
@@ -101,7 +102,7 @@ bool open_quic_payload(const quic_keys &with, std::uint64_t number, std::string_
 		nonce[nonce.size() - 1 - i] ^= static_cast<unsigned char>(number >> 8 * i);
 	const auto text = payload.substr(0, payload.size() - quic_tag_size);
 	std::string tag(payload.substr(text.size()));
-	into.resize(text.size() + 1); /* OpenSSL wants a place also for nothing */
+	into.resize(text.size() + 1); /* OpenSSL needs a pointer even for no bytes */
 	auto *const out = reinterpret_cast<unsigned char *>(into.data());
 	int size = 0;
 	const auto aes = make_context();

@@ -11,14 +11,14 @@ namespace relay
 namespace
 {
 
-/* More than a hello can have pieces of in the datagrams that are kept. */
+/* The most gaps. A hello has fewer pieces in the datagrams that are kept. */
 constexpr std::size_t gaps_most = 256;
 
-/* Removes the protection, and reads the frames. False if that fails. */
+/* Removes the protection of a packet, and reads its frames. Returns false if that fails. */
 bool open_initial(std::string_view packet, const quic_packet &header, const quic_keys &keys,
 		  std::string &plain)
 {
-	/* The sample is where it would be if the packet's number had all four bytes. */
+	/* The sample begins where it would if the packet's number had four bytes. */
 	constexpr std::size_t number_most = 4;
 	if (packet.size() - header.number < number_most + quic_sample_size)
 		return false;
@@ -29,7 +29,7 @@ bool open_initial(std::string_view packet, const quic_packet &header, const quic
 	std::string clear(packet.substr(0, header.number + number_most));
 	clear[0] = static_cast<char>(clear[0] ^ (mask[0] & 0x0f));
 	const std::size_t size = 1 + (static_cast<unsigned char>(clear[0]) & 3);
-	/* A client's first packets have small numbers, so what is left out is 0. */
+	/* A client's first packets have small numbers, so the bytes that are left out are 0. */
 	std::uint64_t number = 0;
 	for (std::size_t i = 0; i < size; i++) {
 		char &byte = clear[header.number + i];
@@ -40,7 +40,7 @@ bool open_initial(std::string_view packet, const quic_packet &header, const quic
 	return open_quic_payload(keys, number, clear, packet.substr(clear.size()), plain);
 }
 
-/* As the only record of a stream of TLS. */
+/* The message as a TLS record, as tls_hello.hpp expects it. */
 std::string to_record(std::string_view message)
 {
 	std::string made("\x16\x03\x01", 3);
@@ -62,7 +62,7 @@ void quic_hello::insert(const quic_crypto_part &part)
 		part.bytes.copy(bytes_.data() + begin, end - begin,
 				begin - static_cast<std::size_t>(part.offset));
 	};
-	/* Only into the gaps; then one entry covers all that it touches. */
+	/* Copies bytes into the gaps only. Then one entry replaces all that the part touches. */
 	std::size_t at = from;
 	for (const auto &[begin, end] : there_) {
 		if (at < begin && begin < to)
@@ -107,8 +107,8 @@ quic_hello::state quic_hello::add(std::string_view datagram, tls_hello &into)
 				version_ = packet.version;
 				destination_ = packet.destination;
 			}
-			/* Packets in one datagram have the same destination, and so do the first
-			 * datagrams; others are for another connection. */
+			/* All packets of a datagram, and of the client's first datagrams, have
+			 * the same destination id. Other packets belong to another connection. */
 			if (packet.version != version_ || packet.destination != destination_)
 				return state::bad;
 			if (!has_initial && !derive_quic_keys(version_, destination_, keys))

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The hello of TLS with which a client of QUIC begins, from its first datagrams, for routing by the
- * server name without terminating anything: the datagrams are passed on unchanged.
+ * Reads the TLS hello with which a QUIC client begins from its first datagrams, for routing by the
+ * server name without terminating QUIC: the datagrams are passed on unchanged.
  *
- * The hello is in CRYPTO frames, in any order and any pieces, of one Initial packet or several, in
- * one datagram or several; those with post-quantum keys take two. Of bytes that were received twice
- * the first ones count. The hello is parsed up to the first gap, by tls_hello.hpp, so that an error
- * is found early.
+ * The hello is in CRYPTO frames of one Initial packet or several, in one datagram or several, in
+ * any order and any pieces. A hello with post-quantum keys takes two datagrams. If bytes are
+ * received twice, the first ones count. The hello is parsed up to the first gap, by tls_hello.hpp,
+ * so that an error is found early.
  */
 #ifndef RELAY_QUIC_HELLO_HPP
 #define RELAY_QUIC_HELLO_HPP
@@ -31,19 +31,19 @@ public:
 		more,          /* the hello is not complete */
 		done,          /* into has it */
 		bad,           /* there is no hello: it cannot be decrypted, or is malformed */
-		other_version, /* the client has to get a list of the versions */
+		other_version, /* the client must be sent a list of versions */
 		not_first,     /* it is not a client's first packet, or not QUIC */
 	};
 
-	/* The client's next datagram. Throws std::bad_alloc. */
+	/* Reads the client's next datagram. Throws std::bad_alloc. */
 	state add(std::string_view datagram, tls_hello &into);
 
 private:
 	void insert(const quic_crypto_part &part);
 
-	std::string destination_; /* of the first packet: from it the keys are derived */
+	std::string destination_; /* of the first packet; the keys are derived from it */
 	std::uint32_t version_ = 0;
-	std::string bytes_; /* of the stream, with gaps */
+	std::string bytes_; /* of the CRYPTO stream, with gaps */
 	/* The beginnings and ends of the parts that have arrived, in order, with gaps between
 	 * them. */
 	std::vector<std::pair<std::size_t, std::size_t>> there_;

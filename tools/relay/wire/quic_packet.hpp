@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The packets at the beginning of a client's connection of QUIC: their headers as they are on the
- * wire (RFC 9000, section 17; RFC 8999 for all versions; RFC 9369 for version 2), and the frames in
- * those that were decrypted, as far as they carry TLS's hello. Parsing without any input or output.
+ * wire (RFC 9000, section 17; RFC 8999 for all versions; RFC 9369 for version 2), and the frames of
+ * decrypted packets that carry the TLS hello. This parses, without any input or output.
  */
 #ifndef RELAY_QUIC_PACKET_HPP
 #define RELAY_QUIC_PACKET_HPP
@@ -26,7 +26,7 @@ struct quic_packet {
 
 	kind is = kind::none;
 	std::uint32_t version = 0;
-	std::string_view destination; /* connection ids, up to 20 bytes; of other versions to 255 */
+	std::string_view destination; /* connection ids: at most 20 bytes, in other versions 255 */
 	std::string_view source;
 	/* Of an Initial packet, and a 0-RTT or Handshake packet: */
 	std::size_t size = 0;   /* of the packet; another one may follow in the datagram */
@@ -42,8 +42,8 @@ struct quic_crypto_part {
 	std::string_view bytes;
 };
 
-/* Adds the parts in the frames of a decrypted Initial packet. False if a frame is malformed, or is
- * one that such a packet cannot have (RFC 9000, section 12.4). */
+/* Adds the parts in the frames of a decrypted Initial packet. Returns false if a frame is
+ * malformed, or must not be in such a packet (RFC 9000, section 12.4). */
 bool read_quic_frames(std::string_view frames, std::vector<quic_crypto_part> &into);
 
 /* The answer to a packet of another version: it offers version 1. */

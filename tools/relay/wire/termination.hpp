@@ -2,7 +2,7 @@
 /*
  * Why a connection ended: the one list that the session, the access log, the metrics and the manual
  * share. Every accepted connection ends with exactly one of these causes, so their counts add up to
- * the number of ended connections. Users see the names; they do not change.
+ * the number of ended connections. Users see the names, so they do not change.
  */
 #ifndef RELAY_TERMINATION_HPP
 #define RELAY_TERMINATION_HPP
@@ -15,10 +15,10 @@ namespace relay
 {
 
 enum class termination : unsigned char {
-	/* In good order, every byte delivered. The side whose stream ended first. */
+	/* In good order, with every byte delivered. The name says whose stream ended first. */
 	client_end,
 	server_end,
-	/* A connection was reset or failed. The side of that connection. */
+	/* A connection was reset or failed. The name says whose. */
 	client_reset,
 	server_reset,
 	/* Time limits. */
@@ -34,7 +34,7 @@ enum class termination : unsigned char {
 	bad_proxy_header, /* cut off, too long, malformed, or missing where it is required */
 	bad_tls_hello,    /* malformed, too long, or not TLS, where a name is needed */
 	tls_timeout,      /* the TLS handshake with the client was not complete in time */
-	tls_failed,       /* it failed, or the client's certificate was refused */
+	tls_failed,       /* the handshake failed, or the client's certificate was refused */
 	client_left,      /* the client ended before it was connected */
 	refused_limit,    /* the limit of the listener, the backend or the source was reached */
 	refused_list,     /* its address is denied, or is not among those allowed */

@@ -13,7 +13,7 @@ constexpr std::size_t record_header = 5;
 constexpr std::size_t record_most = 1 << 14;
 constexpr std::size_t message_header = 4;
 constexpr std::size_t name_most = 253;
-/* version, random, and the least of session id, cipher suites and compression methods */
+/* version, random, and the shortest session id, cipher suites and compression methods */
 constexpr std::size_t message_least = 2 + 32 + 1 + 2 + 2 + 1 + 1;
 
 enum : unsigned char {
@@ -173,7 +173,7 @@ const char *read_extensions(std::string_view extensions, tls_hello &into)
 	return nullptr;
 }
 
-/* The message without its header. */
+/* Reads the message, given without its header. Returns what is wrong with it, or null. */
 const char *read_message(std::string_view message, tls_hello &into)
 {
 	constexpr const char *malformed = "TLS hello is malformed";
@@ -195,7 +195,7 @@ const char *read_message(std::string_view message, tls_hello &into)
 	return read_extensions(extensions, into);
 }
 
-/* What is wrong with the first bytes, as far as they have arrived. */
+/* What is wrong with the first bytes that have arrived; null if they may begin a hello. */
 const char *wrong_beginning(std::string_view bytes, tls_hello &into)
 {
 	if (bytes.empty())
@@ -217,7 +217,7 @@ const char *wrong_beginning(std::string_view bytes, tls_hello &into)
 	return "not TLS";
 }
 
-/* What is wrong with a record's header, as far as it has arrived. */
+/* What is wrong with the part of a record's header that has arrived; null if nothing. */
 const char *wrong_record(std::string_view record)
 {
 	if (!record.empty() && byte(record, 0) != content_handshake)
@@ -258,7 +258,7 @@ public:
 		       (static_cast<std::size_t>(byte(there, 1)) << 16 | number16(there, 2));
 	}
 
-	/* What is wrong with its header, as far as it has arrived. */
+	/* What is wrong with the part of the message's header that has arrived; null if nothing. */
 	const char *wrong() const
 	{
 		const auto there = bytes();

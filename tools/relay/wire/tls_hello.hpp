@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The server name (SNI) in the hello that a TLS client sends first, for routing without terminating
- * TLS: the bytes that were inspected are passed on unchanged.
+ * Reads the server name (SNI) in the hello that a TLS client sends first, for routing without
+ * terminating TLS: the inspected bytes are passed on unchanged.
  *
- * Reads SSL 3.0 to TLS 1.3 hellos, in as many records, and the records in as many pieces, as the
- * client likes. A hello is parsed only as a whole, but an error in what has already arrived (it is
- * not TLS at all, say) is reported at once, so that a client of another protocol does not wait. Of
- * an encrypted client hello it sees the outer name.
+ * It reads hellos of SSL 3.0 to TLS 1.3, which may be split into any number of records, and the
+ * records into any pieces. A hello is parsed only as a whole, but an error in the bytes that have
+ * arrived (such as another protocol) is reported immediately, so that the client does not wait. In
+ * an encrypted client hello, the outer name counts.
  */
 #ifndef RELAY_TLS_HELLO_HPP
 #define RELAY_TLS_HELLO_HPP
@@ -31,7 +31,7 @@ struct tls_hello {
 	/* The protocols that the client offers (ALPN), in order of preference: for each, one
 	 * byte with its length, then its bytes. Empty: none. */
 	std::string alpn;
-	/* If bad: what the bytes are instead. */
+	/* If the result is bad: what the bytes are instead of a hello. */
 	enum class other : unsigned char { none, not_tls, ssl2, too_large } is = other::none;
 
 	bool operator==(const tls_hello &) const = default;
@@ -39,9 +39,8 @@ struct tls_hello {
 
 /*
  * Reads the hello at the beginning of the bytes. `into` is valid when done, `into.is` when bad.
- * When done, the size is that of the records that contain the hello. A hello whose length field
- * exceeds `most`, or that exceeds it because it is split into many records, is bad as soon as that
- * is known.
+ * When done, the size is that of the records that contain the hello. A hello is bad as soon as it
+ * is known that its records exceed `most`, by its length field or because it is split into many.
  */
 parsed read_tls_hello(std::string_view bytes, tls_hello &into, std::size_t most = tls_hello_most);
 
