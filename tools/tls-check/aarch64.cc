@@ -98,13 +98,14 @@ operand aarch64::memory_of(const cs_arm64_op &op, unsigned width, bool before) c
 
 	to.base = number(op.mem.base);
 	to.index = number(op.mem.index);
-	/* With writeback, the base has been moved before. */
+	/* With writeback the base has already been moved. */
 	to.displacement = before ? 0 : op.mem.disp;
 	to.width = width;
 	return to;
 }
 
-/* ldr, ldp, str, stp: the registers come first, then the memory, then what is added afterwards. */
+/* ldr, ldp, str, stp: the operands are the registers, then the memory, then the number that is
+ * added to the base afterwards. */
 void aarch64::transfer(instruction &into, bool loads, int registers) const
 {
 	const auto &detail = raw_->detail->arm64;
@@ -151,7 +152,7 @@ void aarch64::transfer(instruction &into, bool loads, int registers) const
 			  .number = detail.operands[at + 1].imm});
 }
 
-/* add, sub and what is like them: whether it has been dealt with. */
+/* Handles add, sub and similar instructions. Returns false for others. */
 bool aarch64::arithmetic(instruction &into) const
 {
 	const auto &detail = raw_->detail->arm64;
@@ -188,7 +189,7 @@ bool aarch64::arithmetic(instruction &into) const
 	return true;
 }
 
-/* An instruction of which no more is known than capstone tells. */
+/* Handles an instruction of which only capstone's description is known. */
 void aarch64::other(instruction &into) const
 {
 	const auto &detail = raw_->detail->arm64;
@@ -283,7 +284,8 @@ bool aarch64::read(const std::uint8_t *bytes, std::size_t size, address at, inst
 	case ARM64_INS_HINT:
 		return true;
 	case ARM64_INS_MRS:
-		/* Read as a number: the enumeration of registers has no such value. */
+		/* The value is read as a number, because the enumeration of registers does not
+		 * have it. */
 		if (detail.op_count == 2 && whole_of(op[0]) != none &&
 		    op[1].type == ARM64_OP_REG_MRS &&
 		    ((op[1].imm & 0xffff) == tpidr_el0 || (op[1].imm & 0xffff) == tpidrro_el0)) {
@@ -308,7 +310,7 @@ bool aarch64::read(const std::uint8_t *bytes, std::size_t size, address at, inst
 	case ARM64_INS_CMP:
 	case ARM64_INS_CMN:
 	case ARM64_INS_TST:
-		/* capstone 4 says that they write the first register. */
+		/* capstone 4 says wrongly that these write the first register. */
 		for (int i = 0; i < detail.op_count; i++)
 			if (op[i].type == ARM64_OP_REG && number(op[i].reg) != none)
 				into.add({.what = act::look, .from = number(op[i].reg)});

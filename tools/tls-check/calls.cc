@@ -35,7 +35,8 @@ const names hooked =
 	      "__recvmsg64 __sendmmsg64 __recvmmsg64 __ppoll64 __select64 __pselect64 "
 	      "__nanosleep64 __clock_nanosleep_time64 __thrd_sleep64 ");
 
-/* Those that it replaces too, which do not wait, or which wait with the thread. */
+/* Other calls that it replaces. They do not wait, or they block the thread, so no task parks in
+ * them. */
 const names hooked_without_parking =
 	words("socket setsockopt close close_range closefrom fclose pclose freopen freopen64 "
 	      "dup dup2 dup3 fcntl fcntl64 gethostbyname gethostbyname2 gethostbyaddr "
@@ -53,11 +54,11 @@ const names hooked_without_parking =
 	      "pthread_spin_trylock pthread_spin_unlock mtx_lock mtx_trylock mtx_timedlock "
 	      "mtx_unlock __mtx_timedlock64 flockfile ftrylockfile funlockfile _IO_flockfile "
 	      "_IO_ftrylockfile _IO_funlockfile "
-	      /* Their functions run with the hooks off. */
+	      /* The functions that these call run with the hooks off. */
 	      "pthread_once call_once ");
 
-/* sennit's own. All of its other functions do not park: tests/tls-check compares the list with what
- * the headers say. */
+/* The functions of sennit that may park. Its other functions do not: tests/tls-check compares
+ * the list with the headers. */
 const names of_sennit =
 	words("sn_barrier_wait sn_barrier_wait_until sn_writer_write sn_writer_print "
 	      "sn_writer_vprint sn_writer_flush sn_reader_line sn_reader_through sn_reader_peek "
@@ -82,7 +83,7 @@ const names of_sennit =
 	      "sn_unix_accept sn_unix_connect sn_unix_bind sn_unix_recv sn_unix_send "
 	      "sn_waitgroup_wait sn_waitgroup_wait_until sn_go_when_readable "
 	      "sn_spawn_when_readable "
-	      /* Within the library: the switch from one task to another. */
+	      /* Inside the library, this switches from one task to another. */
 	      "sn_arch_switch ");
 
 /* Functions of the C library and the compiler that neither wait in a hooked call nor call back.
@@ -211,7 +212,7 @@ kind found_by(std::string_view name)
 	if (name == "__ctype_b_loc" || name == "__ctype_tolower_loc" ||
 	    name == "__ctype_toupper_loc")
 		return kind::characters;
-	/* The functions by which C++ finds a variable that has a constructor. */
+	/* C++ calls such a function to find a thread-local variable that has a constructor. */
 	if (begins_with(name, "_ZTW"))
 		return kind::variable;
 	return kind::none;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What functions are known to do, by their names: those that find something by the thread, those in
- * which a task may park, and those in which it certainly does not.
+ * What is known of functions by their names: which ones return something that belongs to the
+ * calling thread, in which ones a task may park, and in which ones it certainly does not.
  */
 #ifndef TLS_CHECK_CALLS_HPP
 #define TLS_CHECK_CALLS_HPP
@@ -13,13 +13,13 @@
 namespace checking
 {
 
-/* What belongs to a thread, and was found by it. */
+/* Something that belongs to a thread, and was found by the current thread. */
 enum class kind {
 	none,
 	error,      /* errno */
 	host_error, /* h_errno */
 	variable,   /* a thread-local variable */
-	thread,     /* the thread pointer, from which all of these are computed */
+	thread,     /* the thread pointer, from which the others are computed */
 	self,       /* pthread_self() */
 	characters, /* the tables of <ctype.h> */
 };
@@ -39,8 +39,8 @@ enum class parking {
 };
 
 /*
- * `imported`: the function is not in the file itself. The hooks replace only what is imported, and
- * the file's own read() is judged by what it does.
+ * imported: the function is not in the file itself. The hooks replace only imported functions, so a
+ * read() that the file defines is judged by its code.
  */
 parking known_parking(std::string_view name, bool imported);
 

@@ -88,7 +88,7 @@ public:
 		std::map<const function *, flow_result> results;
 
 		const auto add = [&](const function *each) {
-			/* Part of another function, by which it is reached. */
+			/* A cold part is read with the function to which it belongs. */
 			if (each->name.find(".cold") == std::string::npos &&
 			    queued.insert(each).second)
 				next.push_back(each);
@@ -103,14 +103,15 @@ public:
 			auto &result = results[each] = follow(image_, *each, calls_);
 			if (result.returns == kind::none)
 				continue;
-			/* Once: what a function returns does not change, whichever it is. */
+			/* The first result is final, because the kind that a function returns
+			 * does not change. */
 			if (calls_.returns(none, each->begin) == kind::none)
 				for (const auto *caller : calls_.set_returns(*each, result.returns))
 					add(caller);
 		}
 		made.functions = image_.functions().size();
 		made.unread = calls_.unread();
-		std::set<address> seen; /* a cold part is reached by its function, and read alone */
+		std::set<address> seen; /* a cold part is read with its function and alone */
 		for (const auto &each : image_.functions()) {
 			const auto found = results.find(&each);
 			if (found == results.end())

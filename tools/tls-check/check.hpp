@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A whole file: the findings of all of its functions, and of all members if it is an archive. */
+/* Checks a whole file: the findings in all of its functions, and in all members if it is an
+ * archive. */
 #ifndef TLS_CHECK_CHECK_HPP
 #define TLS_CHECK_CHECK_HPP
 
@@ -16,7 +17,7 @@ namespace checking
 
 /* A place in the code, for people and for other programs. */
 struct place {
-	std::string address; /* as objdump has it */
+	std::string address; /* in objdump's form */
 	std::uint64_t file_offset = 0;
 	std::string source; /* file:line, if there is debug information */
 };
@@ -39,7 +40,7 @@ struct member_report {
 	std::string member; /* of an archive, else "" */
 	std::size_t functions = 0;
 	std::size_t unread = 0;   /* functions with bytes that capstone does not know */
-	std::size_t given_up = 0; /* those that were too large */
+	std::size_t given_up = 0; /* functions that were too large */
 	std::vector<report_row> rows;
 	std::string error; /* why it could not be read, "" if it could */
 };

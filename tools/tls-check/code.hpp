@@ -3,8 +3,8 @@
  * Machine code in a form that does not depend on the machine: what an instruction does to 64-bit
  * registers and to memory, and where it goes next.
  *
- * Registers are small numbers, in the machine's own order. Whatever an instruction does to a
- * register that is not said exactly (half of one, a shift, a vector) is act::forget.
+ * Registers are small numbers, in the machine's own order. An effect on a register that these steps
+ * cannot express (on half of it, a shift, a vector) is act::forget.
  */
 #ifndef TLS_CHECK_CODE_HPP
 #define TLS_CHECK_CODE_HPP
@@ -22,7 +22,7 @@ using address = std::uint64_t;
 constexpr int register_count = 32;
 constexpr int none = -1;
 
-/* What a memory operand means. */
+/* The address of a memory operand. */
 struct operand {
 	int base = none;
 	int index = none;
@@ -42,7 +42,7 @@ enum class act {
 	load,     /* to = memory */
 	store,    /* memory = from, or something unknown */
 	touch,    /* reads or writes memory otherwise */
-	look,     /* reads from, for another purpose than those above: a comparison, say */
+	look,     /* reads `from` otherwise, such as in a comparison */
 	thread,   /* to = the thread pointer */
 	realign,  /* to, the stack pointer, is moved by an unknown distance */
 };
@@ -81,14 +81,15 @@ struct instruction {
 	address target = 0;
 	bool has_target = false;
 	destination via;
-	int name = none;         /* of the callee, if a relocation or a stub says it (image.hpp) */
-	bool descriptor = false; /* a call of a thread-local's descriptor, by its relocation */
+	int name = none;         /* of the callee, from a relocation or a stub (image.hpp) */
+	bool descriptor = false; /* calls a thread-local's descriptor, by its relocation */
 	bool padding = false;    /* a nop or int3, as between functions */
 	std::array<step, most_steps> steps;
 	std::size_t count = 0;
 
 	address end() const { return at + size; }
-	/* There is always room: a few instructions with more effects are cut to act::forget. */
+	/* Adds a step. It never fails: an instruction with more effects than there is room for
+	 * gets act::forget instead. */
 	void add(const step &more)
 	{
 		if (count < most_steps)

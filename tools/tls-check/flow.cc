@@ -14,17 +14,18 @@ namespace checking
 namespace
 {
 
-/* A function that needs more visits of its blocks than that, each, is given up. */
+/* A function is given up if it needs more visits per block than this. */
 constexpr std::size_t most_visits = 1000;
 constexpr std::size_t most_blocks = 200000;
 constexpr std::size_t most_slots = 4096;
 
-/* In the order in which a value is replaced where paths meet: what may be stale is never lost. */
+/* Where paths meet, a later tag replaces an earlier one, so that a value that may be stale is
+ * never lost. */
 enum class tag {
 	stack,      /* number, from the stack pointer at the beginning, or where it was realigned */
 	constant,   /* number */
 	function,   /* number: a name */
-	descriptor, /* the function of a thread-local's descriptor */
+	descriptor, /* the descriptor function of a thread-local */
 	unknown,
 	fresh,
 	stale,
@@ -58,7 +59,7 @@ bool replaces(const value &a, const value &b)
 	       std::make_tuple(b.found_at, b.call_at, b.kept.reg, b.kept.slot);
 }
 
-/* What may be there if one of both is. */
+/* The value to assume if it may be either of both. */
 value either(const value &a, const value &b)
 {
 	if (a == b)
@@ -72,9 +73,9 @@ using slot = std::pair<address, std::int64_t>; /* base, distance */
 
 struct state {
 	value registers[register_count];
-	std::map<slot, value> slots; /* those of which something is known */
+	std::map<slot, value> slots; /* the slots of which something is known */
 
-	/* Whether it has changed. */
+	/* Merges another path's state into this one. Returns whether this one has changed. */
 	bool join(const state &other)
 	{
 		bool changed = false;
@@ -153,7 +154,8 @@ const instruction &follower::read(address at)
 	return found->second.first;
 }
 
-/* Where jumps in the function lead, and where only a computed one can. */
+/* Finds where the jumps of the function lead, and the places to which only a computed jump can
+ * lead. */
 void follower::find_leaders()
 {
 	std::vector<address> after;
@@ -199,8 +201,8 @@ void follower::used(const value &what, const instruction &at, use how)
 {
 	if (!reporting_ || what.what != tag::stale)
 		return;
-	/* Looking at an address says nothing of what is there. Where a thread's identity is looked
-	 * at, it is compared, mostly. */
+	/* A look at an address does not use the memory there. A look at a thread's identity is
+	 * usually a comparison, which is a use. */
 	if (how == use::looked_at && what.found != kind::self)
 		return;
 	const finding made{.what = what.found,
@@ -212,7 +214,7 @@ void follower::used(const value &what, const instruction &at, use how)
 			   .used_at = at.at,
 			   .how = how};
 	const auto [known, first] = found_.try_emplace(what.found_at, made);
-	/* The first after the call, as people read it. */
+	/* Prefers the first use after the call, as people read the code. */
 	const auto order = [](const finding &each) {
 		return std::make_tuple(each.used_at < each.call_at, each.used_at, each.call_at);
 	};
@@ -335,7 +337,8 @@ void follower::do_step(const instruction &whole, const step &each, state &now)
 		made = load(each.memory, now);
 		break;
 	case act::thread:
-		/* Added to an offset that a descriptor gave before a park, it stays wrong. */
+		/* A thread pointer plus an offset that a descriptor gave before a park stays
+		 * wrong. */
 		made = get(each.from);
 		if (made.what != tag::stale)
 			made = {.what = tag::fresh, .found = kind::thread, .found_at = whole.at};
@@ -348,7 +351,7 @@ void follower::do_step(const instruction &whole, const step &each, state &now)
 		now.registers[each.to] = made;
 }
 
-/* What a call or a jump leads to, by the values of the registers. */
+/* Finds the target of a call or a jump by the values of the registers. */
 void follower::resolve(const instruction &at, const state &now, referred &to, bool &known) const
 {
 	known = at.has_target || at.name != none;
@@ -371,7 +374,7 @@ void follower::resolve(const instruction &at, const state &now, referred &to, bo
 	}
 }
 
-/* False if the call does not return. */
+/* Applies a call to the state. Returns false if the call does not return. */
 bool follower::do_call(const instruction &call, state &now)
 {
 	referred to;
@@ -381,7 +384,7 @@ bool follower::do_call(const instruction &call, state &now)
 	resolve(call, now, to, known);
 	called_[call.at] = to;
 	if (to.descriptor) {
-		/* It changes no other register. */
+		/* A descriptor's function changes no register but the result. */
 		now.registers[cpu_.result] = {
 			.what = tag::fresh, .found = kind::variable, .found_at = call.at};
 		return true;
@@ -425,7 +428,7 @@ bool follower::do_call(const instruction &call, state &now)
 	return !calls_.ends(to.name, to.target);
 }
 
-/* At a return, or a jump to another function. */
+/* Looks at the values that leave the function by a return, or by a jump to another function. */
 void follower::leave(const instruction &jump, const state &now, bool returns)
 {
 	if (returns) {
@@ -447,8 +450,8 @@ void follower::leave(const instruction &jump, const state &now, bool returns)
 		used(now.registers[reg], jump, use::passed);
 }
 
-/* A jump out of the function's range may lead to its cold part, which is elsewhere: the stack has
- * something on it, or the name says so. */
+/* Whether a jump out of the function's range stays in the function, because it leads to its cold
+ * part, which is placed elsewhere. This is assumed if the stack is not empty, or by the name. */
 bool follower::same_function(const instruction &jump, address target, const state &now) const
 {
 	if (target >= function_.begin && target < function_.end)
@@ -496,7 +499,7 @@ void follower::walk(address at, state now)
 				const auto &sp = now.registers[cpu_.stack_pointer];
 				const bool empty =
 					sp.what == tag::stack && sp.base == 0 && sp.number == 0;
-				/* A method that is called last. */
+				/* A virtual function that is called by a tail call. */
 				const bool method = empty && each.via.reg == none &&
 						    each.via.memory.index == none;
 				if (empty)
@@ -510,8 +513,8 @@ void follower::walk(address at, state now)
 			break;
 		}
 		}
-		/* Behind the last instruction there is another function: that was a call which does
-		 * not return, though nothing says so. */
+		/* After the last instruction another function begins, so the instruction was a
+		 * call that does not return, although nothing says so. */
 		const auto *const around = image_.function_around(at);
 		at = each.end();
 		if ((around && at >= around->end) || !image_.section_at(at))
@@ -531,7 +534,7 @@ flow_result follower::run()
 		waiting_.erase(waiting_.begin());
 		walk(at, states_.at(at));
 	}
-	/* What each block begins with is known now. */
+	/* Now the state at the beginning of each block is known. */
 	reporting_ = true;
 	const auto states = states_;
 	for (const auto &[at, with] : states)

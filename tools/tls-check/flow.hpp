@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The flow of data through one function: where the addresses that were found by the thread are, and
- * which of them are used after a call that may park.
+ * The flow of data through one function: where it keeps the addresses that it has found by the
+ * current thread, and which of them it uses after a call that may park.
  *
  * It follows 64-bit values in general registers and in slots of the stack, forwards along every
- * path until nothing changes. A value that was found by the thread is fresh; a call that may park
- * makes all those stale that it does not destroy. Where two paths meet, a register may hold what it
- * holds on either. Using a stale value is a finding: reading or writing memory by it, passing it to
- * a call in a register, returning it, storing it elsewhere than on the stack; for the identity of a
- * thread any other use, too.
+ * path until nothing changes. A value that was found by the thread is fresh at first; a call that
+ * may park makes all values stale that it does not destroy. Where two paths meet, a register may
+ * hold its value of either path. The use of a stale value is a finding: reading or writing memory
+ * through it, passing it to a call in a register, returning it, or storing it elsewhere than on the
+ * stack. For the identity of a thread, any other use is one, too.
  *
- * Not followed: what is stored elsewhere than on the stack or read by such an address, vector
- * registers, the landing pads of exceptions, and a jump to a computed address, which is taken to
- * lead to each place in the function that no other jump leads to, and that follows a jump.
+ * It does not follow values that are stored elsewhere than on the stack or read through such an
+ * address, vector registers, and the landing pads of exceptions. A jump to a computed address is
+ * assumed to lead to each place in the function that follows a jump and that no other jump leads
+ * to.
  */
 #ifndef TLS_CHECK_FLOW_HPP
 #define TLS_CHECK_FLOW_HPP
@@ -39,15 +40,15 @@ enum class use {
 /* Where a value is kept over a call: in a register, or in a slot of the stack. */
 struct holder {
 	int reg = none;
-	std::int64_t slot = 0;  /* if there is no register: from the stack pointer at the call */
-	bool known_slot = true; /* the stack pointer was known there */
+	std::int64_t slot = 0;  /* if reg is none: from the stack pointer at the call */
+	bool known_slot = true; /* false: the stack pointer was not known there */
 };
 
-/* A function keeps something over a call. */
+/* Something that a function keeps over a call that may park. */
 struct finding {
 	kind what = kind::none;
 	address found_at = 0; /* the call, or the instruction, that found it */
-	referred found_by{};  /* whom it called */
+	referred found_by{};  /* the function that was called for it */
 	address call_at = 0;  /* the first call that may park */
 	referred called{};
 	holder kept{};
@@ -60,7 +61,7 @@ class judge
 {
 public:
 	virtual ~judge() = default;
-	/* name or target may be absent; both are if nothing is known of the callee. */
+	/* The name or the target may be unknown; both are if nothing is known of the callee. */
 	virtual bool may_park(int name, address target) const = 0;
 	virtual kind returns(int name, address target) const = 0;
 	virtual bool ends(int name, address target) const = 0;
@@ -69,7 +70,7 @@ public:
 struct flow_result {
 	std::vector<finding> findings; /* by found_at; the first use of each */
 	kind returns = kind::none; /* what the function returns, if it was found by the thread */
-	bool complete = true;      /* it was given up */
+	bool complete = true;      /* false: the function was given up */
 };
 
 flow_result follow(const image &in, const function &from, const judge &calls);

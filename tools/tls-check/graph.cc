@@ -44,7 +44,8 @@ const referred *graph::word_of(const step &reads,
 	return image_.word(from);
 }
 
-/* One function's calls, jumps elsewhere, and whether it finds something by the thread. */
+/* Reads one function: its calls, its jumps to other functions, and whether it finds something by
+ * the thread. */
 void graph::read(std::size_t which)
 {
 	const auto &in = image_.functions()[which];
@@ -67,7 +68,8 @@ void graph::read(std::size_t which)
 			of.finds |= step.what == act::thread;
 			if (step.what == act::function)
 				add(static_cast<int>(step.number - 1), 0);
-			/* Before the register changes: it may be the base. */
+			/* The word is read before the register changes, because that may be the
+			 * base. */
 			const auto *const word = word_of(step, values);
 			if (step.to != none)
 				values[step.to] = step.what == act::constant ? step.number : 0;
@@ -97,7 +99,7 @@ void graph::read(std::size_t which)
 			continue;
 		if (each.next != going::call)
 			of.ends = false;
-		/* A computed jump mostly stays in the function. */
+		/* A computed jump usually stays in the function. */
 		if (each.next != going::call && !each.has_target && each.name == none)
 			continue;
 		add(each.name, each.has_target ? each.target : 0);
@@ -108,7 +110,7 @@ void graph::read(std::size_t which)
 	}
 }
 
-/* From the calls that park back to all who can reach them, by the shortest way. */
+/* Goes from the calls that park back to all functions that can reach them, by the shortest path. */
 void graph::spread()
 {
 	std::deque<std::size_t> next;

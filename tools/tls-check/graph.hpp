@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which functions of a file call which, and from which of them a call that may park can be reached.
+ * The call graph of a file: which functions call which, and from which of them a call that may park
+ * can be reached.
  *
  * Calls are found by reading each function from its beginning to its end, including jumps to other
- * functions. A function whose address is loaded from the global offset table counts as called. What
- * a call of an unknown function means is the user's choice.
+ * functions. A function whose address is loaded from the global offset table counts as called. The
+ * user chooses whether a call of an unknown function may park.
  */
 #ifndef TLS_CHECK_GRAPH_HPP
 #define TLS_CHECK_GRAPH_HPP
@@ -22,10 +23,9 @@ namespace checking
 {
 
 struct choice {
-	bool named_park =
-		true; /* a call of a function in another file, of which nothing is known */
-	bool pointers_park = true;   /* a call by a pointer that is not known */
-	std::set<std::string> parks; /* functions that do, and that do not, whatever is known */
+	bool named_park = true;      /* unknown functions of other files park */
+	bool pointers_park = true;   /* calls by unknown pointers park */
+	std::set<std::string> parks; /* the user's lists: these park, and those never do */
 	std::set<std::string> never;
 };
 
@@ -40,12 +40,14 @@ public:
 
 	/* Whether the function finds something by the thread, or calls one that returns it. */
 	bool finds(const function &which) const;
-	/* A function returns what it has found: those that call it find it, too. Returns them. */
+	/* Records that a function returns what it has found, so that its callers find it, too.
+	 * Returns the callers. */
 	std::vector<const function *> set_returns(const function &which, kind what);
 
-	/* The callee's name, "" for an unknown one. */
+	/* The name of the callee; "" if it is unknown. */
 	std::string callee_text(int name, address target) const;
-	/* The functions by which the callee reaches a call that parks; empty if it is one. */
+	/* The functions by which the callee reaches a call that parks; empty if the callee
+	 * itself parks. */
 	std::vector<std::string> path(int name, address target) const;
 
 	/* Functions in which capstone did not know some bytes. */
@@ -62,7 +64,7 @@ private:
 		bool finds = false;
 		bool ends = true;
 		bool parks = false;
-		std::size_t through = 0; /* the edge that it parks by */
+		std::size_t through = 0; /* the edge to the call that parks */
 		kind returns = kind::none;
 	};
 

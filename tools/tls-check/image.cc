@@ -14,7 +14,7 @@
 namespace checking
 {
 
-/* In the code of a relocatable object. */
+/* A relocation in the code of a relocatable object. */
 struct image::relocation {
 	unsigned type = 0;
 	int name = none;
@@ -27,7 +27,8 @@ namespace
 {
 
 constexpr std::size_t most_name = 4096;
-/* Made-up addresses are apart, so that a displacement does not lead from one into another. */
+/* The distance between sections with made-up addresses, so that a displacement does not lead
+ * from one section into another. */
 constexpr address room = 0x100000;
 
 const char *elf_problem()
@@ -44,7 +45,7 @@ std::string string_at(Elf *elf, std::size_t table, std::size_t offset)
 	return text ? std::string(text, strnlen(text, most_name)) : std::string();
 }
 
-/* Every section with its header; stops at the first that cannot be read. */
+/* Calls it for every section with its header. Throws at the first that cannot be read. */
 template <class F>
 void for_sections(Elf *elf, F &&f)
 {
@@ -206,7 +207,7 @@ void image::read_symbols(Elf *elf)
 			if (!at)
 				continue;
 			auto name = string_at(elf, header.sh_link, symbol.st_name);
-			/* Labels of the assembler, and the mapping symbols of ARM. */
+			/* Skips labels of the assembler, and the mapping symbols of ARM. */
 			if (name.empty() || name[0] == '$' || begins_with(name, ".L"))
 				continue;
 			const auto *const in = section_at(*at);
@@ -265,7 +266,8 @@ void image::read_relocations(Elf *elf)
 								    symbol.st_name));
 			}
 			if (relocatable_) {
-				/* Some are one of two at the same place: a hint for the linker. */
+				/* A place may have a second relocation, which is only a hint for
+				 * the linker. */
 				const auto at = in->begin + each.r_offset;
 				const bool hint = made.type == (is_x86_ ? unsigned{R_X86_64_NONE}
 									: unsigned{R_AARCH64_NONE});
@@ -291,7 +293,7 @@ void image::read_relocations(Elf *elf)
 			} else {
 				continue;
 			}
-			/* Words that the program may change say nothing. */
+			/* A word that the program may change tells nothing. */
 			const bool fixed = std::any_of(
 				constant_.begin(), constant_.end(), [&](const auto &range) {
 					return each.r_offset - range.second.first <
@@ -307,7 +309,7 @@ void image::order_functions()
 {
 	auto &all = functions_;
 
-	/* Of several at one address the one with a size, then the shortest name. */
+	/* Of several symbols at one address, prefers one with a size, then the shortest name. */
 	std::sort(all.begin(), all.end(), [](const function &a, const function &b) {
 		if (a.begin != b.begin)
 			return a.begin < b.begin;
@@ -315,7 +317,7 @@ void image::order_functions()
 			return b.end == 0;
 		if (a.name.empty() != b.name.empty())
 			return b.name.empty();
-		/* One underscore less is the name that programs know. */
+		/* Programs know the name with fewer underscores. */
 		if (a.name.size() != b.name.size())
 			return a.name.size() < b.name.size();
 		return a.name < b.name;
@@ -332,7 +334,7 @@ void image::order_functions()
 		if (in && !in->stubs && each.begin != 0)
 			kept.push_back(std::move(each));
 	}
-	/* Without a size: up to the next, or to the end of the section. */
+	/* A function without a size extends to the next one, or to the end of the section. */
 	for (std::size_t i = 0; i < kept.size(); i++) {
 		const auto *const in = section_at(kept[i].begin);
 		auto limit = in->end();
@@ -430,10 +432,11 @@ bool image::read(address at, instruction &into) const
 	return true;
 }
 
-/* The linker's part, for an instruction of a relocatable object. */
+/* Does the linker's work for an instruction of a relocatable object. */
 void image::apply(const relocation &how, instruction &into) const
 {
-	/* What is added to the symbol: x86 counts from the operand, which is mostly the last. */
+	/* The number that is added to the symbol. x86 counts from the operand, which is usually
+	 * the last one. */
 	const auto local = [&](std::int64_t more) {
 		return how.defined ? how.target + static_cast<address>(how.addend) +
 					     static_cast<address>(more)
@@ -480,7 +483,7 @@ void image::apply(const relocation &how, instruction &into) const
 				into.target = how.defined ? how.target : 0;
 				into.has_target = true;
 			} else if (how.name != none) {
-				/* Number 0 is a name, too. */
+				/* Index 0 is a valid name, so names count from 1 here. */
 				set(act::function, how.name + 1);
 			}
 			return;
@@ -526,7 +529,7 @@ void image::apply(const relocation &how, instruction &into) const
 	}
 }
 
-/* A call of a stub of the linker is a call of what the stub jumps to. */
+/* Turns a call of a linker's stub into a call of the function that the stub jumps to. */
 void image::resolve_stub(instruction &into) const
 {
 	if (!into.has_target)

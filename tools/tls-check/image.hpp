@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One ELF file, or one member of an archive: its functions, its code, and the names of what the
- * code refers to. Read by libelf; nothing of it is believed without a check.
+ * One ELF file, or one member of an archive: its functions, its code, and the names that the code
+ * refers to. It is read by libelf, and every field is checked before it is used.
  *
- * Addresses are those of the file. Those of a relocatable object are made up, so that its sections
- * do not overlap; `text_of` says what a reader expects to see.
+ * Addresses are the file's own. For a relocatable object they are made up, so that its sections do
+ * not overlap; text_of() returns the form that a reader expects.
  */
 #ifndef TLS_CHECK_IMAGE_HPP
 #define TLS_CHECK_IMAGE_HPP
@@ -26,7 +26,7 @@ struct Elf;
 namespace checking
 {
 
-/* The file is none that can be read; why it is not. */
+/* Thrown if the file cannot be read; it has the reason. */
 struct unreadable {
 	std::string why;
 };
@@ -69,22 +69,23 @@ public:
 
 	/* In the order of their addresses; none has the address of another. */
 	const std::vector<function> &functions() const { return functions_; }
-	/* The one with the address; NULL if there is none. */
+	/* The function that begins at the address; NULL if there is none. */
 	const function *function_at(address at) const;
 	const function *function_around(address at) const;
-	/* Symbols with that address, the function's and its other names. */
+	/* All symbols with that address: the function's name and its aliases. */
 	std::vector<std::string> names_of(address at) const;
 
 	const std::string &name(int id) const { return names_[static_cast<std::size_t>(id)]; }
 
 	const section *section_at(address at) const;
-	/* Reads an instruction, with what the file says of its operands. False if there is none: no
-	 * code, or bytes that capstone does not know. `into` then has a size, to go on by. */
+	/* Reads an instruction, with the file's relocations of its operands. Returns false if
+	 * there is no code, or if capstone does not know the bytes. `into` then has the size to
+	 * skip. */
 	bool read(address at, instruction &into) const;
-	/* What a word of memory holds when the program runs, if the file says so. */
+	/* What a word of memory holds when the program runs, if the file determines it. */
 	const referred *word(address at) const;
 
-	/* As objdump has it: the address, or the offset in the section of a relocatable object. */
+	/* The address in objdump's form; for a relocatable object, the offset in the section. */
 	std::string text_of(address at) const;
 	std::uint64_t file_offset(address at) const;
 

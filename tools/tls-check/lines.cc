@@ -77,7 +77,7 @@ std::string lines::at(std::size_t number, const image &in, address where)
 	}
 	auto *line = dwfl_module_getsrc(module, there);
 	int n = 0;
-	/* It finds the unit by .debug_aranges, which clang does not write. */
+	/* libdwfl finds the unit by .debug_aranges, which clang does not write. */
 	Dwarf_Die *unit = nullptr;
 	Dwarf_Addr unit_bias = 0;
 	while (!line && (unit = dwfl_module_nextcu(module, unit, &unit_bias)) != nullptr)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Source lines, by libdwfl, from the file itself or from its separate debug file where the system
- * has one. Opened only when there is something to look up.
+ * Finds source lines by libdwfl, in the file itself or in its separate debug file if the system has
+ * one. The file is opened at the first request.
  */
 #ifndef TLS_CHECK_LINES_HPP
 #define TLS_CHECK_LINES_HPP
@@ -24,7 +24,8 @@ public:
 	lines(const lines &) = delete;
 	lines &operator=(const lines &) = delete;
 
-	/* "file:line", or "". number: of the member among those of the archive that are ELF. */
+	/* "file:line", or "" if it is unknown. number: the index of the member among the ELF
+	 * members of the archive. */
 	std::string at(std::size_t number, const image &in, address where);
 
 private:

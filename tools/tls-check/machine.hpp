@@ -22,8 +22,8 @@ class machine
 public:
 	virtual ~machine() = default;
 
-	/* Reads one instruction. False if capstone does not know the bytes; `into` then has the
-	 * size of what is to be skipped, and no effect. size > 0. */
+	/* Reads one instruction. Returns false if capstone does not know the bytes; `into` then
+	 * has the size to skip, and no effect. size > 0. */
 	virtual bool read(const std::uint8_t *bytes, std::size_t size, address at,
 			  instruction &into) = 0;
 	virtual std::string register_name(int reg) const = 0;
@@ -32,8 +32,8 @@ public:
 	int result = none;
 	std::int64_t call_pushes = 0; /* bytes on the stack at a function's beginning */
 	std::uint32_t kept = 0;       /* the registers that a callee preserves, as bits */
-	std::vector<int> arguments;   /* those in which values are passed */
-	bool unknown_stops = false;   /* the size of what is not known is not known either */
+	std::vector<int> arguments;   /* the registers in which values are passed */
+	bool unknown_stops = false;   /* unknown instructions have an unknown size */
 };
 
 std::unique_ptr<machine> make_x86();

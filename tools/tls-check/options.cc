@@ -48,7 +48,7 @@ Example: can this library be used in tasks that have hooks?
   sennit-tls-check --calls pointers /usr/lib/x86_64-linux-gnu/libzmq.so.5
 )";
 
-/* Becomes a `finished` with exit_error. */
+/* An error in the command line, which becomes a `finished` with exit_error. */
 struct usage_error {
 	std::string text;
 };

@@ -21,7 +21,7 @@ struct options {
 	bool json = false;
 };
 
-/* There is nothing to do: the text is help, or says what is wrong. */
+/* Nothing is left to do: the text is the help, or says what is wrong. */
 struct finished {
 	int status = 0;
 	std::string text;

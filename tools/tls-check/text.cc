@@ -15,7 +15,7 @@ namespace checking
 namespace
 {
 
-/* The demangler is recursive, and names come from files. */
+/* Longer names are not demangled, because the demangler is recursive, and names come from files. */
 constexpr std::size_t longest_mangled = 1000;
 constexpr std::size_t most_steps_shown = 4;
 
@@ -31,7 +31,7 @@ std::string name_text(const std::string &name)
 	return tracing::clean(name);
 }
 
-/* With (), unless the name has its arguments. */
+/* The name with (), unless it has its arguments. */
 std::string call_text(const std::string &name)
 {
 	if (name.empty())

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the program prints, for people and for other programs. Names come from files: whatever could
- * do something to a terminal is replaced. */
+/* The output of the program, for people and for other programs. Names come from files, so
+ * characters that a terminal could act on are replaced. */
 #ifndef TLS_CHECK_TEXT_HPP
 #define TLS_CHECK_TEXT_HPP
 

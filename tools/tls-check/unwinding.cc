@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions of a file without symbols: .eh_frame has the beginning and the size of each. */
+/* Finds the functions of a file without symbols in .eh_frame, which has the beginning and the
+ * size of each. */
 #include "image.hpp"
 
 #include <dwarf.h>
@@ -34,7 +35,7 @@ std::size_t size_of(unsigned encoding)
 	}
 }
 
-/* Little-endian, sign-extended if the encoding says so. */
+/* Reads a little-endian number, sign-extended if the encoding says so. */
 std::uint64_t value_of(const std::uint8_t *bytes, unsigned encoding)
 {
 	const auto size = size_of(encoding);
@@ -46,7 +47,7 @@ std::uint64_t value_of(const std::uint8_t *bytes, unsigned encoding)
 	return value;
 }
 
-/* How the addresses of a common entry's functions are written; 0xff: not known. */
+/* The encoding of function addresses under a common entry; 0xff if it is unknown. */
 unsigned encoding_of(const Dwarf_CIE &entry)
 {
 	const char *letters = entry.augmentation;

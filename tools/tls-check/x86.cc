@@ -134,7 +134,8 @@ void x86::go(instruction &into, going how, const cs_x86_op &where) const
 	}
 }
 
-/* Whether the result of such an instruction may still be an address in the same object. */
+/* Whether the result of the instruction may still be an address in the same object as its
+ * operand. */
 bool x86::may_keep(unsigned id)
 {
 	switch (id) {
@@ -156,7 +157,7 @@ void x86::memory_operands(instruction &into) const
 		if (detail.operands[i].type != X86_OP_MEM)
 			continue;
 		const auto memory = memory_of(detail.operands[i]);
-		/* Written to the stack, it replaces what is there. */
+		/* A write to the stack replaces the value there. */
 		if (i == 0 && (detail.operands[i].access & CS_AC_WRITE))
 			into.add({.what = act::store, .memory = memory});
 		else
@@ -164,7 +165,7 @@ void x86::memory_operands(instruction &into) const
 	}
 }
 
-/* An instruction of which no more is known than capstone tells. */
+/* Handles an instruction of which only capstone's description is known. */
 void x86::other(instruction &into) const
 {
 	cs_regs read;

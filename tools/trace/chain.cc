@@ -12,12 +12,14 @@ namespace tracing
 namespace
 {
 
-/* Chains are followed for so many stays, and those of all events that are compared for so many: the
- * trace may be anything, and a million requests may each have a long one. */
+/* A chain is followed for at most so many stays, and all chains that are compared together for
+ * at most so many, because the trace may be anything, and a million requests may each have a
+ * long chain. */
 constexpr std::size_t longest_chain = 1000;
 constexpr std::size_t most_followed = 20000000;
 
-/* A park that nobody ends: the wait was over already when the task had been left. */
+/* A park without a waker that is shorter than this: the wait was already over when the task had
+ * been switched out. */
 constexpr std::int64_t over_at_once = 10000;
 
 class walker
@@ -51,10 +53,10 @@ private:
 	};
 
 	std::span<const stay> stays() const { return in_.of(task_); }
-	/* Before this nothing belongs to the part of the chain that is followed. */
+	/* Nothing before this time belongs to the part of the chain that is followed. */
 	std::int64_t floor() const { return locks_.empty() ? in_.begin : locks_.back().begin; }
 
-	/* Where nothing more is known of the one that held a lock, the park is all there is. */
+	/* If nothing more is known of the task that held a lock, the chain shows only the park. */
 	void finish(origin from)
 	{
 		if (!locks_.empty() && from != origin::longest) {
@@ -65,11 +67,11 @@ private:
 		ended_ = true;
 	}
 
-	/* To the turn of a task in which it did something. Times are not exact, so it may have
-	 * been the one before. */
+	/* Moves to the turn in which a task did something at that time. Times are not exact, so
+	 * it may have been in the turn before. */
 	bool jump(std::uint32_t task, std::int64_t time)
 	{
-		/* What woke it may have been before the limits of the trace. */
+		/* The waker may have acted before the limits of the trace. */
 		time = std::max(std::min(time, time_), in_.begin);
 		auto at = stay_before(in_, task, time + 1);
 		task_ = task;
@@ -84,7 +86,8 @@ private:
 		return true;
 	}
 
-	/* What the task that released a lock did before another wanted it does not matter. */
+	/* Leaves the tasks that held locks: what such a task did before another wanted the lock
+	 * does not matter. */
 	bool leave_locks()
 	{
 		bool left = false;
@@ -126,7 +129,8 @@ private:
 		const auto end = std::min(one.end, time_);
 		auto at = std::ranges::upper_bound(in_.marks, end, {}, &mark::time);
 		while (at != in_.marks.begin() && (--at)->time >= one.begin) {
-			/* The event whose chain this is has the same name, and does not count. */
+			/* The event at the end of this chain may have the same name, and does
+			 * not count. */
 			if (at->task != task_ || in_.names[at->name] != since_ ||
 			    (at->time == made_.end && made_.steps.empty()))
 				continue;
@@ -138,7 +142,7 @@ private:
 		return false;
 	}
 
-	/* From a stay to what came before it. */
+	/* Moves from a stay to the one before it. */
 	void go_before()
 	{
 		const auto &one = stays()[index_];
@@ -179,7 +183,7 @@ private:
 		jump(by, is_known ? in_.wakes[one.wake].time : time_);
 	}
 
-	/* No task has ended the park; it is at index_. */
+	/* Passes a park that no task has ended; it is at index_. */
 	void go_through(const stay &one, const stay &parked)
 	{
 		const bool over = one.wake == none && parked.length() <= over_at_once;
@@ -214,7 +218,7 @@ private:
 	chain made_;
 	std::vector<wanted> locks_;
 	std::uint32_t task_ = none;
-	std::size_t index_ = 0; /* of a stay of the task */
+	std::size_t index_ = 0; /* of the present stay of the task */
 	std::int64_t time_ = 0; /* the chain is complete from here on */
 	std::size_t followed_ = 0;
 	bool ended_ = false;
@@ -247,8 +251,8 @@ chosen choose_event(const trace &in, const std::vector<const mark *> &marks, std
 	return found;
 }
 
-/* If the task does not run at the time, that of its next turn: what it waits for then explains
- * it. */
+/* The moment at which the chain ends: the time, or the beginning of the task's next turn if the
+ * task does not run at that time. */
 std::int64_t moment_of(const trace &in, std::uint32_t task, std::optional<std::int64_t> time)
 {
 	const auto stays = in.of(task);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Why something happened only then: the chain of what had to happen before, backwards from a moment
- * in a task's turn. Before it ran, the task waited for a processor; before that, it was woken by
- * another task, in a turn of that one, and so on, until something came from outside: the network, a
- * timer, a thread of the program's, or the beginning of the records.
+ * Explains why something happened only then: the chain of what had to happen before, backwards from
+ * a moment in a task's turn. Before it ran, the task waited for a processor. Before that, another
+ * task woke it, in a turn of its own, and so on, until something came from outside: the network, a
+ * timer, a thread of the program, or the beginning of the records.
  *
- * A park is passed in one of two ways. What a task gets from another, as from a channel, comes from
- * there: the chain continues in the task that has woken it. A lock is different, because the task
- * would have gone on by itself: the chain shows what the one that released it did during the park
- * (a step of greater depth for each), and then continues in the task that wanted it.
+ * The chain passes a park in one of two ways. If the task waited for something from another task,
+ * such as a message of a channel, the chain continues in the task that woke it. A lock is
+ * different, because without it the task would have continued by itself: the chain shows what the
+ * task that released the lock did during the park (each of these steps has a greater depth), and
+ * then continues in the task that wanted the lock.
  */
 #ifndef TRACE_CHAIN_HPP
 #define TRACE_CHAIN_HPP
@@ -37,38 +38,40 @@ struct step {
 /* Where a chain begins. */
 enum class origin { records, timer, network, scheduler, thread, spawn, event, unknown, longest };
 
-/* The chain's time that went to one thing. */
+/* The part of the chain's time that was spent on one thing. */
 struct part {
 	state is = state::running;
 	std::string_view reason;
 	std::int64_t time = 0;
 	std::uint32_t by = none; /* the task that ended the first park */
-	bool is_one = true;      /* and all others */
+	bool is_one = true;      /* that task ended all of the parks */
 };
 
 struct chain {
 	std::uint32_t task = none;
-	const mark *event = nullptr; /* nullptr: it is that of a time */
+	const mark *event = nullptr; /* nullptr: the chain ends at a time */
 	std::int64_t begin = 0;
 	std::int64_t end = 0;
-	std::vector<step> steps; /* the last one first */
+	std::vector<step> steps; /* the latest first */
 	origin from = origin::records;
-	const stay *parked = nullptr; /* what the origin has ended */
+	const stay *parked = nullptr; /* the park that the origin ended */
 	std::int64_t length() const { return end - begin; }
 };
 
-/* Of steps of depth 0; the largest first. What no step explains is not in it. */
+/* Adds up the steps of depth 0. The largest part comes first. Time that no step explains is in
+ * none of them. */
 std::vector<part> add_up(const trace &in, const chain &of);
 
-/* since: the name of an event; the chain goes back through timers and the network until there is
- * one. "": only to the first of them. */
+/* Follows the chain back from a task and a time. since: the name of an event; the chain goes
+ * back through timers and the network until it reaches such an event. "": it ends at the first
+ * timer or network event. */
 chain follow(const trace &in, std::uint32_t task, std::int64_t time, std::string_view since);
 
-/* What the user asks for: EVENT, TASK, or one of them with @TIME. Of several such events, the one
- * with the longest chain. */
+/* The chain that the user asks for by EVENT, TASK, or one of them with @TIME. If there are
+ * several such events, it is the longest chain. */
 struct chosen {
 	chain is;
-	std::size_t among = 0; /* so many events */
+	std::size_t among = 0; /* how many such events there are */
 	std::int64_t median = 0;
 	std::int64_t p99 = 0;
 };

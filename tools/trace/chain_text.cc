@@ -104,7 +104,7 @@ std::string heading(const trace &in, const chosen &what)
 	return text;
 }
 
-/* What belongs to the chain, of a stay. */
+/* The part of a stay that belongs to the chain. */
 stay part_of(const step &one)
 {
 	stay part = *one.is;

@@ -16,7 +16,7 @@ namespace tracing
 namespace
 {
 
-/* A thousand processors with the largest rings make less. */
+/* The largest file. The trace of a thousand processors with the largest rings is smaller. */
 constexpr std::uint64_t most_bytes = UINT32_MAX;
 constexpr std::size_t at_once = std::size_t{1} << 20;
 
@@ -53,7 +53,7 @@ std::variant<std::string, file_error> read_file(const std::string &name)
 
 	if (from.get() < 0 || fstat(from.get(), &about) < 0)
 		return file_error{std::strerror(errno)};
-	/* With a byte more, so that the end is found without another allocation. */
+	/* One byte more than the size, so that the end is found without another allocation. */
 	if (S_ISREG(about.st_mode) && static_cast<std::uint64_t>(about.st_size) < most_bytes)
 		bytes.resize(static_cast<std::size_t>(about.st_size) + 1);
 	for (;;) {

@@ -9,7 +9,7 @@
 namespace tracing
 {
 
-/* All of a file, or of standard input for "-"; or what is wrong. */
+/* Reads all of a file, or of standard input for "-". On failure, returns what is wrong. */
 struct file_error {
 	std::string why;
 };

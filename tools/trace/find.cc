@@ -17,7 +17,7 @@ park_kind kind_of(std::string_view reason)
 		std::string_view reason;
 		park_kind kind;
 	};
-	/* What src/ gives to sn_task_waits() and sn_wait_park(). */
+	/* The reasons that src/ passes to sn_task_waits() and sn_wait_park(). */
 	static constexpr std::array<known, 24> all = {{
 		{"a mutex", park_kind::lock},
 		{"a read-write lock", park_kind::lock},
@@ -129,7 +129,7 @@ std::string to_text(const trace &in, const stay &waited, const std::vector<share
 			duration_text(meanwhile[i].time);
 	if (meanwhile.size() > most)
 		text += ", " + count_text(meanwhile.size() - most) + " more";
-	/* Between two turns there is always a moment. */
+	/* A short gap is left out, because there is always one between two turns. */
 	if (nobody > waited.length() / 10)
 		text += (text.empty() ? "nobody " : ", nobody ") + duration_text(nobody);
 	return text;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Finding things in a trace: tasks by what the user calls them, what ran at a time. */
+/* Finds things in a trace, such as a task by the name that the user gives, or what ran at a
+ * time. */
 #ifndef TRACE_FIND_HPP
 #define TRACE_FIND_HPP
 
@@ -24,22 +25,23 @@ const char *to_text(park_kind kind);
  * the id. */
 std::vector<std::uint32_t> find_tasks(const trace &in, std::string_view name);
 
-/* The last stay of a task that begins before the time, as an index into its stays; nothing: none
- * does. */
+/* The last stay of a task that begins before the time, as an index into its stays; nothing if
+ * none does. */
 std::optional<std::size_t> stay_before(const trace &in, std::uint32_t task, std::int64_t time);
 
-/* A task, and how long. */
+/* A task, and how long it ran. */
 struct share {
 	std::uint32_t task = none;
 	std::int64_t time = 0;
 };
 
-/* What the processor ran meanwhile, by tasks, those that ran for longest first. */
+/* The tasks that the processor ran between the times, the one that ran for longest first. */
 std::vector<share> ran_meanwhile(const trace &in, std::uint32_t processor, std::int64_t from,
 				 std::int64_t until);
 
-/* How much of a wait no task ran there. Where it is much, the wake-up was later than it seems
- * (times are not exact while a task computes), or the processor's thread was slow to wake. */
+/* For how much of a wait the processor ran no task. If this is long, the wake-up was later than
+ * it seems (times are not exact while a task computes), or the processor's thread was slow to
+ * wake. */
 std::int64_t nobody_ran(const stay &waited, const std::vector<share> &meanwhile);
 
 /* "hog 5 2.9 ms, session 8 100 µs, nobody 50 µs"; at most so many tasks. */
@@ -49,19 +51,19 @@ std::string to_text(const trace &in, const stay &waited, const std::vector<share
 /* "processor 0" */
 std::string processor_text(const trace &in, std::uint32_t processor);
 
-/* Names as they can be shown; "" of none. */
+/* The task's name in a form that can be shown; "" for no task. */
 std::string name_of(const trace &in, std::uint32_t task);
 
 /* The name of the task that has woken a task, or the origin of the wake-up. */
 std::string waker_of(const trace &in, const stay &one);
 
-/* Where a wake-up by no task came from: "a timer", "the network", "another thread". */
+/* The origin of a wake-up that no task has made: "a timer", "the network", "another thread". */
 std::string root_text(const trace &in, const wake &one);
 
-/* The rank of the 99th percentile among so many, at least one, from 0 on. */
+/* The rank, from 0, of the 99th percentile among n > 0 values. */
 std::size_t p99_rank(std::size_t n);
 
-/* 0 <= both: the sum, or the largest number. */
+/* The sum of two numbers that are not negative, or the largest number if it overflows. */
 std::int64_t add(std::int64_t a, std::int64_t b);
 
 } // namespace tracing

@@ -76,7 +76,7 @@ std::string text_of(const trace &of, const row &one)
 	       "\" = " + std::to_string(one.event->value);
 }
 
-/* Of all stays of the tasks. */
+/* Totals over all stays of the tasks. */
 struct totals {
 	std::array<std::int64_t, 4> time{};
 	std::array<std::size_t, 4> times{};

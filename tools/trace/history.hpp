@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The history of a task, or of several: each turn, wait and park, what they woke, their events. */
+/* The history of a task, or of several: each turn, wait and park, the tasks that they woke, and
+ * their events. */
 #ifndef TRACE_HISTORY_HPP
 #define TRACE_HISTORY_HPP
 
@@ -12,7 +13,7 @@
 namespace tracing
 {
 
-/* In the order of time. tasks: as find_tasks() has found them; at least one. */
+/* The history in the order of time. tasks: the result of find_tasks(); at least one. */
 std::string history_text(const trace &of, const std::vector<std::uint32_t> &tasks);
 std::string history_json(const trace &of, const std::vector<std::uint32_t> &tasks);
 

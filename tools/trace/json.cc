@@ -6,7 +6,7 @@
 namespace tracing
 {
 
-/* Before a value, or before the key that it has. */
+/* Writes what separates a value, or its key, from the value before. */
 void json::separate()
 {
 	if (named_) {

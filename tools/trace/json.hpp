@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Writes JSON. The caller opens and closes objects and arrays in pairs; inside of an object each
- * value has a key. Texts are ASCII afterwards, whatever they were.
+ * value has a key. The output is ASCII, whatever the texts are.
  */
 #ifndef TRACE_JSON_HPP
 #define TRACE_JSON_HPP

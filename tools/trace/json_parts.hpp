@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What several answers have in JSON. Tasks are objects with an id, a name and a group. */
+/* The JSON that several answers have in common. Tasks are objects with an id, a name and a
+ * group. */
 #ifndef TRACE_JSON_PARTS_HPP
 #define TRACE_JSON_PARTS_HPP
 
@@ -16,7 +17,7 @@ namespace tracing
 /* "trace": what the answer is about. */
 void put_trace(json &to, const trace &of);
 
-/* Nothing for no task. */
+/* The task, unless it is `none`. */
 void put_task(json &to, std::string_view key, const trace &of, std::uint32_t task);
 
 /* "woken_by": a task; or "woken_from": "timer", "network", "scheduler" or "thread". */

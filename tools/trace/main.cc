@@ -55,7 +55,7 @@ std::string answer(const tracing::trace &trace, const tracing::options &asked)
 	return asked.json ? to_json(trace, summary) : to_text(trace, summary);
 }
 
-/* Throws what is wrong with the limits, too. */
+/* Limits the trace. Throws if the limits are wrong or leave nothing. */
 void apply_limits(tracing::trace &trace, const tracing::options &asked)
 {
 	const auto at = [&](std::int64_t time) { return time < 0 ? trace.end + time : time; };

@@ -62,7 +62,7 @@ Example: requests are sometimes slow, and the program records an event
   sennit-trace --chain "request served" trace.pftrace
 )";
 
-/* Becomes a `finished` with exit_usage. */
+/* An error in the command line, which becomes a `finished` with exit_usage. */
 struct usage_error {
 	std::string text;
 };

@@ -20,13 +20,13 @@ struct options {
 	std::optional<std::string> task;
 	std::optional<std::string> chain;
 	std::string since;
-	std::optional<std::int64_t> from; /* negative: before the end */
+	std::optional<std::int64_t> from; /* negative: so long before the end */
 	std::optional<std::int64_t> to;
 	std::size_t top = 10;
 	bool json = false;
 };
 
-/* There is nothing to do: the text is help, or says what is wrong. */
+/* Nothing is left to do: the text is the help, or says what is wrong. */
 struct finished {
 	int status = 0;
 	std::string text;

@@ -94,7 +94,8 @@ private:
 		bool good = true;
 		message packet(bytes);
 
-		/* Names come before what uses them, whatever the order of the fields. */
+		/* Names are read before the events that use them, whatever the order of the
+		 * fields. */
 		for (field each; packet.next(each);) {
 			switch (each.number) {
 			case packet_timestamp:
@@ -239,7 +240,7 @@ private:
 		}
 	}
 
-	/* A counter is read, and left out. */
+	/* Reads an event. Counters are read, and left out. */
 	bool read_event(std::int64_t time, std::string_view bytes)
 	{
 		constexpr std::uint64_t counter = 4;

@@ -3,8 +3,8 @@
  * The packets of a trace in Perfetto's format (perfetto_trace.proto), as far as the runtime writes
  * them (src/debug/perfetto.c): tracks, and events on them, in the order of the file.
  *
- * The bytes may be anything. What is not understood is counted and left out; where the packets
- * cannot be separated any more, reading ends. Memory and time are proportional to the bytes.
+ * The bytes may be anything. Packets that are not understood are counted and left out. Reading ends
+ * where packets cannot be separated any more. Memory and time are proportional to the bytes.
  */
 #ifndef TRACE_PACKETS_HPP
 #define TRACE_PACKETS_HPP
@@ -19,7 +19,7 @@ namespace tracing
 
 enum class event_type : std::uint8_t { begin = 1, end = 2, instant = 3 };
 
-/* What an event says besides its name. */
+/* What the number of an event means. */
 enum class detail : std::uint8_t { none, task, processor, woken_by, spawned_by, count, value };
 
 struct event {
@@ -33,7 +33,7 @@ struct event {
 	bool is_users = false; /* made by the program */
 };
 
-/* So that times can be added and compared without care: 36 years. */
+/* 36 years. Times below this can be added and compared without overflow. */
 inline constexpr std::int64_t most_time = std::int64_t{1} << 60;
 
 struct track {
@@ -48,14 +48,14 @@ struct packets {
 	std::vector<event> events;
 	std::string_view process;
 	std::uint64_t pid = 0;
-	std::int64_t clock = 0;     /* the traces' clock when it was written; 0: not known */
-	std::int64_t real_time = 0; /* then; since 1970 */
+	std::int64_t clock = 0;     /* the trace's clock when it was written; 0: not known */
+	std::int64_t real_time = 0; /* at that time, since 1970 */
 	std::size_t read = 0;       /* bytes that are packets */
 	std::size_t count = 0;      /* packets */
-	std::size_t damaged = 0;    /* of which so many make no sense */
+	std::size_t damaged = 0;    /* packets that make no sense */
 };
 
-/* A hash of numbers that are given in order, or are chosen by whoever has made the file. */
+/* A hash for numbers that are given in order, or are chosen by whoever made the file. */
 struct mixed {
 	std::size_t operator()(std::uint64_t n) const
 	{

@@ -18,7 +18,7 @@ enum class wire { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 struct field {
 	std::uint64_t number = 0;
 	wire type = wire::varint;
-	std::uint64_t value = 0; /* of all but bytes */
+	std::uint64_t value = 0; /* not for bytes */
 	std::string_view bytes;
 };
 
@@ -27,7 +27,8 @@ class message
 public:
 	explicit message(std::string_view bytes) : rest_(bytes), size_(bytes.size()) {}
 
-	/* False at the end, and where the bytes are no field: is_whole() tells which. */
+	/* Reads the next field. Returns false at the end, and where the bytes are no field;
+	 * is_whole() distinguishes the two. */
 	bool next(field &to)
 	{
 		if (rest_.empty() || !whole_)
@@ -39,7 +40,7 @@ public:
 		return whole_;
 	}
 	bool is_whole() const { return whole_; }
-	/* How many bytes the fields so far have. */
+	/* The size of the fields that have been read. */
 	std::size_t position() const { return size_ - rest_.size(); }
 
 private:

@@ -15,12 +15,12 @@ bool is_longer(const stay *a, const stay *b)
 	return a->length() != b->length() ? a->length() > b->length() : a->begin < b->begin;
 }
 
-/* The longest ones of a kind. */
+/* The longest stays of a kind. */
 std::vector<const stay *> longest(const trace &of, state kind, std::size_t top)
 {
 	std::vector<const stay *> found;
 
-	/* So that there is never much more than is asked for. */
+	/* Keeps the list short, so that it never has many more rows than are asked for. */
 	const auto shrink = [&] {
 		if (found.size() <= top)
 			return;

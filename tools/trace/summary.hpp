@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a trace tells without being asked for anything in particular: how busy the processors were,
- * and where tasks waited, were parked, kept a processor, or lost one.
+ * A summary of a trace: how busy the processors were, and where tasks waited, were parked, kept a
+ * processor, or lost one.
  */
 #ifndef TRACE_SUMMARY_HPP
 #define TRACE_SUMMARY_HPP
@@ -28,10 +28,10 @@ struct processor_row {
 	std::size_t revoked = 0;
 };
 
-/* Stays of one kind, and of the tasks of one group. */
+/* The stays of one kind of the tasks of one group. */
 struct stay_row {
 	std::string_view group;
-	std::string_view reason; /* of those that were parked */
+	std::string_view reason; /* what the park was for */
 	std::size_t tasks = 0;
 	std::size_t times = 0;
 	std::int64_t total = 0;
@@ -70,7 +70,7 @@ struct summary {
 	std::vector<wait_row> longest_waits;
 	std::vector<stay_row> parks;         /* those with the largest total first */
 	std::vector<stay_row> longest_parks; /* those with the longest single one first */
-	std::size_t park_rows = 0;           /* of how many */
+	std::size_t park_rows = 0;           /* how many rows there are */
 	std::vector<const stay *> longest_turns;
 	std::vector<stay_row> runners;
 	std::vector<const stay *> longest_away;
@@ -78,7 +78,7 @@ struct summary {
 	std::vector<event_row> events;
 };
 
-/* top: how many rows each list has at most. Refers to the trace. */
+/* top: the most rows of each list. The summary refers to the trace. */
 summary summarize(const trace &of, std::size_t top);
 
 std::string to_text(const trace &of, const summary &what);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The names of the fields are in docs/tracing.md, and stay. */
+/* The summary as JSON. docs/tracing.md describes the fields; their names do not change. */
 #include "json_parts.hpp"
 #include "summary.hpp"
 

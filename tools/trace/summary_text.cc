@@ -156,7 +156,7 @@ std::string to_text(const trace &of, const summary &what)
 	if (!what.parks.empty())
 		text += "\nParked, by task and reason: the largest totals\n" +
 			parks_text(what.parks);
-	/* Otherwise they are the same rows. */
+	/* If all rows fit into one list, both would have the same ones. */
 	if (what.park_rows > what.parks.size())
 		text += "\nParked, by task and reason: the longest single ones\n" +
 			parks_text(what.longest_parks);

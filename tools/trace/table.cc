@@ -35,7 +35,7 @@ std::string table::text() const
 		}
 		const auto last = line.find_last_not_of(' ');
 		line.erase(last == std::string::npos ? 0 : last + 1);
-		/* The last column may be of several texts of which some are dropped. */
+		/* The last column may be a list of texts, of which the last ones are dropped. */
 		while (width(line) > line_width && line.find(", ") != std::string::npos &&
 		       line.rfind(", ") > line_width / 2)
 			line.erase(line.rfind(", "));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows in columns, which are as wide as what is in them. Texts that are too long for a line of 100
- * characters are the caller's to cut: only what is in the last column may be.
+ * Rows in columns, which are as wide as their longest text. If a line is longer than 100
+ * characters, only its last column is cut; the caller must cut longer texts in other columns.
  */
 #ifndef TRACE_TABLE_HPP
 #define TRACE_TABLE_HPP
@@ -13,16 +13,16 @@
 namespace tracing
 {
 
-/* What fits in a line. */
+/* The longest line. */
 inline constexpr std::size_t line_width = 100;
 
 class table
 {
 public:
-	/* A heading that begins with ">" is that of a column whose texts end at the same place. */
+	/* A heading that begins with ">" makes its column right-aligned. */
 	explicit table(const std::vector<std::string> &headings);
 
-	/* As many as there are columns. */
+	/* Adds a row, with a text for each column. */
 	void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
 	bool is_empty() const { return rows_.size() == 1; }
 

@@ -33,7 +33,7 @@ std::optional<std::size_t> place_in(const Texts &texts, std::string_view text)
 	return static_cast<std::size_t>(at - texts.begin());
 }
 
-/* "session 17" is one of "session", "task 17 of serve" one of "serve". */
+/* The group of a task: "session 17" belongs to "session", and "task 17 of serve" to "serve". */
 std::string_view group_of(std::string_view name, std::uint64_t id)
 {
 	const auto number = std::to_string(id);
@@ -147,7 +147,7 @@ private:
 		to_.end = last - begin_;
 	}
 
-	/* The events of each track, by time. Those of the same time are in their order. */
+	/* Sorts the events of each track by time. Events of the same time keep their order. */
 	void split()
 	{
 		const auto &events = from_.events;
@@ -160,7 +160,7 @@ private:
 			ends[i] += ends[i - 1];
 		for (std::size_t i = 0; i < events.size(); i++)
 			order[ends[events[i].track]++] = static_cast<std::uint32_t>(i);
-		/* Each is now where the next one's begin. */
+		/* Each end has moved to the beginning of the next track's events. */
 		for (std::size_t i = 0, first = 0; i < places_.size(); first = ends[i++]) {
 			const auto some = std::span(order).subspan(first, ends[i] - first);
 			const auto time = [&](std::uint32_t at) { return events[at].time; };
@@ -266,7 +266,7 @@ private:
 		if (one.what == detail::task)
 			made.task = find_task(one.number);
 		on.incidents.push_back(made);
-		/* The wake-ups that follow, until a task runs, come from it. */
+		/* The wake-ups that follow until a task runs are caused by this. */
 		if (made.what == incident::kind::timers || made.what == incident::kind::network)
 			cause = incident_names[*kind];
 	}
@@ -311,7 +311,7 @@ private:
 			on.turns.back().end = to_.end;
 	}
 
-	/* Which wake-up each turn comes from, and the wait before it. */
+	/* Finds the wake-up that led to each turn, and to the wait before it. */
 	void find_wakes()
 	{
 		indices flows;
@@ -338,7 +338,7 @@ private:
 	packets from_;
 	trace to_;
 	std::int64_t begin_ = 0;
-	std::vector<place> places_; /* of tracks */
+	std::vector<place> places_; /* by track */
 	indices task_of_id_;
 	indices processor_of_number_;
 	indices task_of_name_;
@@ -346,7 +346,7 @@ private:
 	std::vector<std::pair<std::uint64_t, std::size_t>> arrows_; /* to which stays they lead */
 };
 
-/* False: nothing is left. */
+/* Shortens the item to the limits. Returns false if nothing is left of it. */
 template <class T>
 bool shorten(T &one, std::int64_t from, std::int64_t until)
 {
@@ -357,7 +357,7 @@ bool shorten(T &one, std::int64_t from, std::int64_t until)
 	return true;
 }
 
-/* Keeps the stays that this is not true of. */
+/* Removes the stays of which the condition is true. */
 template <class F>
 void erase_stays(trace &of, F is_gone)
 {

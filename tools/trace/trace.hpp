@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A trace of the runtime, as one can ask it: what each task did, span after span, what has woken
- * it, and what each processor ran. Times are since the first event.
+ * A trace of the runtime in a form that can be searched: what each task did, stay after stay, what
+ * has woken it, and what each processor ran. Times are since the first event.
  *
- * A span is one thing that a task did: it ran, waited for a processor, was parked, or was in
- * foreign code without a processor. The spans of a task do not overlap, and those that a record
- * says nothing about have a gap between them. Tasks, processors and wake-ups are named by their
- * indices here.
+ * A stay is one thing that a task did: it ran, waited for a processor, was parked, or was in
+ * foreign code without a processor. The stays of a task do not overlap; a time of which there is no
+ * record is a gap between two stays. Tasks, processors and wake-ups are referred to by their
+ * indices.
  */
 #ifndef TRACE_TRACE_HPP
 #define TRACE_TRACE_HPP
@@ -30,10 +30,10 @@ struct stay {
 	std::int64_t begin = 0;
 	std::int64_t end = 0;
 	std::uint32_t task = none;
-	std::uint32_t name = 0;         /* of what it was parked for */
-	std::uint32_t processor = none; /* on which it ran, or ran then */
-	std::uint32_t wake = none; /* what has ended the park, of those that ran or waited then */
-	std::uint32_t by = none;   /* the task that has woken it, of those that waited */
+	std::uint32_t name = 0;         /* what it was parked for */
+	std::uint32_t processor = none; /* on which it ran, or ran next */
+	std::uint32_t wake = none;      /* ran or waited: the wake-up that ended the park before */
+	std::uint32_t by = none;        /* waited: the task that has woken it */
 	state is = state::running;
 
 	std::int64_t length() const { return end - begin; }
@@ -43,13 +43,13 @@ struct stay {
 struct wake {
 	std::int64_t time = 0;
 	std::uint32_t by = none;   /* a task */
-	std::uint32_t on = none;   /* by == none: the processor, or that of the other threads */
+	std::uint32_t on = none;   /* by == none: the waking processor, or other threads */
 	std::uint32_t task = none; /* which was woken */
 	bool is_spawn = false;
 	std::string_view cause; /* by == none: "timers", "network", or "" if that is not known */
 };
 
-/* An event of the program's. */
+/* An event that the program has recorded. */
 struct mark {
 	std::int64_t time = 0;
 	std::uint32_t task = none; /* none: of a thread without a processor */
@@ -76,7 +76,7 @@ struct turn {
 
 struct task {
 	std::uint64_t id = 0;
-	std::string_view name;  /* as the trace has it, with the id */
+	std::string_view name;  /* as in the trace, with the id */
 	std::string_view group; /* the name without the id: what similar tasks share */
 	std::size_t first = 0;  /* of its stays */
 	std::size_t count = 0;
@@ -87,7 +87,7 @@ struct processor {
 	std::uint64_t number = 0;
 	std::vector<turn> turns;
 	std::vector<incident> incidents;
-	std::int64_t begin = 0; /* of what is recorded of it */
+	std::int64_t begin = 0; /* where its records begin */
 	bool is_real = true;    /* false: stands for the threads without a processor */
 };
 
@@ -101,7 +101,7 @@ struct trace {
 	std::string_view process;
 	std::uint64_t pid = 0;
 	std::int64_t begin = 0; /* what is covered; 0 unless it was limited */
-	std::int64_t whole = 0; /* from then on there is what all processors did */
+	std::int64_t whole = 0; /* from then on the records of all processors are there */
 	std::int64_t end = 0;
 	std::int64_t real_time = 0; /* of the time 0, since 1970; 0: not known */
 	std::vector<std::string> warnings;
@@ -114,20 +114,20 @@ struct trace {
 };
 
 /*
- * Reads a trace, which refers to the bytes from then on. Throws not_a_trace. What is cut short or
- * damaged gives what there is, and warnings.
+ * Reads a trace, which refers to the bytes from then on. Throws not_a_trace. A trace that is cut
+ * short or damaged is read as far as possible, and has warnings.
  */
 struct not_a_trace {
 	std::string why;
 };
 trace read_trace(std::string_view bytes);
 
-/* Leaves out what was before or after, and shortens what was partly. */
+/* Leaves out everything outside of the times, and shortens what is partly inside. */
 void limit(trace &to, std::int64_t from, std::int64_t until);
 
 /*
- * Leaves out what may be wrong, because a processor may have done something about it whose records
- * were overwritten: waits and parks that had begun before the trace was whole.
+ * Leaves out waits and parks that began before the trace was whole. They may be wrong, because the
+ * records of a processor that ended them may have been overwritten.
  */
 void forget_what_is_uncertain(trace &in);
 

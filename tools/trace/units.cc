@@ -29,7 +29,7 @@ std::string duration_text(std::int64_t ns)
 	std::size_t unit = 0;
 	std::array<char, 64> text{};
 
-	/* What would be rounded to 1000 is one of the next unit. */
+	/* A value that would be rounded to 1000 is written as one of the next unit. */
 	for (; std::fabs(value) >= 999.5 && unit + 1 < units.size(); unit++)
 		value /= 1000;
 	const double size = std::fabs(value);
@@ -83,7 +83,7 @@ std::string cut(std::string text, std::size_t most)
 
 	if (width(text) <= most)
 		return text;
-	/* Before the character that has no room beside the mark. */
+	/* Ends before the character that does not fit beside the mark. */
 	for (std::size_t n = 0; end < text.size(); end++)
 		if (begins_character(text[end]) && ++n == most)
 			break;
