@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looks names up with c-ares, all at a time: a task and a channel of c-ares each, and no thread for
- * any of them.
+ * Looks up names with c-ares, all at the same time: each has a task and a channel of c-ares, and
+ * none needs a thread.
  *
  *	example-c-ares example.org example.com
  *	example-c-ares -s 127.0.0.1:5353 host.test    (asks this server)
  *
- * c-ares says which sockets it waits for, and until when; sn_fd_wait_any() waits for them. For
- * programs that need no more than addresses there is sn_resolve().
+ * c-ares says which sockets it waits for, and until when, and the task waits for these by
+ * sn_fd_wait_any(). Programs that need only addresses can use sn_resolve() instead.
  */
 #include <ares.h>
 #include <arpa/inet.h>
@@ -55,7 +55,7 @@ static void answered(void *arg, int status, int timeouts, struct ares_addrinfo *
 		ares_freeaddrinfo(result);
 }
 
-/* What c-ares waits for. */
+/* Fills fds with the sockets that c-ares waits for. Returns how many. */
 static size_t sockets_of(ares_channel channel, struct pollfd *fds)
 {
 	ares_socket_t sockets[ARES_GETSOCK_MAXNUM];
@@ -73,7 +73,8 @@ static size_t sockets_of(ares_channel channel, struct pollfd *fds)
 	return n;
 }
 
-/* Until the lookup is done. 0, or an error of the wait, when the scope was cancelled. */
+/* Runs c-ares until the lookup is done. Returns 0, or an error of the wait, such as when the
+ * scope was cancelled. */
 static int process(ares_channel channel, const struct lookup *lookup)
 {
 	while (!lookup->done) {
@@ -93,7 +94,7 @@ static int process(ares_channel channel, const struct lookup *lookup)
 					channel,
 					fds[i].events & POLLIN ? fds[i].fd : ARES_SOCKET_BAD,
 					fds[i].events & POLLOUT ? fds[i].fd : ARES_SOCKET_BAD);
-		if (found == -ETIMEDOUT) /* it asks again, or gives up */
+		if (found == -ETIMEDOUT) /* c-ares asks again, or gives up */
 			ares_process_fd(channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
 	}
 	return 0;
@@ -157,7 +158,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: %s [-s SERVER[:PORT]] NAME...\n", argv[0]);
 		return 2;
 	}
-	/* Not thread-safe, so before any task runs. */
+	/* This is not thread-safe, so it is called before any task runs. */
 	failed = ares_library_init(ARES_LIB_INIT_ALL);
 	if (failed != ARES_SUCCESS) {
 		fprintf(stderr, "%s: %s\n", argv[0], ares_strerror(failed));

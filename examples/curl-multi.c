@@ -18,7 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A connection being made has one for each family; more never happen with a single transfer. */
+/* A connection that is being made has one socket for each address family. A single transfer
+ * never has more. */
 #define SOCKETS_MAX 16
 
 #define TRANSFER_MAX 60000000000ll
@@ -28,7 +29,7 @@ struct transfer {
 	long long bytes;
 	struct pollfd sockets[SOCKETS_MAX];
 	size_t socket_count;
-	int64_t timer; /* when libcurl wants to be called, whatever happens; or SN_NO_DEADLINE */
+	int64_t timer; /* when libcurl wants to be called at the latest */
 };
 
 static size_t count_bytes(char *data, size_t size, size_t n, void *arg)
@@ -38,7 +39,8 @@ static size_t count_bytes(char *data, size_t size, size_t n, void *arg)
 	return size * n;
 }
 
-/* libcurl begins to wait for a socket, for something else of it, or no longer. */
+/* libcurl calls this when it begins to wait for a socket, waits for other events of it, or
+ * stops. */
 static int note_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *of_socket)
 {
 	struct transfer *transfer = arg;
@@ -78,7 +80,7 @@ static CURLMcode continue_with(CURLM *multi, struct transfer *transfer, int foun
 	CURLMcode err = CURLM_OK;
 
 	if (found == 0) {
-		transfer->timer = SN_NO_DEADLINE; /* it sets another if it needs one */
+		transfer->timer = SN_NO_DEADLINE; /* libcurl sets another if it needs one */
 		return curl_multi_socket_action(multi, CURL_SOCKET_TIMEOUT, 0, running);
 	}
 	/* A copy: the list changes while libcurl works. */
@@ -135,7 +137,8 @@ static int download(void *arg)
 		curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, count_bytes);
 		curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer);
 		curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, why);
-		/* It must not use SIGALRM, which would interrupt some other task's thread. */
+		/* libcurl must not use SIGALRM, which would interrupt the thread of some other
+		 * task. */
 		curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1l);
 		curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(TRANSFER_MAX / 1000000));
 		result = perform(easy, multi, transfer);
@@ -157,7 +160,7 @@ struct order {
 	size_t url_count, times;
 };
 
-/* Returns how many could not be fetched. */
+/* Returns how many transfers failed. */
 static int download_all(void *arg)
 {
 	const struct order *order = arg;
@@ -198,7 +201,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: %s [-n TIMES] URL...\n", argv[0]);
 		return 2;
 	}
-	/* Not thread-safe, so before any task runs. */
+	/* This is not thread-safe, so it is called before any task runs. */
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	failed = sn_run(download_all, &order);
 	curl_global_cleanup();

@@ -71,7 +71,7 @@ std::string_view take_line(std::string_view &head)
 	return line;
 }
 
-/* Parses a head, which ends with an empty line. False if it is not well-formed HTTP. */
+/* Parses a head, which ends with an empty line. Returns false if it is not well-formed HTTP. */
 bool parse(std::string_view head, request &asked)
 {
 	const auto line = take_line(head);
@@ -237,7 +237,7 @@ int serve(const char *address)
 	const auto accepting =
 		sn::spawn([&listener] { accept_all(*listener); }, {.name = "accept"});
 	static_cast<void>(sn::wait_signal());
-	listener->set_deadline(sn::deadline(1ns)); /* long past: accept_all() ends, and is joined */
+	listener->set_deadline(sn::deadline(1ns)); /* long past: this ends accept_all() */
 	return EXIT_SUCCESS;
 }
 

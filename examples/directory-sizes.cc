@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The sizes of the folders below a folder, largest first. Each folder is read by a task of its own,
- * so that many are read at a time. Reading blocks the thread, and the code need not care.
+ * so that many are read at a time. Reading blocks the thread, but the code need not care, because
+ * the runtime gives the processor to other tasks.
  *
  *	example-directory-sizes /usr/share
  */
@@ -36,7 +37,7 @@ struct walk {
 		open_files.acquire();
 		for (fs::directory_iterator at(folder, error), end; !error && at != end;
 		     at.increment(error)) {
-			std::error_code gone; /* an entry that vanishes meanwhile counts as 0 */
+			std::error_code gone; /* an entry that vanishes counts as 0 */
 			if (at->is_symlink(gone))
 				continue;
 			if (at->is_directory(gone))

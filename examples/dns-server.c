@@ -6,9 +6,9 @@
  *	example-dns-server 127.0.0.1:5300 &
  *	dig @127.0.0.1 -p 5300 one.example A
  *
- * Several tasks take questions from one socket, so that one that is slow holds up no other. The
- * answer copies the local address of the question: a resolver ignores answers that come from
- * elsewhere, and this machine may have several addresses.
+ * Several tasks take questions from one socket, so that a slow answer holds up no other. The answer
+ * copies the local address of the question: a resolver ignores answers that come from elsewhere,
+ * and this machine may have several addresses.
  */
 #include <sennit/sennit.h>
 
@@ -57,7 +57,8 @@ static size_t read_name(const unsigned char *message, size_t size, char name[256
 	while (at < size && message[at] != 0) {
 		const size_t label = message[at++];
 
-		/* 64 and more would be a reference to an earlier name, of which there is none. */
+		/* A label of 64 or more would be a reference to an earlier name, but there is
+		 * none. */
 		if (label > 63 || at + label >= size || length + label + 1 > 255)
 			return 0;
 		if (length > 0)

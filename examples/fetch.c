@@ -19,7 +19,7 @@ static const char *host;
 static sn_semaphore at_once = SN_SEMAPHORE_INIT(AT_ONCE);
 static sn_mutex printing = SN_MUTEX_INIT;
 
-/* Returns the number of bytes, and the status in *status; or an error. */
+/* Fetches a page. Returns the number of bytes, and sets *status; or returns an error. */
 static ssize_t get(sn_tcp *conn, const char *path, int *status)
 {
 	char buf[4096];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server with a protocol of lines: a command in each, and after some of them bytes that belong to
- * it. Each gets one line as the answer. A client may send many commands before it reads.
+ * A server with a line protocol: each line is a command, and some commands are followed by bytes
+ * that belong to them. Each command gets one line as the answer. A client may send many commands
+ * before it reads.
  *
  *	example-line-server 127.0.0.1:7002 & printf 'echo hi\nsum 5\nhelloquit\n' | nc 127.0.0.1 7002
  */
@@ -21,8 +22,8 @@ struct session {
 	sn_writer out;
 };
 
-/* Answers with the checksum (FNV-1a) of so many bytes after the line. They are looked at in the
- * reader's buffer, a part at a time, so there may be more than memory holds. */
+/* Answers with the checksum (FNV-1a) of the `size` bytes after the line. It computes the sum in
+ * the reader's buffer, part by part, so there may be more bytes than fit into memory. */
 static ssize_t sum(struct session *s, unsigned long long size)
 {
 	uint32_t hash = 2166136261u;
@@ -37,7 +38,7 @@ static ssize_t sum(struct session *s, unsigned long long size)
 			n = (ssize_t)size;
 		for (ssize_t i = 0; i < n; i++)
 			hash = (hash ^ (unsigned char)data[i]) * 16777619u;
-		n = sn_reader_skip(&s->in, (size_t)n, NULL); /* all of it is there */
+		n = sn_reader_skip(&s->in, (size_t)n, NULL); /* the buffer has all of it */
 	}
 	return sn_writer_print(&s->out, "%08" PRIx32 "\n", hash);
 }
@@ -56,7 +57,7 @@ static ssize_t serve_one(struct session *s)
 	}
 	if (n < 0)
 		return n;
-	if ((size_t)n == length) /* the end, or a line that was cut off there */
+	if ((size_t)n == length) /* the stream's end, perhaps within a line */
 		return 0;
 	if (strcmp(line, "quit") == 0)
 		return 0;
@@ -64,7 +65,8 @@ static ssize_t serve_one(struct session *s)
 		return sum(s, strtoull(line + 4, NULL, 10));
 	if (strncmp(line, "echo ", 5) != 0)
 		return sn_writer_print(&s->out, "there is echo TEXT, sum SIZE and quit\n");
-	/* It may contain zeros. No test here, because the writer keeps its first error. */
+	/* The text may contain zeros. The result is not tested here, because the writer keeps
+	 * its first error. */
 	sn_writer_write(&s->out, line + 5, length - 5);
 	return sn_writer_write(&s->out, "\n", 1);
 }

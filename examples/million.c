@@ -64,7 +64,8 @@ static int run(void *arg)
 	int64_t began = sn_now();
 
 	(void)arg;
-	/* Late enough that all tasks sleep before the first one wakes: a spawn takes 1 to 15 us. */
+	/* All tasks must sleep before the first one wakes, so this allows 20 us for each spawn,
+	 * which takes 1 to 15 us. */
 	wake_at = began + (int64_t)((seconds + (double)tasks / 50000) * 1e9);
 	for (long i = 0; i < tasks; i++) {
 		int err = sn_go(sleeper, NULL);

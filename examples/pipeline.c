@@ -25,7 +25,7 @@ struct pipeline {
 	long words;
 };
 
-/* Reading may block the thread; the other stages go on meanwhile. */
+/* Reading may block the thread; the other stages continue in that time. */
 static int read_lines(void *arg)
 {
 	struct pipeline *p = arg;

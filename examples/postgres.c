@@ -5,8 +5,8 @@
  *
  *	example-postgres 'host=127.0.0.1 user=postgres' 'select now(), pg_sleep(1)' 50
  *
- * libpq says what it waits for, which is its socket, readable or writable. sn_fd_wait() waits for
- * that. The socket may be another one after each step of connecting, so it is asked for each time.
+ * libpq says whether it waits for its socket to be readable or writable, and sn_fd_wait() waits for
+ * that. Connecting may use another socket in each step, so the code asks for the socket each time.
  * PQconnectStart() resolves a name itself, and blocks in it: the thread's processor then goes to
  * other tasks. hostaddr= avoids that.
  */
@@ -22,8 +22,8 @@
 
 static const char *where, *query;
 
-/* Each of these returns 0, or an error of the wait; for what libpq has to say, see
- * PQerrorMessage(). */
+/* Each of these functions returns 0, or an error of the wait. PQerrorMessage() has the errors of
+ * libpq. */
 static int connect_to(PGconn *conn, int64_t deadline)
 {
 	PostgresPollingStatusType next = PGRES_POLLING_WRITING;
@@ -40,7 +40,7 @@ static int connect_to(PGconn *conn, int64_t deadline)
 	return 0;
 }
 
-/* A large query is sent in pieces; meanwhile the server may have something to say. */
+/* Sends the query. A large one goes in pieces, and the server may send something between them. */
 static int flush(PGconn *conn, int64_t deadline)
 {
 	int left;
@@ -56,7 +56,7 @@ static int flush(PGconn *conn, int64_t deadline)
 	return 0;
 }
 
-/* The next result may be had without blocking. */
+/* Waits until the next result can be read without blocking. */
 static int await_result(PGconn *conn, int64_t deadline)
 {
 	while (PQisBusy(conn)) {

@@ -4,9 +4,9 @@
  *
  *	example-run-all 4 'uname -a' 'ls /' 'sleep 1; echo done' 'echo failed >&2; false'
  *
- * Each command is a task of one scope. A semaphore lets so many of them run at once. A command that
- * takes longer than a minute is killed, with what it has started. Ctrl-C cancels the scope, and so
- * all of them. The exit status is 1 when a command has failed.
+ * Each command is a task of one scope. A semaphore limits how many run at the same time. A command
+ * that takes longer than a minute is killed, with the processes that it has started. Ctrl-C cancels
+ * the scope, and with it all commands. The exit status is 1 when a command has failed.
  */
 #include <errno.h>
 #include <sennit/sennit.h>

@@ -37,7 +37,7 @@ static int session(void *arg)
 	return 0; /* a client that has gone is no reason to cancel the others */
 }
 
-/* Until its scope is cancelled. */
+/* Accepts until its scope is cancelled. */
 static int serve(void *arg)
 {
 	struct server *server = arg;
@@ -63,7 +63,7 @@ static int give_up(void *arg)
 	_exit(1); /* a task computes, or blocks its thread */
 }
 
-/* Accepts until a signal comes. 0, or why there can be no server. */
+/* Accepts until a signal comes. Returns 0, or the error for which there can be no server. */
 static int accept_until_signal(struct server *server)
 {
 	sn_scope *accepting;

@@ -38,7 +38,7 @@ static int wait_for_end(void *arg)
 	return status.signum ? 128 + status.signum : status.exit_code;
 }
 
-/* If it does not start, that is tried again, too. */
+/* Starts the program. If that fails, it is tried again, too. */
 static void start(struct supervisor *s)
 {
 	const struct sn_process_attr attr = SN_PROCESS_ATTR_INIT(.flags = SN_PROCESS_GROUP);
@@ -64,7 +64,7 @@ static void ended(struct supervisor *s, int how)
 	s->restart_at = sn_after(s->delay);
 }
 
-/* What has been typed ends the program, which then starts again. */
+/* Reads what was typed. A line ends the program, which then starts again. */
 static void read_input(struct supervisor *s)
 {
 	char line[256];
@@ -80,7 +80,7 @@ static int supervise(struct supervisor *s, sn_chan *signals)
 	int signum, how = 0, n;
 
 	for (;;) {
-		/* What there is none of at present is never ready. */
+		/* A case of something that does not exist at present is never ready. */
 		struct sn_case cases[] = {
 			{.chan = signals, .elem = &signum, .op = SN_CASE_RECV},
 			sn_case_join(s->waits, &how),

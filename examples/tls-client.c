@@ -6,7 +6,7 @@
  *	printf 'GET / HTTP/1.0\r\nHost: example.org\r\n\r\n' | example-tls-client example.org:443
  *	echo hello | example-tls-client localhost:7443 cert.pem          (tls-server.c's)
  *
- * With "staple" after the authorities, the server has to send a good OCSP response.
+ * With "staple" after the authorities, the server must send a valid OCSP response.
  */
 #include <sennit/sennit.h>
 #include <sennit/tls.h>
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The input is copied by a task of its own, so that answers are read meanwhile. */
+/* Copies the input, in a task of its own, so that answers can be read at the same time. */
 static int send_input(void *arg)
 {
 	sn_stream *stream = arg, *input;

@@ -52,7 +52,8 @@ static __attribute__((noinline)) struct outcome call(struct tls *tls, enum call 
 		outcome.result = SSL_write(tls->ssl, buf, size);
 		break;
 	case SHUTDOWN:
-		/* 0: ours was sent, the peer's has not arrived. We do not wait for it. */
+		/* 0 means that close_notify was sent, and the peer's has not arrived. This does
+		 * not wait for the peer's. */
 		outcome.result = SSL_shutdown(tls->ssl) < 0 ? -1 : 1;
 		break;
 	}
@@ -89,11 +90,12 @@ static int fill(struct tls *tls)
 	if (n < 0)
 		return (int)n;
 	if (n == 0)
-		return -ECONNRESET; /* no close_notify: bytes may have been cut off */
+		return -ECONNRESET; /* without close_notify, bytes may be missing */
 	return BIO_write(tls->in, buf, (int)n) == (int)n ? 0 : -ENOMEM;
 }
 
-/* Completes one call, with all the waiting it needs: its result, 0 at a clean end, or -errno. */
+/* Completes one call, with all the waits that it needs. Returns its result, 0 at a clean end, or
+ * -errno. */
 static int complete(struct tls *tls, enum call which, void *buf, int size)
 {
 	for (;;) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server over TLS that says each line back, one task per connection (docs/tls.md). tls-client is
+ * A server over TLS that sends each line back, one task per connection (docs/tls.md). tls-client is
  * its client; tls-echo does the same without libsennit-tls, as a guide for other libraries.
  *
  *	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 \
@@ -8,8 +8,8 @@
  *	example-tls-server 127.0.0.1:7443 cert.pem key.pem
  *	openssl s_client -quiet -CAfile cert.pem -verify_return_error -connect localhost:7443
  *
- * After SIGTERM or ^C, connections have a second to end by themselves, and are ended then. With a
- * fourth argument, the file of an OCSP response, clients that ask for it get that.
+ * After SIGTERM or ^C, connections have a second to end by themselves, and are then cancelled. If a
+ * fourth argument names the file of an OCSP response, clients that ask for one get it.
  */
 #include <sennit/sennit.h>
 #include <sennit/tls.h>
@@ -53,7 +53,7 @@ static int serve(void *arg)
 	return 0;
 }
 
-/* Until its scope is cancelled. */
+/* Accepts until its scope is cancelled. */
 static int accept_all(void *arg)
 {
 	const struct sn_task_attr attr =
@@ -87,7 +87,7 @@ static int configure(char **argv)
 	return sn_tls_config_set_ocsp_response(server.config, response, size);
 }
 
-/* Accepts until a signal comes, or accepting fails: that is < 0. */
+/* Serves until a signal comes, or until accepting fails, which returns an error. */
 static int serve_until_signal(void)
 {
 	sn_scope *accepting;

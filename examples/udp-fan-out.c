@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Many connections over one UDP socket, as QUIC has them. A datagram begins with the eight bytes of
- * a connection's id, whoever sends it, so a client may change its address. One task receives and
- * passes each datagram to the task of its connection, through a channel. These count the bytes of
- * their connection and answer "N bytes", through another channel to one task that sends answers in
- * batches. A connection that is idle for ten seconds ends. Try:
+ * Many connections over one UDP socket, as in QUIC. A datagram begins with the eight bytes of its
+ * connection's id, and its source does not matter, so a client may change its address. One task
+ * receives and passes each datagram through a channel to the task of its connection. That task
+ * counts the bytes of its connection and answers "N bytes", through another channel to one task
+ * that sends the answers in batches. A connection that is idle for ten seconds ends. Try:
  *
  *	example-udp-fan-out 127.0.0.1:5301 &
  *	python3 -c 'import socket; s = socket.socket(type=socket.SOCK_DGRAM); [(s.sendto(
@@ -29,7 +29,7 @@ struct packet {
 	char bytes[ROOM];
 };
 
-/* A task of its own. It and the table have a reference to the channel each. */
+/* Each connection has a task. The task and the table hold a reference each to the channel. */
 struct connection {
 	sn_chan *packets; /* of struct packet * */
 	sn_chan *answers; /* the server's */
@@ -49,7 +49,7 @@ struct server {
 
 /* ---- a connection ---- */
 
-/* Answers in place: the packet goes on to the task that sends. */
+/* Writes the answer into the packet, and passes the packet on to the task that sends. */
 static void reply(struct connection *connection, struct packet *packet, size_t total)
 {
 	const size_t room = ROOM - ID_SIZE;
@@ -60,8 +60,8 @@ static void reply(struct connection *connection, struct packet *packet, size_t t
 		free(packet);
 }
 
-/* Once it has been idle it closes the channel, so that nobody puts more into it, and answers what
- * has come meanwhile. */
+/* The connection's task. Once the connection has been idle, the task closes the channel, so that
+ * nothing more is put into it, and answers what came before that. */
 static int converse(void *arg)
 {
 	struct connection *connection = arg;
@@ -114,7 +114,8 @@ static int start(struct server *server, struct entry *entry, const char *id)
 
 /* ---- the socket ---- */
 
-/* Passes the packet to its connection, which may have to be started. Takes it. */
+/* Passes the packet to its connection, which may have to be started. Takes ownership of the
+ * packet. */
 static void pass_on(struct server *server, struct packet *packet)
 {
 	unsigned hash = 0;
@@ -128,22 +129,21 @@ static void pass_on(struct server *server, struct packet *packet)
 	for (int i = 0; i < ID_SIZE; i++)
 		hash = hash * 31 + (unsigned char)packet->bytes[i];
 	entry = &server->entries[hash % MOST_CONNECTIONS];
-	/* A real server would keep both of two connections that share an entry. */
+	/* Two connections whose ids share an entry: a real server would keep both. */
 	if (entry->packets && memcmp(entry->id, packet->bytes, ID_SIZE) != 0) {
 		sn_chan_close(entry->packets);
 		sn_chan_unref(entry->packets);
 		entry->packets = NULL;
 	}
 	err = entry->packets ? sn_chan_try_send(entry->packets, &packet) : -EPIPE;
-	if (err == -EPIPE) { /* none, or it has ended */
+	if (err == -EPIPE) { /* there is no connection, or it has ended */
 		sn_chan_unref(entry->packets);
 		entry->packets = NULL;
 		err = start(server, entry, packet->bytes);
 		if (err == 0)
 			err = sn_chan_try_send(entry->packets, &packet);
 	}
-	if (err <
-	    0) /* it has too many already, or there is no memory: the network loses some, too */
+	if (err < 0) /* the channel is full, or there is no memory */
 		free(packet);
 }
 
@@ -175,7 +175,7 @@ static int receive(struct server *server)
 	}
 }
 
-/* Sends answers, as many at once as there are. */
+/* Sends answers, as many in one call as there are. */
 static int send_answers(void *arg)
 {
 	struct server *server = arg;
@@ -192,7 +192,7 @@ static int send_answers(void *arg)
 			messages[i] = (struct sn_udp_message){.data = packets[i]->bytes,
 							      .size = packets[i]->size,
 							      .peer = packets[i]->peer};
-		/* One that cannot be sent keeps none of the others back. */
+		/* An answer that cannot be sent does not keep the others back. */
 		for (size_t done = 0; done < n;) {
 			int sent = sn_udp_send_messages(server->udp, messages + done, n - done);
 

@@ -5,8 +5,8 @@
  *	example-worker-pool [workers, default 4] [jobs, default 20]
  *
  * Each job counts the primes below its number times 1000. The queue is made of a mutex and two
- * condition variables, a wait group counts the jobs that are left, a ticker shows progress
- * meanwhile, and the scope ends the workers.
+ * condition variables, a wait group counts the jobs that are left, a ticker shows the progress, and
+ * the scope ends the workers.
  */
 #include <sennit/sennit.h>
 #include <stdio.h>
@@ -121,7 +121,7 @@ static int work(struct pool *pool, int workers)
 	if (err == 0)
 		err = sn_waitgroup_wait(&pool->left);
 	sn_scope_cancel(scope);
-	sn_scope_close(scope); /* returns -ECANCELED, because we have cancelled it */
+	sn_scope_close(scope); /* returns -ECANCELED, because it was cancelled */
 	return err;
 }
 

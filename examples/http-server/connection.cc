@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One connection: a loop that reads, parses with llhttp and answers, all in blocking style.
- * Requests that arrive together are answered together. What two readers could understand
- * differently (RFC 9112, 11.2) is refused even where llhttp lets it pass, and so is what exceeds
- * the limits.
+ * Requests that arrive together are answered together. A message that two readers could understand
+ * differently (RFC 9112, 11.2) is refused even where llhttp lets it pass, and so is one that
+ * exceeds the limits.
  *
  * A connection whose next request does not come within a second is quiet: its task ends, so that it
- * has no stack and no parser (sennit/when_readable.h). Not at once: a busy connection would start a
- * task for each request.
+ * has no stack and no parser (sennit/when_readable.h). The task does not end earlier, because a
+ * busy connection would then start a task for each request.
  */
 #include "http.h"
 
@@ -44,7 +44,7 @@ public:
 		parser_.data = this;
 	}
 
-	/* As serve_connection(). */
+	/* Returns the same as serve_connection(). */
 	sn::deadline run()
 	{
 		char in[8192];
@@ -58,7 +58,8 @@ public:
 									     : linger();
 				return {};
 			}
-			/* Chunks of one byte are fine, endless extensions of them are not. */
+			/* The body may come in chunks of one byte, but not with endless chunk
+			 * extensions. */
 			if (taken_ > server_.header_bytes + 8.0 * request_.body.size())
 				too_long();
 			if (code != HPE_OK || failed_) {
@@ -68,8 +69,8 @@ public:
 		}
 		if (is_quiet_)
 			return until_;
-		/* A client that has sent a part of a request may listen; one that sent none does
-		 * not. */
+		/* A client that has sent a part of a request may read an answer. One that has
+		 * sent nothing does not expect one. */
 		if (!n && n.error() == std::errc::timed_out && phase_ != phase::idle)
 			refuse(408);
 		return {};
@@ -117,8 +118,8 @@ private:
 	}
 	int target(const char *at, std::size_t size) { return add(request_.target, at, size); }
 	int name(const char *at, std::size_t size) { return add(header_.first, at, size); }
-	/* A value that continues after it has ended is folded over two lines, and could be read as
-	 * two. */
+	/* A value that continues after its end is folded over two lines, and another reader
+	 * could take it for two fields. */
 	int value(const char *at, std::size_t size)
 	{
 		if (value_ended_)
@@ -129,15 +130,15 @@ private:
 	int end_value()
 	{
 		header_.second.erase(header_.second.find_last_not_of(" \t") + 1);
-		if (phase_ == phase::head) /* trailers may not be taken for headers */
+		if (phase_ == phase::head) /* trailers must not count as headers */
 			request_.headers.push_back(std::move(header_));
 		header_ = {};
 		value_ended_ = false;
 		return HPE_OK;
 	}
 
-	/* A server that would see the end of the body elsewhere would take its rest for a request.
-	 * llhttp refuses two lengths, and a length with chunks. */
+	/* A server that sees the end of the body elsewhere would take the rest of the body for a
+	 * request. llhttp refuses two lengths, and a length with chunks. */
 	int end_head()
 	{
 		int hosts = 0, codings = 0;
@@ -152,7 +153,7 @@ private:
 		}
 		enter(phase::body);
 		request_.method = parser_.method;
-		parser_.upgrade = 0; /* whoever asks for another protocol gets this one */
+		parser_.upgrade = 0; /* an upgrade is declined */
 		if (parser_.http_major != 1)
 			return fail(505);
 		if (hosts > 1 || codings > 1 || (http_1_0 ? codings > 0 : hosts == 0))
@@ -192,7 +193,7 @@ private:
 
 	/* ---- reading and answering ---- */
 
-	/* Sends the answers and waits for more. At the shutdown, which cancels, this is the end of
+	/* Sends the answers and waits for more bytes. The shutdown cancels this wait, which ends
 	 * a connection without a request under way. */
 	sn::result<std::size_t> fill(char *buf, std::size_t size)
 	{
@@ -207,8 +208,7 @@ private:
 		return stream_.read(buf, size);
 	}
 
-	/* The same before a request. Line ends may come here, which count until a request
-	 * begins. */
+	/* The same before a request. Line ends may come here, and count until a request begins. */
 	sn::result<std::size_t> read_first(char *buf, std::size_t size, sn::deadline quiet_from)
 	{
 		const bool may_be_quiet = taken_ == 0 && quiet_from < until_;
@@ -230,8 +230,8 @@ private:
 		return sent;
 	}
 
-	/* Reads what the client sends, for a while. Closing a connection with that unread would
-	 * reset it, and a client that is reset may lose the answer. */
+	/* Reads for a while what the client still sends. Closing a connection with unread bytes
+	 * would reset it, and the client could lose the answer. */
 	void linger()
 	{
 		char unread[4096];
@@ -271,12 +271,12 @@ private:
 	sn::tcp &stream_;
 	llhttp_t parser_;
 	request request_;
-	std::pair<std::string, std::string> header_; /* that is being received */
+	std::pair<std::string, std::string> header_; /* the header being received */
 	std::string out_;                            /* answers that have not been sent */
 	char date_[32];                              /* of the time */
 	time_t dated_ = 0;
 	phase phase_ = phase::idle;   /* how far the present request is */
-	sn::deadline until_{};        /* of this phase; 0: not yet known */
+	sn::deadline until_{};        /* the deadline of this phase; 0: not yet known */
 	std::size_t taken_ = 0;       /* bytes that came in this phase, after it had begun */
 	std::size_t field_bytes_ = 0; /* of the target and headers, or of trailers */
 	const char *input_end_ = nullptr;

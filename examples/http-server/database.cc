@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * PostgreSQL through libpq's blocking calls, over a bounded number of connections. libpq knows
- * nothing of tasks: its calls block the thread, and the processor goes to other tasks meanwhile. So
- * it takes at most one more thread for each connection, and with libsennit-hooks none.
+ * nothing of tasks: its calls block the thread, and the processor runs other tasks until they
+ * return. The server therefore needs at most one more thread for each connection, and none with
+ * libsennit-hooks.
  */
 #include "http.h"
 
@@ -10,7 +11,7 @@
 #include <memory>
 #include <sys/socket.h>
 
-/* Empty: one that is still to be made. */
+/* A connection; empty if it has not been made yet. */
 using connection = std::unique_ptr<PGconn, decltype([](PGconn *conn) { PQfinish(conn); })>;
 
 static std::string address;
@@ -34,12 +35,14 @@ void ask_database(response &to, const std::string &parameter)
 	}
 	struct turn {
 		connection conn;
-		/* Also when there is no memory for the answer. There is room for all. */
+		/* Gives the connection back, also when there is no memory for the answer. The
+		 * channel has room for all. */
 		~turn() { static_cast<void>(idle.try_send(std::move(conn))); }
 	} own{std::move(*free)};
 	connection &conn = own.conn;
 	char byte;
-	/* What a server says unasked is that the connection ends, or something as rare. */
+	/* A server that sends something without a query ends the connection, or does something
+	 * as rare. */
 	if (conn && recv(PQsocket(conn.get()), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0)
 		conn.reset();
 	if (!conn) {

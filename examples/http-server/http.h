@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the parts of the server share: requests, answers, limits, calls between the parts. */
+/* Shared by the parts of the server: requests, answers, limits, and the calls between the parts. */
 #pragma once
 
 #include <atomic>
@@ -32,7 +32,7 @@ struct server { /* times are in seconds */
 	double database_connections = 16, connections = 10000, header_bytes = 16384,
 	       body_bytes = 1048576, header_time = 10, body_time = 60, idle_time = 60,
 	       write_time = 60, grace = 10;
-	std::atomic<bool> closing = false; /* answers say that the connection ends */
+	std::atomic<bool> closing = false; /* tells clients that the connection ends */
 };
 
 inline sn::clock::duration seconds(double time)
@@ -45,18 +45,20 @@ inline sn::deadline in_seconds(double time)
 	return sn::after(seconds(time));
 }
 
-/* main.cc: answers. May block, park, and throw: that gives 500. In the connection's task. */
+/* main.cc: answers a request, in the connection's task. May block, park, and throw, which gives
+ * 500. */
 void answer(const request &from, response &to);
 
 /* connection.cc: serves a connection; with refused it only answers 503. May park and throw. When it
  * is cancelled, it ends as soon as no request is under way. Returns sn::deadline() when the
- * connection is to be closed. Otherwise it has become quiet: nothing of the next request has come,
- * and what is returned is the end of its idle time, which is set as the stream's read deadline too.
- * It continues, when there is something to read, by another call with that as idle_until. */
+ * connection is to be closed. Otherwise the connection has become quiet: nothing of the next
+ * request has come. Then it returns the end of the idle time, which is also set as the stream's
+ * read deadline. When there is something to read, the caller continues by another call with that
+ * time as idle_until. */
 sn::deadline serve_connection(const server &in, sn::tcp &stream, bool refused,
 			      sn::deadline idle_until = {});
 
-/* database.cc: says where. */
+/* database.cc: sets where the database is. */
 void open_database(const std::string &where, std::size_t connections);
 /* Answers with the square of the parameter, or with an error. May park. */
 void ask_database(response &to, const std::string &parameter);

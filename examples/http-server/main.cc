@@ -78,7 +78,7 @@ bool set(server &in, const option &option, const char *text)
 	return end != text && *end == '\0' && number > 0 && number < 1e9;
 }
 
-/* Whether all was understood; otherwise says what there is. */
+/* Parses the options. If one is unknown, prints those that exist, and returns false. */
 bool parse(int argc, char **argv, server &in)
 {
 	for (int i = 1; i < argc; i += 2) {
@@ -115,13 +115,13 @@ private:
 	std::size_t number_ = ++open;
 };
 
-/* What a connection's task does. Each time that the connection has been quiet, this is a new task.
- * Beyond the limit of connections, 100 at a time are told so. */
+/* The function of a connection's task. After a quiet time the connection gets a new task. Beyond
+ * the limit of connections, up to 100 at a time get an answer that says so. */
 struct session {
 	const server &in;
 	sn::scope &connections;
 	counted place{};
-	sn::deadline idle_until{}; /* of one that was quiet */
+	sn::deadline idle_until{}; /* set after a quiet time */
 
 	void operator()(sn::tcp stream)
 	{
@@ -132,19 +132,20 @@ struct session {
 				return;
 			const bool refused = !was_quiet && place.number() > in.connections;
 			idle_until = serve_connection(in, stream, refused, idle_until);
-			/* An error closes it, at the shutdown or where there is no memory, as an
-			 * idle connection may be closed at any time. */
+			/* An error, at the shutdown or for lack of memory, closes the
+			 * connection, because an idle one may be closed at any time. */
 			if (idle_until != sn::deadline())
 				static_cast<void>(
 					sn::go_when_readable(connections, std::move(stream),
 							     std::move(*this), attributes()));
 		} catch (const std::bad_alloc &) {
-			/* the connection ends, and the others go on */
+			/* only this connection ends */
 		}
 	}
 };
 
-/* Out of descriptors or memory, accepting pauses by itself. This tells when it begins and ends. */
+/* When descriptors or memory run out, accepting pauses by itself. This reports when a pause
+ * begins and ends. */
 void watch_shortage()
 {
 	static const char *const SAYS[] = {"accepting again", "out of descriptors or memory"};
@@ -156,7 +157,7 @@ void watch_shortage()
 	}
 }
 
-/* Until the scope is cancelled. */
+/* Accepts until the scope is cancelled. */
 sn::result<void> accept_all(const server &in, sn::tcp_listener &listener, sn::scope &connections)
 {
 	for (;;) {
@@ -196,8 +197,8 @@ int serve(server &in)
 	std::printf(signal ? "shutting down\n" : "accepting has failed\n");
 	listener.close();
 	in.closing = true;
-	/* Also ends what computes, or blocks its thread, and does not notice that it is
-	 * cancelled. */
+	/* This also ends tasks that compute or block their thread, and so do not notice that
+	 * they are cancelled. */
 	sn::alarm limit([] { _exit(std::puts("some connections were cut") < 0); });
 	limit.set_at(in_seconds(in.grace));
 	connections.cancel();
