@@ -11,8 +11,8 @@
  * that a 32-bit time_t cannot hold. It does not change the calls that libc makes itself.
  *
  * On x86_64 time() stays glibc's, which the dynamic linker binds directly to the vDSO's function:
- * any function here would add a jump. (A function that is bound the same way, an IFUNC, makes the
- * dynamic linker print a warning for each library that calls it.) sched_getcpu() stays glibc's
+ * a replacement here would add a jump. (A replacement that is bound the same way, an IFUNC, makes
+ * the dynamic linker print a warning for each library that calls it.) sched_getcpu() stays glibc's
  * everywhere: it reads the thread's rseq area, which is cheaper still. clock() stays too: it
  * measures CPU time, by a system call.
  *
@@ -50,7 +50,7 @@ REPLACES int sn_libc_getcpu(unsigned int *cpu, unsigned int *node) __asm__("getc
 REPLACES int sn_libc_timespec_get(struct timespec *time, int base) __asm__("timespec_get");
 REPLACES int sn_libc_timespec_getres(struct timespec *resolution,
 				     int base) __asm__("timespec_getres");
-/* As in <sys/timeb.h>, which glibc has announced it will remove. */
+/* The structure of <sys/timeb.h>. glibc has announced that it will remove this header. */
 struct libc_timeb {
 	time_t time;
 	unsigned short millitm;
@@ -74,8 +74,8 @@ REPLACES int __timespec_getres64(struct sn_timespec *resolution, int base);
 #endif
 
 /*
- * Another library's functions; NULL: no other library replaces the function. Written before main()
- * by one thread. A call before that, from an earlier constructor, gets our time.
+ * The functions of another library; NULL if no other library replaces the function. Written before
+ * main() by one thread. A call before that, from an earlier constructor, gets sennit's time.
  */
 static struct {
 	__typeof__(sn_libc_clock_gettime) *clock_gettime;
@@ -148,7 +148,7 @@ __attribute__((constructor)) static void find_others(void)
 	libcs.timespec_getres64 = dlsym(libc, "__timespec_getres64");
 #	endif
 	dlclose(libc);
-	dlerror(); /* the program must not see the errors for what an older libc lacks */
+	dlerror(); /* the program must not see errors for functions that libc lacks */
 	errno = saved;
 }
 #endif
@@ -171,7 +171,7 @@ int sn_libc_getcpu(unsigned int *cpu, unsigned int *node)
 
 #if __SIZEOF_LONG__ == 8
 
-/* The layouts are the same: nothing is converted. */
+/* Both structures have the same layout, so nothing is converted. */
 int sn_libc_clock_gettime(clockid_t id, struct timespec *time)
 {
 	int error;
@@ -356,7 +356,8 @@ time_t sn_libc_time(time_t *seconds)
 
 /* --- functions built on the above ------------------------------------------------------------- */
 
-/* Ours even if another library replaces clock_gettime(): libc would not call that either. */
+/* sennit's time even if another library replaces clock_gettime(), because libc's functions would
+ * not call that replacement either. */
 static int wall_time(struct timespec *time)
 {
 	struct sn_timespec wide;

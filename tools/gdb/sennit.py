@@ -7,11 +7,11 @@ Teaches gdb about sennit's tasks, in a live process and in a core file.
     (gdb) sennit bt 17          the backtrace of the task with that id
     (gdb) sennit bt all         of every task
 
-A running task is in its thread's backtrace. A parked task is in none: its registers are saved on
-its stack. So for the duration of a backtrace an unwinder in this file makes the parked task the
-caller of the selected thread's innermost frame. Nothing is written to the process, which a core
-file would not allow. The program's own call-frame information does the rest, up to the task's entry
-function.
+A running task is in its thread's backtrace. A parked task is in none, because its registers are
+saved on its stack. For the duration of a backtrace, an unwinder in this file therefore makes the
+parked task the caller of the selected thread's innermost frame. Nothing is written to the process,
+which a core file would not allow. The program's own call-frame information does the rest, up to the
+task's entry function.
 
 The library must have its debugging information.
 """
@@ -33,7 +33,7 @@ LAYOUTS = {
     "aarch64": (
         {"x29": 0, "pc": 1, "x30": 1, **{"x%d" % (19 + i): 2 + i for i in range(10)}},
         22, "sp", "pc"),
-    # After sixteen words of floating-point registers.
+    # Sixteen words of floating-point registers come first.
     "arm": ({**{"r%d" % (4 + i): 17 + i for i in range(8)}, "lr": 25, "pc": 25}, 26, "sp", "pc"),
 }
 
@@ -112,7 +112,8 @@ class Innermost(gdb.unwinder.Unwinder):
             return None
         saved = int(self.task["context"]["sp"])
         word = gdb.lookup_type("unsigned long")
-        # The frame poses as one on the task's stack: gdb stops at frames that are out of order.
+        # The frame pretends to be on the task's stack, because gdb stops at frames that are out of
+        # order.
         info = pending.create_unwind_info(
             FrameId(gdb.Value(saved).cast(word), gdb.Value(here[1]).cast(word)))
         for register, offset in words.items():
@@ -140,8 +141,8 @@ def frames_of(task):
     unwinder.task = task
     gdb.invalidate_cached_frames()
     try:
-        # Without the first frame, which is the selected thread's, and without the functions that
-        # are inlined there: gdb shows each of them as a separate frame.
+        # Leaves out the first frame, which is the selected thread's, and the functions that are
+        # inlined there, because gdb shows each of them as a separate frame.
         first = 1
         frame = gdb.newest_frame()
         while frame.type() == gdb.INLINE_FRAME:
@@ -157,7 +158,7 @@ def frames_of(task):
 
 
 def thread_of(low, high):
-    """Selects the thread whose stack pointer is in that range. False if there is none."""
+    """Selects the thread whose stack pointer is in that range. Returns False if there is none."""
     for thread in gdb.selected_inferior().threads():
         thread.switch()
         frame = gdb.newest_frame()

@@ -6,14 +6,15 @@
  *
  *	LD_PRELOAD=.../libsennit-lock-check.so program
  *
- * It sees only calls that go through the dynamic linker. That is all but those inside the C
- * library, which never parks. pthread_cond_wait() and cnd_wait() return with their mutex locked, so
- * they change no count. A function of pthread_once() or call_once() counts as a lock.
+ * It sees only calls that go through the dynamic linker. These are all calls except those inside
+ * the C library, which never parks. pthread_cond_wait() and cnd_wait() return with their mutex
+ * locked, so they change no count. A function of pthread_once() or call_once() counts as a lock.
  * sn_debug_foreign_locks() must be visible to the dynamic linker: in a program with the shared
  * library it is, in one with the static library it is if the program is linked with -rdynamic.
  *
- * The locks' effects and results are the C library's own. The addresses of its functions are looked
- * up on first use; threads that race there find the same addresses.
+ * The locks behave as the C library defines them, because each function calls the C library's own.
+ * The addresses of its functions are looked up on first use; threads that do this at the same time
+ * find the same addresses.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -140,7 +141,8 @@ LOCKS(ftrylockfile, FILE)
 FILE_LOCKS(flockfile, 1)
 FILE_LOCKS(funlockfile, -1)
 
-/* Other threads wait until the function has returned. It may throw. */
+/* Other threads wait until the function has returned, so it counts as a lock. It may throw,
+ * hence a cleanup handler. */
 static void leave_once(const int *entered)
 {
 	count(-*entered);

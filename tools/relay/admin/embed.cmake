@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 #
-# cmake -D from=page.html -D to=page.cc -P embed.cmake: embeds the page's bytes as page_html, with
-# page.css and page.js, which are beside it, in the places that it has for them: it is one answer.
+# cmake -D from=page.html -D to=page.cc -P embed.cmake: embeds the page's bytes as page_html. Puts
+# page.css and page.js, which are beside the page, in place of its markers, so that the page is one
+# answer.
 get_filename_component(folder ${from} DIRECTORY)
 file(READ ${from} page)
 foreach(part page.css page.js)
