@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* CHECK: if the condition does not hold, prints it and ends the process at once with status 1. */
+/* CHECK: if the condition does not hold, prints it and ends the process immediately with status
+ * 1. */
 #ifndef SENNIT_BENCH_CHECK_H
 #define SENNIT_BENCH_CHECK_H
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """
-What the benchmarks share: the other runtimes' programs, and how their absence is reported.
+Shared by the benchmarks: builds the other runtimes' programs, and reports their absence.
 
 A peer is built with its own compiler (go, cargo, ...). With SENNIT_BENCH_PEERS=none in the
 environment these compilers count as missing: the gate runs each benchmark for a moment, and would

@@ -38,7 +38,7 @@ static __attribute__((noinline)) int sleep_below(int depth)
 		return err;
 	}
 	atomic_fetch_add(&asleep, 1);
-	err = sn_chan_recv(bell, &item); /* until it is closed */
+	err = sn_chan_recv(bell, &item); /* parks until the channel is closed */
 	atomic_fetch_add(&woken, 1);
 	return err;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a hooked call costs beyond the C library's: on a thread without a task, in a task that has
- * no hooks, and in one that has them. ns a call, medians of 15 rounds.
+ * The cost of a hooked call beyond that of the C library's own: on a thread without a task, in a
+ * task that has no hooks, and in one that has them. Prints ns per call, medians of 15 rounds.
  *
  *	bench-hooks
  */
@@ -24,7 +24,8 @@
 static int pair[2];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* Nothing waits: what is sent is there. One call of each kind makes two of them. */
+/* Nothing waits, because the bytes to receive have been sent. A round makes two calls, one of each
+ * kind. */
 static void real_sockets(void)
 {
 	char byte = 0;
@@ -39,7 +40,7 @@ static void hooked_sockets(void)
 	CHECK(send(pair[0], &byte, 1, 0) == 1 && recv(pair[1], &byte, 1, 0) == 1);
 }
 
-/* The cheapest call, so that what the hook adds is most of the difference. */
+/* The cheapest call, so that the hook's own cost is most of the difference. */
 static void real_read(void)
 {
 	char byte;
@@ -104,7 +105,7 @@ static void rows(const char *where)
 	row("lock and unlock a mutex", real_lock, hooked_lock);
 }
 
-/* There and back, where each call waits; beside a thread for each party. */
+/* Echoes bytes, so that each call waits. Measured between two tasks and between two threads. */
 static int echo(void *arg)
 {
 	const int fd = *(int *)arg;

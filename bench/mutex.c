@@ -38,7 +38,7 @@ static int worker(void *arg)
 
 	(void)arg;
 	for (int i = 0; i < state.rounds; i++) {
-		/* The clock is not read in every round: that costs more than the lock. */
+		/* The clock is not read in every round, because that costs more than the lock. */
 		int64_t began = i % 64 == 0 ? sn_now() : 0;
 
 		if (sn_mutex_lock(&state.lock) < 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What benchmarks without sennit share: giving up, an address of this machine, the time.
+ * Shared by benchmark programs that do not use sennit: giving up, an address of this machine, the
+ * time.
  */
 #ifndef BENCH_PLAIN_H
 #define BENCH_PLAIN_H
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Ends the program, with errno's message, unless all is well. */
+/* Ends the program with errno's message, unless `good` is true. */
 static inline void check(bool good, const char *what)
 {
 	if (good)

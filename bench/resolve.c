@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How late tasks come back from looking names up when the name service does not answer:
+ * How late tasks return from name lookups when the name service does not answer:
  *
  *	bench-resolve [tasks, default 500] [names that hang, default 20]
  *
  * Half of the tasks ask for names that hang, each with a deadline of 50 to 1,050 ms; prints how
- * long after it they went on. The others ask for names that are answered after 2 ms, one after the
- * other, and print how long that took: with and without the names that hang. The name service is
- * this program's own getaddrinfo(), which the library calls instead of libc's.
+ * long after the deadline they continued. The others ask for names that are answered after 2 ms,
+ * one after the other; prints how long that took, with and without the names that hang. The name
+ * service is this program's own getaddrinfo(), which the library calls instead of libc's.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -36,7 +36,7 @@ int getaddrinfo(const char *restrict host, const char *restrict service,
 	(void)service;
 	*list = NULL;
 	if (hints && hints->ai_flags & AI_NUMERICHOST)
-		return EAI_NONAME; /* that asks nobody */
+		return EAI_NONAME; /* one that is not looked up */
 	if (strncmp(host, "hangs", 5) == 0)
 		sleep(3);
 	else
@@ -109,7 +109,7 @@ static int body(void *arg)
 {
 	(void)arg;
 	run("after the deadline, of names that hang", ask_what_hangs, tasks / 2);
-	sn_sleep((int64_t)3500 * MS); /* until none hangs */
+	sn_sleep((int64_t)3500 * MS); /* until no lookup hangs */
 	run("names that are answered, alone", ask_what_answers, tasks / 2);
 	for (int i = 0; i < hanging; i++)
 		CHECK(sn_go(hang, (void *)(intptr_t)i) == 0);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Many tasks that block in the kernel at once, without a bracket:
+ * Many tasks that block in the kernel at the same time, without a bracket:
  *
  *	bench-blocking-crowd [tasks, default 10000] [SENNIT_MAX_THREADS of a second run, default 100]
  *
  * Each sleeps in nanosleep() for one second. Prints when all were done, how many threads that took,
- * how soon these were released, and how much memory stayed in use. A second run, of at most 1,000
- * tasks that sleep for 20 ms, shows what happens at the limit of threads: work queues up.
+ * how soon the threads were released, and how much memory stayed in use. A second run, of at most
+ * 1,000 tasks that sleep for 20 ms, shows what happens at the limit of threads: work queues up.
  */
 #include <inttypes.h>
 #include <stdatomic.h>

@@ -8,7 +8,7 @@
  * turn, without brackets. hogs: two tasks per processor compute forever, without any call. Beside
  * them 1,000 tasks have a heartbeat of 10 ms each, and the program prints how late the beats were:
  * first with leases, then without (SENNIT_LEASES=0). A beat that is still missing at the end counts
- * with its lateness by then.
+ * with its lateness until that time.
  *
  * The calls really block: a thread of the program writes to the pipes every 20 ms, each flock()
  * holds the file for 2 ms, a name server in this process takes 50 ms to answer, the database files
@@ -51,7 +51,8 @@
 #define START_NS 200000000
 #define MS 1000000
 
-/* For the libraries, some of which need 100 KiB: getaddrinfo() alone may take 64. */
+/* The stack size of tasks that call libraries. Some need 100 KiB: getaddrinfo() alone may take
+ * 64. */
 #define BLOCKER_STACK ((size_t)512 << 10)
 
 /* ---- how late ---- */
@@ -63,7 +64,7 @@ struct lateness {
 	_Atomic uint64_t beats;
 	_Atomic uint32_t buckets[FINE + COARSE];
 	_Atomic int64_t worst, when; /* the greatest lateness, and its time */
-	_Atomic int64_t worst_later; /* the same after the start, when all 200 block at once */
+	_Atomic int64_t worst_later; /* the same without the start, when all 200 block */
 };
 
 static struct lateness of_tasks, of_thread;
@@ -317,7 +318,7 @@ static int blocker(void *arg)
 			calls[kind]++;
 		else
 			errors[kind]++;
-		/* Like a task that serves requests, and waits for the next one. */
+		/* Pauses like a task that serves requests, and waits for the next one. */
 		if (kind == 5)
 			sn_sleep(20 * MS);
 	}
@@ -415,7 +416,7 @@ static void *name_server(void *arg)
 			unsigned char *packet = waiting[first % 1024].packet;
 			size_t size = 12;
 
-			/* After the name, its type and class. The rest (EDNS) is dropped. */
+			/* The type and class follow the name. The rest (EDNS) is dropped. */
 			while (size < waiting[first % 1024].size && packet[size])
 				size += packet[size] + 1u;
 			size += 5;
@@ -628,7 +629,8 @@ int main(int argc, char **argv)
 	helpers_stop = true;
 	for (int i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
-	/* The bounds allow for busy machines: the two differ by orders of magnitude. */
+	/* The bounds allow for busy machines, because the results of the two runs differ by
+	 * orders of magnitude. */
 	if (check &&
 	    (with_leases < 0.05 * HEARTS * seconds * 1e9 / BEAT_NS || without > with_leases / 2)) {
 		fprintf(stderr, "the heartbeat did not go on with leases, or did without\n");

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The cost of the runtime when there is little to do: the monitor is the only thread that wakes by
- * itself.
+ * The cost of the runtime when there is little to do, so that only the monitor wakes by itself.
  *
  *	bench-blocking-idle [seconds for each, default 10]
  *

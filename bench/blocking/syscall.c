@@ -27,7 +27,7 @@
 
 struct benchmark {
 	const char *name;
-	int work; /* of Go's benchmarkSyscall() */
+	int work; /* the argument of Go's benchmarkSyscall() */
 };
 
 static const struct benchmark benchmarks[] = {
@@ -64,9 +64,9 @@ static inline bool next(struct share *share)
 }
 
 /*
- * What Go's compiler (1.26) leaves of the benchmark's loop, in which a variable is doubled and
- * halved but never used: an increment, a comparison and a jump. The assembly keeps our compiler
- * from removing the loop.
+ * The benchmark's loop doubles and halves a variable that is never used. Go's compiler (1.26)
+ * reduces it to an increment, a comparison and a jump. The assembly keeps the C compiler from
+ * removing the loop.
  */
 static inline void work(int n)
 {
@@ -126,7 +126,8 @@ static int run(void *arg)
 	double wanted = state.seconds * 1e9;
 
 	(void)arg;
-	/* As in testing.B: towards the wanted time, by a factor of at most 100 at once. */
+	/* As in testing.B, grows the number of iterations towards the wanted time, by a factor
+	 * of at most 100 in each step. */
 	while ((double)took < wanted && n < MOST_ITERATIONS) {
 		double more = 1.2 * wanted * (double)n / (double)(took > 0 ? took : 1);
 

@@ -7,10 +7,9 @@
 // The table is that of bionic's change to time() (every clock id, gettimeofday, time), plus what
 // only sennit has. The rows are measured in turns, ROUNDS times, and each cell is its smallest
 // mean, so other load shows only if it disturbs every round. The timer is Google Benchmark on
-// x86_64. For i386 Debian has that library only as a package of a foreign architecture, which would
-// have to be enabled on the whole machine, and from its source package the whole library would have
-// to be built for this one table. So on i386, and with --plain anywhere, a similar loop replaces
-// it.
+// x86_64. On i386, and with --plain anywhere, a similar loop replaces it: Debian has that library
+// for i386 only as a package of a foreign architecture, which would have to be enabled on the whole
+// machine, and building it from its source package is too much for this one table.
 //
 // --time measures only the row of time(), where every jump counts. bench-clock-shared, which is
 // linked with the shared library, measures it with and without the preload library.
@@ -100,8 +99,8 @@ const struct {
 	{CLOCK_TAI, "TAI"},
 };
 
-// The bare counter read that the tick clock is compared with: ordered, as a clock whose values
-// threads compare must be, one number of 64 bits, and behind one call, like the clock.
+// The bare counter read with which the tick clock is compared. It is ordered, as a clock must be
+// whose values threads compare; it is one number of 64 bits; and it takes one call, like the clock.
 [[gnu::noinline]] uint64_t counter()
 {
 	return sn_counter();
@@ -114,7 +113,8 @@ void make_cells()
 	using Day = int (*)(void *, void *);
 	using Cpu = long (*)(unsigned *, unsigned *, void *);
 
-	// Where there are two, the one with 64-bit time, which returns what sennit returns.
+	// If the vDSO has two functions, takes the one with 64-bit time, which returns the same as
+	// sennit.
 	auto gettime = in_vdso<Gettime>("clock_gettime");
 	long number = SYS_clock_gettime;
 #ifdef SYS_clock_gettime64
@@ -286,7 +286,7 @@ public:
 			for (Cell &cell : cells) {
 				if (cell.row + "/" + cell.column != run.run_name.function_name)
 					continue;
-				// This is the time of one batch.
+				// The adjusted time is that of one batch.
 				double ns = run.GetAdjustedCPUTime() / 100;
 				if (cell.ns == 0 || ns < cell.ns)
 					cell.ns = ns;
@@ -318,7 +318,7 @@ void measure_with_google(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	make_cells();
-	// So that the counter's clock is past its first 20 ms.
+	// Waits until the counter's clock is past its first 20 ms.
 	for (int64_t begin = sn_now(); sn_now() - begin < 50000000;)
 		keep(sn_ticks_now());
 	if (argc > 1 && std::strcmp(argv[1], "--counter") == 0) {

@@ -8,8 +8,8 @@ of each clock and its ratio to sn_ticks_now's. A program that cannot be built is
 without any of them the table has only sennit's clocks and libc's.
 
 The clocks' guarantees differ: fastant and quanta read the counter without ordering it after earlier
-loads, so a time may be earlier than one that came from another thread, or is clamped to hide that;
-sn_ticks_now, sn_now, libc and Go order it.
+loads, so a time may be earlier than one that another thread has passed on, or they clamp it to hide
+that; sn_ticks_now, sn_now, libc and Go order it.
 """
 import argparse
 import os

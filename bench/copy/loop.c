@@ -3,8 +3,8 @@
  * bench-copy-loop splice|copy PORT SINK_PORT: relays one connection at a time in one direction,
  * with a bare single-thread epoll loop, as the reference for the others.
  *
- * It does nothing else: no deadlines, no accounting, one connection, one pipe of 1 MiB, which is
- * made in advance. copy: with a buffer of 64 KiB.
+ * It does nothing else: it has no deadlines, no accounting, one connection, and one pipe of 1 MiB,
+ * which is made in advance. copy: it has a buffer of 64 KiB instead.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -162,7 +162,8 @@ static void ring_put(struct ring *ring, int index)
 	__atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
 }
 
-/* Takes what is complete, and begins the next operations in its place. Returns how many. */
+/* Takes completed operations, and begins the next ones in their place. Returns how many were
+ * complete. */
 static unsigned ring_take(struct ring *ring)
 {
 	uint32_t *head = field(ring->completion, ring->params.cq_off.head);
@@ -199,7 +200,7 @@ static bool run_ring(void)
 			      0) >= 0);
 		begin = ring_take(&ring);
 	}
-	return true; /* the process ends, and with it what is under way */
+	return true; /* the process ends, and with it all pending operations */
 }
 
 /* ---- */

@@ -101,7 +101,7 @@ static void with_threads(void)
 		if (sn_go(block, NULL) < 0)
 			abort();
 	until(THREADS);
-	sn_sleep(100000000); /* by then the last threads have started */
+	sn_sleep(100000000); /* the last threads start in this time */
 	measure(0, THREADS);
 	for (int i = 0; i < THREADS; i++)
 		if (write(pipe_ends[1], "", 1) != 1)

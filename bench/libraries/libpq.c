@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libpq: WHERE is a connection string. N queries of 0.1 s over 100 connections, which are open
+ * libpq: WHERE is a connection string. N queries of 0.1 s over 100 connections that are opened
  * before. The asynchronous interface is PQsendQuery() and poll().
  */
 #include <libpq-fe.h>
@@ -11,7 +11,7 @@
 #define CONNECTIONS 100
 
 static PGconn *all[CONNECTIONS];
-static sn_chan *pool; /* for tasks; for threads a stack */
+static sn_chan *pool; /* of free connections; threads use a stack instead */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t returned = PTHREAD_COND_INITIALIZER;
 static PGconn *unused[CONNECTIONS];
@@ -78,9 +78,9 @@ static void query(const struct ways *ways, int i)
 	give(ways, conn);
 }
 
-static int queries[CONNECTIONS]; /* the one that each connection is at */
+static int queries[CONNECTIONS]; /* the query of each connection */
 
-/* Whether the connection has another one to do. */
+/* Begins the connection's next query. Returns false if none is left. */
 static bool next(int c, int *begun, int n)
 {
 	queries[c] = *begun;

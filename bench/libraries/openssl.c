@@ -183,7 +183,8 @@ struct client {
 	int fd, state; /* 0: asks, 1: reads the answer, 2: reads the end */
 };
 
-/* Goes on as far as it can. Whether it has ended; otherwise what it waits for. */
+/* Continues the client until it must wait. Returns true if it has ended; otherwise *events has
+ * what it waits for. */
 static bool step(struct client *client, uint32_t *events)
 {
 	char buf[1000];

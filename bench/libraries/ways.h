@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One library's work, N times at once, in one of three ways: as hooked tasks, as threads, or by the
- * library's own asynchronous interface. A program is started as
+ * Runs one library's work N times concurrently, in one of three ways: as hooked tasks, as threads,
+ * or by the library's own asynchronous interface. A program is started as
  *
  *	PROGRAM WAY N WHERE
  *
  * and prints the seconds, the most threads, the processor's seconds and the most memory in KiB. The
- * memory is what the process had at most, with the library's own. What `prepare` takes is not
- * timed.
+ * memory is the most that the process had, including the library's. The time of `prepare` is not
+ * included.
  */
 #ifndef SENNIT_BENCH_WAYS_H
 #define SENNIT_BENCH_WAYS_H
@@ -33,7 +33,7 @@
 struct ways {
 	int n;
 	const char *where;
-	bool tasks;                                  /* these, and not threads */
+	bool tasks;                                  /* true: tasks; false: threads */
 	void (*prepare)(const struct ways *ways);    /* may be NULL */
 	void (*job)(const struct ways *ways, int i); /* blocks */
 	void (*all)(const struct ways *ways);        /* the asynchronous interface, on one thread */
@@ -69,7 +69,7 @@ static long ways_status(const char *what)
 	return n;
 }
 
-/* Its own thread does not count. */
+/* Watches the number of threads, without this one. */
 static void *ways_watch(void *arg)
 {
 	long *most = arg;

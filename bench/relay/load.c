@@ -3,13 +3,13 @@
  * bench-relay-load short|closed|paced CONNECTIONS SECONDS PORT SINK_PORT [RATE]: small requests
  * through the relay that listens on PORT and connects to SINK_PORT, where this program answers.
  *
- * A request is 64 bytes, and so is the answer, which repeats it: each answer is compared. short: a
- * connection per request, with CONNECTIONS of them at once. The server closes it once it has
- * answered, as in HTTP/1.0, so the ports in TIME_WAIT are not the client's, which has only 28,000.
- * closed: one request after another on each of the connections, which stay open. paced: RATE
- * requests per second over these connections, each sent when it is due whether or not earlier ones
- * were answered. Its latency counts from when it was due, so a stall counts for all requests that
- * it delayed.
+ * A request is 64 bytes, and so is the answer, which repeats it; each answer is compared. short: a
+ * connection per request, with CONNECTIONS of them at the same time. The server closes the
+ * connection once it has answered, as in HTTP/1.0, so that the ports in TIME_WAIT are not those of
+ * the client, which has only 28,000. closed: one request after another on each of the connections,
+ * which stay open. paced: RATE requests per second over these connections, each sent when it is due
+ * whether or not earlier ones were answered. A request's latency counts from when it was due, so a
+ * stall counts for all requests that it delayed.
  *
  * Prints how many requests there were, how many of them were answered in the measured time, that
  * time in nanoseconds, and three quantiles of their latency in nanoseconds: 50, 99 and 99.9 %. The
@@ -43,7 +43,7 @@
 #define STAY 's'
 #define CLOSE 'c'
 
-/* A relay that works never takes this long. A longer wait is reported as a failure. */
+/* A working relay never takes this long, so a longer wait is reported as a failure. */
 #define PATIENCE_NS INT64_C(10000000000)
 
 struct message {
@@ -78,7 +78,7 @@ static struct {
 	struct message message;
 } asked[MOST_FDS];
 
-/* Reads a request, or a part of it, and answers. False if the connection is over. */
+/* Reads a request, or a part of it, and answers. Returns false if the connection is over. */
 static bool answer(int fd)
 {
 	ssize_t n = recv(fd, (char *)&asked[fd].message + asked[fd].got, SIZE - asked[fd].got, 0);
@@ -177,7 +177,7 @@ static void record(int64_t since)
 	latencies[nlatencies++] = taken < UINT32_MAX ? (uint32_t)taken : UINT32_MAX;
 }
 
-/* False if the connection has to be established first. */
+/* Sends a request. Returns false if the connection must be established first. */
 static bool send_request(int fd)
 {
 	ssize_t n = send(fd, &requests[fd].sending, SIZE, MSG_NOSIGNAL);
@@ -208,7 +208,7 @@ static void ask(int fd, int64_t since)
 	check(send_request(fd), "send");
 }
 
-/* True if the answer is complete; it has been compared then. */
+/* Reads an answer. Returns true if it is complete; then it has also been compared. */
 static bool get_answer(int fd)
 {
 	struct request *request = &requests[fd];
@@ -262,7 +262,7 @@ static void begin_short(void)
 	watch(epoll, EPOLL_CTL_ADD, fd, send_request(fd) ? EPOLLIN : EPOLLOUT);
 }
 
-/* True if the connection is over. */
+/* Continues a connection. Returns true if it is over. */
 static bool go_on_short(int fd)
 {
 	char more;

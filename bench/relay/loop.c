@@ -5,8 +5,8 @@
  *
  * It passes bytes and half-closes on, in both directions, and does nothing else: no timeouts, no
  * accounting, no limits; any error ends the connection. splice: each direction that moves bytes
- * takes a pipe of 1 MiB from a free list, and keeps it while its receiver takes no more. copy: one
- * buffer of 64 KiB for all; a direction whose receiver takes no more keeps the rest in a buffer of
+ * takes a pipe of 1 MiB from a free list, and keeps it while its receiver has no room. copy: all
+ * share one buffer of 64 KiB; a direction whose receiver has no room keeps the rest in a buffer of
  * its own.
  */
 #include <errno.h>
@@ -40,10 +40,10 @@ struct side {
 	int fd;
 	struct side *other;
 	bool at_end;  /* the end was read, and passed on */
-	bool hung_up; /* epoll has reported that there is an end to be read */
+	bool hung_up; /* epoll has reported an end, which must still be read */
 	size_t left;  /* bytes that the other side has not taken yet */
 	struct tube *tube;
-	char *rest; /* copy: those bytes */
+	char *rest; /* copy: the bytes that are left */
 };
 
 struct pair {
@@ -151,7 +151,7 @@ static int move_by_copy(struct side *from)
 		memcpy(from->rest, buffer + done, from->left);
 		return 0;
 	}
-	/* Less than asked for: there was no more, and epoll will report what arrives. */
+	/* A short read means that there was no more, and epoll will report what arrives. */
 	return (size_t)n < sizeof buffer && !from->hung_up ? 0 : 1;
 }
 

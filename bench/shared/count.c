@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions that the compiler calls at every access to memory when it compiles for the thread
- * sanitizer, and of which the sanitizer's library is the usual implementation. These record the
- * access, and carry out the atomic ones. Calls of libc that enter the kernel come here by the
- * linker's --wrap (CMakeLists.txt).
+ * The functions that the compiler calls at every memory access when it compiles for the thread
+ * sanitizer. Usually the sanitizer's library defines them. These record the access, and carry out
+ * atomic accesses. The linker's --wrap (CMakeLists.txt) makes calls of libc that enter the kernel
+ * come here.
  *
- * Not seen: assembly (the context switch, which writes the stack that it leaves, and the accessor
- * of the thread's block, which only reads), and what libc does within malloc(), memcpy() and the
- * like. The order of atomic accesses is the strongest, which no count depends on.
+ * They do not see assembly (the context switch, which writes the stack that it leaves, and the
+ * accessor of the thread's block, which only reads), nor the accesses of libc inside malloc(),
+ * memcpy() and so on. All atomic accesses have the strongest order; no count depends on that.
  *
- * A log belongs to its thread. A signal handler that records in between may lose an event: callers
- * compare many operations and drop those that differ.
+ * A log belongs to its thread. A signal handler that interrupts the recording may lose an event, so
+ * callers compare many operations and drop those that differ.
  */
 #include "count.h"
 
@@ -168,7 +168,7 @@ void __tsan_atomic_thread_fence(int order);
 void __tsan_atomic_signal_fence(int order);
 void __tsan_atomic_thread_fence(int order)
 {
-	/* The others are no instruction on x86_64. */
+	/* Weaker fences are no instruction on x86_64. */
 	if (order == __ATOMIC_SEQ_CST)
 		note(COUNT_FENCE, 0, CALLER);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -236,7 +236,7 @@ ATOMIC(64, uint64_t)
 
 /* ---- system calls ---- */
 
-/* More arguments than the callee has do no harm on x86_64. */
+/* Passing more arguments than the callee has does no harm on x86_64. */
 #define CALL(name)                                                                  \
 	long __real_##name(long a, long b, long c, long d, long e, long f, long g); \
 	long __wrap_##name(long a, long b, long c, long d, long e, long f, long g); \

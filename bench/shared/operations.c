@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The operations, each as it is done again and again by one task, some with a partner task. The
- * partner starts on the processor of the task and stays there as long as no other processor is
- * idle. Nothing is ever ended: the process is.
+ * The operations. One task does each again and again, some with a partner task. The partner starts
+ * on the processor of the task and stays there as long as no other processor is idle. The tasks are
+ * never ended; the process ends with them.
  */
 #include "operations.h"
 
@@ -20,7 +20,7 @@
 #include "sched/thread.h"
 #include "sched/timer.h"
 
-/* Apart from the memory of other tasks, so that no line is shared by accident. */
+/* Allocates memory apart from that of other tasks, so that no line is shared by accident. */
 static void *apart(size_t size)
 {
 	void *memory = aligned_alloc(128, (size + 127) / 128 * 128);
@@ -155,7 +155,8 @@ static void *begin_contended(void)
 	return lock;
 }
 
-/* The rival finds it locked and parks, is woken, and has it while this task is in the queue. */
+/* The rival finds the mutex locked and parks, is woken, and holds the mutex while this task is
+ * in the queue. */
 static void contended(void *on)
 {
 	CHECK(sn_mutex_lock(on) == 0);
@@ -208,8 +209,8 @@ static void *begin_timer(void)
 	return apart(sizeof(struct sn_timer));
 }
 
-/* What a sleeping task and the fair turn after it do. A task that sleeps would leave the processor
- * idle, or be counted with the turns of others. */
+/* Does what a sleeping task and the fair turn after it do. A task that really sleeps would leave
+ * the processor idle, or be counted with the turns of others. */
 static void timer(void *on)
 {
 	struct sn_thread *self = sn_runtime_enter();
@@ -251,7 +252,7 @@ static struct listening listening(void)
 	return at;
 }
 
-/* A connection of the kernel's, made without the runtime. */
+/* A connection that is made by system calls, without the runtime. */
 static void connected(int ends[2])
 {
 	struct listening at = listening();
@@ -344,7 +345,7 @@ static int client(struct serving *serving)
 	return fd;
 }
 
-/* The client's end is the kernel's alone, and its calls are not counted. */
+/* The client's end is a bare descriptor, and its calls are not counted. */
 static void accepting(void *on)
 {
 	struct serving *serving = on;

@@ -5,7 +5,7 @@
 
 struct operation {
 	const char *name;
-	void *(*begin)(void);   /* in a task; what it needs, with its partner tasks */
+	void *(*begin)(void);   /* in a task: makes what `once` needs */
 	void (*once)(void *on); /* in the same task */
 };
 

@@ -4,19 +4,19 @@
  * SENNIT_PROCS. shared.py runs it and makes tables.
  *
  * There is a task for each processor. All do the operation, each with objects of its own, until
- * each has a few windows of OPERATIONS operations on one thread. Of all operations the most
- * frequent sequence of accesses is reported: operations that are interrupted, or that fall on a
- * fair turn, are dropped. So counts do not depend on the machine's speed or on what else runs.
+ * each has a few windows of OPERATIONS operations on one thread. The most frequent sequence of
+ * accesses of all operations is reported; operations that are interrupted, or that fall on a fair
+ * turn, are dropped. Counts therefore do not depend on the machine's speed or on what else runs.
  *
- * A line is shared if operations of tasks on different threads have touched it. That is the
- * worst case for what is not shared by nature: everybody does the same.
+ * A cache line is shared if operations of tasks on different threads have touched it. For memory
+ * that need not be shared this is the worst case, because all tasks do the same.
  *
  * Output: "operations N of M threads T", then a line for each write to shared or watched memory,
  * read-modify-write, fence and system call of the operation:
  *
  *	KIND PC shared|watched|own DATA     or     syscall NAME
  *
- * watched: touched only by threads without a task meanwhile, such as the monitor.
+ * watched: the line was otherwise touched only by threads without a task, such as the monitor.
  */
 #include <inttypes.h>
 #include <sched.h>
@@ -41,7 +41,7 @@
 #define ATTEMPTS 200
 #define MOST_PROCS 256
 
-/* For so long the others are watched: some rounds of the monitor. */
+/* How long threads without a window are watched: some rounds of the monitor. */
 #define WATCH_NS 100000000
 
 struct sample {
@@ -107,7 +107,7 @@ static void window(struct worker *worker, void *on)
 	worker->home = sn_thread_self();
 	for (uint32_t i = 0; i < n; i++)
 		marks += events[i].kind == COUNT_MARK;
-	/* Another task's marks are in it. */
+	/* With any other number, the window has another task's marks. */
 	if (marks != OPERATIONS + 1)
 		return;
 	worker->windows++;
@@ -125,15 +125,16 @@ static int work(void *arg)
 	struct worker *worker = arg;
 	void *on;
 
-	/* Holds the processor until every processor has its task: none is idle then, and would
-	 * steal a partner. */
+	/* Keeps the processor busy until every processor has its task. From then on no processor
+	 * is idle, and so none steals a partner. */
 	atomic_fetch_add(&arrived, 1);
 	while (atomic_load(&arrived) < procs)
 		sched_yield();
 	on = operation->begin();
 	for (int i = 0; i < WARM; i++)
 		operation->once(on);
-	/* All have windows from here on, so that none is taken for one of the others. */
+	/* From here on each worker's thread has had a window, so none counts as a watched
+	 * thread. */
 	window(worker, on);
 	if (atomic_fetch_add(&opened, 1) == procs - 1) {
 		count_watch();
@@ -210,7 +211,7 @@ static uint64_t most_frequent(int *most)
 
 	*most = 0;
 	for (int w = 0; w < procs; w++) {
-		/* Each sequence that matters is among the last of some task. */
+		/* The most frequent sequence is certainly among the last ones of some task. */
 		for (int i = workers[w]->count - 1; i >= 0 && i >= workers[w]->count - 8; i--) {
 			sought = workers[w]->samples[i].hash;
 			seen = of = 0;
@@ -305,7 +306,7 @@ static void report(void)
 	for_each(hash, touch);
 	position = 0;
 	CHECK(most > 0);
-	/* Any of them will do: only addresses differ. */
+	/* Any example will do, because only addresses differ. */
 	example = NULL;
 	for (int w = 0; w < procs && !example; w++)
 		for (int i = 0; i < workers[w]->count; i++)

@@ -10,8 +10,9 @@
  *	load resumed PORT 0 CONNECTIONS SECONDS	    the same, with a session from a connection before
  *	load idle PORT 0 CONNECTIONS 127.0.0.X	    a request over each, which then stays open
  *
- * Each prints one line: bytes or handshakes, and the nanoseconds that they took. `idle` prints once
- * all are open, and ends with its standard input. A failure of any connection is one of the whole.
+ * Each prints one line: bytes or handshakes, and the nanoseconds that they took. `idle` prints its
+ * line once all connections are open, and ends when its standard input does. If any connection
+ * fails, the whole load fails.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -62,7 +63,7 @@ static SSL *open_connection(const char *from)
 	SSL *ssl;
 
 	CHECK(fd >= 0);
-	/* The end of the handshake would hold up the first request. */
+	/* Without this, Nagle's algorithm would hold up the first request after the handshake. */
 	CHECK(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0);
 	if (from) {
 		struct sockaddr_in source = {.sin_family = AF_INET};

@@ -3,9 +3,9 @@
  * server chain.pem key.pem FOLDER: what tls.py measures, with libsennit-tls. It prints its port.
  *
  * "GET /file/NAME" is answered with the file in FOLDER, which stays open, and is read for each
- * request, as nginx does with its cache of open files; "GET /stream/SIZE" with writes of this size
- * without end; "GET /sink" reads without end; anything else with a short text. A request comes
- * whole, as the load sends it.
+ * request, as nginx does with its cache of open files. "GET /stream/SIZE" is answered with writes
+ * of this size without end, and "GET /sink" by reading without end. Anything else gets a short
+ * text. A request must come whole, as the load sends it.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@
 static sn_tls_config *config;
 static const char *folder;
 
-/* Those that have been asked for. */
+/* The files that have been asked for. */
 static struct {
 	char name[32];
 	int fd;

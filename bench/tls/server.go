@@ -22,7 +22,7 @@ type open struct {
 	size int64
 }
 
-// Those that have been asked for.
+// The files that have been asked for.
 var files sync.Map
 
 func findFile(name string) (*open, error) {

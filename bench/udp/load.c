@@ -3,9 +3,9 @@
  * bench-udp-load PORT SIZE PEERS SECONDS: sends datagrams to a server that echoes them, with WINDOW
  * under way, and prints how many came back and in how many ns.
  *
- * The peers are addresses of loopback, from 127.0.1.1 on, of one socket: the load is the same for
- * one and for a thousand, and as cheap as batches make it. Datagrams that do not come back within
- * 20 ms count as lost, and as many are sent again.
+ * The peers are loopback addresses, from 127.0.1.1 on, of one socket, so the load costs the same
+ * for one peer and for a thousand; batches keep it cheap. Datagrams that do not come back within 20
+ * ms count as lost, and the same number is sent again.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -51,7 +51,7 @@ static int receive(int fd)
 	return recvmmsg(fd, messages, WINDOW, MSG_WAITFORONE, NULL);
 }
 
-/* Not inline: GCC 12 fails on the loop around it. */
+/* Not inline, because GCC 12 fails on the loop around the call. */
 __attribute__((noinline)) static void prepare(int i, size_t size, unsigned peer)
 {
 	const struct in_pktinfo info = {.ipi_spec_dst.s_addr =

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * bench-udp-loop one|batch: a bare epoll loop that echoes datagrams, by recvfrom() and sendto() or
- * by recvmmsg() and sendmmsg(). Nothing around the system calls: the least that they cost.
+ * by recvmmsg() and sendmmsg(). It has nothing around the system calls, so it shows the least that
+ * they cost.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the servers in C share: each prints its port, echoes datagrams, and ends when its standard
+ * Shared by the servers in C: each prints its port, echoes datagrams, and ends when its standard
  * input does.
  */
 #ifndef SENNIT_BENCH_UDP_SERVER_H
@@ -12,7 +12,7 @@
 
 #include "../check.h"
 
-/* Datagrams that a call takes at most, in batches. */
+/* The most datagrams that one call of a batch takes. */
 #define BATCH 64
 #define ROOM 2048
 

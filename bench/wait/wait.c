@@ -15,14 +15,14 @@
  * A collection begins when --every KiB have been allocated since the last one. At twice as many, a
  * task that allocates waits until the collection is over, which counts as latency. The default
  * corresponds to GOGC=10, which collects when the heap has grown by a tenth over the live data. But
- * Go's minimum heap is 400 KiB, and allocations during a collection come on top: so wait.go, with
- * the same tree, collects once in some 840 KiB. Both print the bytes between two collections, which
- * shows which of the two is asked more.
+ * Go's minimum heap is 400 KiB, and allocations during a collection come on top, so wait.go, with
+ * the same tree, collects about once in 840 KiB. Both print the bytes between two collections,
+ * which shows which of them collects more often.
  *
- * A collection begins as Go's did, by scanning the stack of every task with sn_task_scan() while
- * the others run, word by word; then the Boehm collector's own follows, which stops the world.
- * Built without that (SENNIT_GC off, or no libgc) the memory is malloc()'s, and a collection
- * consists of the scans alone.
+ * A collection begins, as in Go, by scanning the stack of every task word by word with
+ * sn_task_scan() while the other tasks run. Then the Boehm collector's own collection follows,
+ * which stops the world. Built without that (SENNIT_GC off, or no libgc) the memory is malloc()'s,
+ * and a collection consists of the scans alone.
  *
  * Prints a line in the format of Go's benchmarks, which benchstat reads. Latencies are quantiles
  * over all requests that began in the measured time. An unexpected answer ends the program with
@@ -70,8 +70,9 @@ static sn_cond collected = SN_COND_INIT;
 static _Atomic uint64_t collections, scans, looked_at;
 
 /*
- * What one message allocates: with a collector only a count, without one the memory that is freed
- * with the message. It is on the stack of the task that reads or writes the message.
+ * The memory that one message allocates. With a collector this is only a count; without one it
+ * lists the memory, which is freed with the message. It is on the stack of the task that reads or
+ * writes the message.
  */
 struct memory {
 	uint64_t bytes;
@@ -209,7 +210,7 @@ static uint64_t since_collection(void)
 	return atomic_load(&allocated) - atomic_load(&collected_at);
 }
 
-/* A separate task, as in Go: tasks that allocate go on while it scans. */
+/* The collector is a separate task, as in Go: tasks that allocate continue while it scans. */
 static int run_collector(void *arg)
 {
 	(void)arg;
@@ -313,7 +314,7 @@ static int on_value(http_parser *parser, const char *at, size_t size)
 	return 0;
 }
 
-/* Like Go's io.ReadAll(): 512 bytes, and more if that is not enough. */
+/* Allocates as Go's io.ReadAll() does: 512 bytes, and more if that is not enough. */
 static int on_body(http_parser *parser, const char *at, size_t size)
 {
 	struct message *message = parser->data;
@@ -348,7 +349,8 @@ static const http_parser_settings settings = {
 	.on_message_complete = on_complete,
 };
 
-/* Returns 1, or 0 at the end of the connection between two messages. There is no pipelining. */
+/* Receives a message. Returns 1, or 0 if the connection ends between two messages. There is no
+ * pipelining. */
 static int receive(sn_tcp *conn, enum http_parser_type type, char *buf, struct message *message)
 {
 	http_parser parser;
@@ -459,7 +461,7 @@ static int serve(void *arg)
 /* ---- the clients ---- */
 
 struct client {
-	uint32_t *latencies; /* ns; malloc()'s, so that no collection looks at them */
+	uint32_t *latencies; /* ns; from malloc(), so that collections skip them */
 	size_t count, room;
 };
 

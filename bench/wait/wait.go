@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What wait.c measures, with Go's net/http: the same clients, the same live tree, the same number
-// of answers kept, the same line of figures. GOGC determines how often collections run.
+// Measures the same as wait.c with Go's net/http: it has the same clients, the same live tree and
+// the same number of kept answers, and prints the same line of figures. GOGC determines how often
+// collections run.
 package main
 
 import (
@@ -62,7 +63,7 @@ func ask(client *http.Client, address string) answer {
 	return answer{response.Header, text}
 }
 
-// Not in the heap, because the heap's size determines how often collections run.
+// Allocates outside of the heap, because the heap's size determines how often collections run.
 func outside(room int) []uint32 {
 	memory, err := syscall.Mmap(-1, 0, room*4, syscall.PROT_READ|syscall.PROT_WRITE,
 		syscall.MAP_PRIVATE|syscall.MAP_ANON)

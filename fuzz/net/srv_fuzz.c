@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whatever a name server answers, the reader of SRV records reads nothing outside of the message
- * and comes to an end, and what it gives to the caller is what the header promises: for libFuzzer,
- * with seeds/srv/ to begin with. scripts/fuzz runs it.
+ * For libFuzzer, with seeds/srv/ to begin with: whatever a name server answers, the reader of SRV
+ * records reads nothing outside of the message, ends, and returns to the caller what the header
+ * promises. scripts/fuzz runs it.
  */
 #include "names/srv.c"
 
@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 		after += records[i].port + records[i].weight;
 	}
-	if (before != after) /* none is lost in the ordering */
+	if (before != after) /* the ordering loses no record */
 		abort();
 	sn_srv_list_free(list);
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What must hold for answers of agents, whatever the bytes are: they are read as they come
- * (properties.hpp), numbers are in their ranges, and what is said is in the line and nowhere else.
+ * What must hold for the answers of agents, whatever the bytes are: they can be read in any pieces
+ * (properties.hpp), numbers are in their ranges, and each text is a part of the line.
  */
 #ifndef FUZZ_RELAY_AGENT_PROPERTIES_HPP
 #define FUZZ_RELAY_AGENT_PROPERTIES_HPP
@@ -31,7 +31,7 @@ inline void agent_answer(std::string_view bytes)
 	relay::agent_answer says;
 	const auto read = relay::parse_agent_answer(bytes, says);
 	if (!read) {
-		require(is_same(says, {}), "nothing is told of an answer that is not read");
+		require(is_same(says, {}), "an answer that is not read sets nothing");
 		return;
 	}
 	require(read.size <= relay::agent_answer_most, "no line is longer than allowed");
@@ -46,7 +46,7 @@ inline void agent_answer(std::string_view bytes)
 			"texts are parts of the line");
 	require(says.ignored.find_first_of(" \t,") == says.ignored.npos, "a word is one word");
 
-	/* Other separators, another end and what follows it mean the same. */
+	/* Other separators, another line end, and bytes after it must not change the meaning. */
 	if (line.find('#') != line.npos)
 		return;
 	std::string other(line);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What must hold for the configuration's reader and for changes to its text, whatever the text is:
- * as properties.hpp. The text is read as `--check` reads it, except that files of certificates are
- * not opened.
+ * What must hold for the configuration's reader and for changes to its text, whatever the text is;
+ * like properties.hpp. The text is read as `--check` reads it, except that files of certificates
+ * are not opened.
  */
 #ifndef FUZZ_RELAY_CONFIG_PROPERTIES_HPP
 #define FUZZ_RELAY_CONFIG_PROPERTIES_HPP
@@ -21,7 +21,7 @@
 namespace properties
 {
 
-/* Whether it is "f:LINE:COLUMN: " and then something, without a control character. */
+/* Whether the line is "f:LINE:COLUMN: " and then some text, without a control character. */
 inline bool is_complaint(std::string_view line)
 {
 	for (const char c : line)
@@ -43,7 +43,7 @@ inline std::optional<relay::config> read_text(std::string_view text)
 {
 	auto read = relay::parse_config(text, "f");
 	if (const auto *errors = std::get_if<relay::config_errors>(&read)) {
-		require(!errors->empty(), "an error is told");
+		require(!errors->empty(), "an error is reported");
 		for (const auto &each : *errors)
 			require(is_complaint(each), "an error is a line with its place");
 		return std::nullopt;
@@ -51,7 +51,7 @@ inline std::optional<relay::config> read_text(std::string_view text)
 	return std::move(std::get<relay::config>(read));
 }
 
-/* Changes one backend, and reads what that makes. */
+/* Changes one backend, and reads the resulting text. */
 inline void change_text(const relay::config &was, const relay::backend_edit &what)
 {
 	const auto made = relay::edit_config(was.text, was.text, what);

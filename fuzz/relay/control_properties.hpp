@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What must hold for the reader of the admin server's requests and for what the control server does
- * with them, whatever a client sends: as properties.hpp.
+ * What must hold for the reader of the admin server's requests and for the actions of the control
+ * server, whatever a client sends; like properties.hpp.
  */
 #ifndef FUZZ_RELAY_CONTROL_PROPERTIES_HPP
 #define FUZZ_RELAY_CONTROL_PROPERTIES_HPP
@@ -21,7 +21,7 @@
 namespace properties
 {
 
-/* Notes what is asked of it, and that it is complete. */
+/* A controller that notes that it was called, and checks that the request is complete. */
 class asked final : public relay::controller
 {
 public:
@@ -84,7 +84,8 @@ inline found read_requests(std::string_view bytes, std::size_t piece)
 	found all;
 	relay::http_reader reader;
 	while (!bytes.empty()) {
-		/* In memory of its own, so that the address sanitizer sees a byte too far. */
+		/* Each piece is in memory of its own, so that the address sanitizer notices a
+		 * byte that is read beyond it. */
 		const auto size = std::min(piece, bytes.size());
 		const std::unique_ptr<char[]> copy(new char[size]);
 		bytes.copy(copy.get(), size);

@@ -4,8 +4,8 @@
  * it does not. For libFuzzer (the *_fuzz.cc beside this) and for tests/relay/first_bytes_test.cc,
  * which is the short form of the fuzzing.
  *
- * For both readers: they come to an end and read nothing outside of the bytes (the sanitizers see
- * to that); what they say of a beginning agrees with what they say of the whole (parsed.hpp).
+ * For both readers: they end and read nothing outside of the bytes (the sanitizers check that), and
+ * their result for a beginning of the bytes agrees with that for the whole (parsed.hpp).
  */
 #ifndef FUZZ_RELAY_PROPERTIES_HPP
 #define FUZZ_RELAY_PROPERTIES_HPP
@@ -30,15 +30,16 @@ inline void require(bool holds, const char *what)
 }
 
 /*
- * read(bytes) -> parsed. Every beginning of the bytes is read from a piece of memory of just that
- * size, so that the address sanitizer sees the first byte too far.
+ * read(bytes) -> parsed. Reads every beginning of the bytes from memory of exactly that size, so
+ * that the address sanitizer notices the first byte beyond it.
  */
 template <class Read>
 void agree_with_beginnings(std::string_view bytes, Read read)
 {
 	using state = relay::parsed::state;
 	const relay::parsed whole = read(bytes);
-	/* All of short inputs; of long ones about 200, most of them near the beginning and the end. */
+	/* Tries all beginnings of short inputs, and of long ones about 200, most of them near
+	 * the beginning and the end. */
 	for (std::size_t n = 0; n < bytes.size();
 	     n += n < 112 || bytes.size() - n < 16 ? 1 : 1 + bytes.size() / 64) {
 		const std::unique_ptr<char[]> copy(new char[n ? n : 1]);
@@ -121,7 +122,7 @@ inline void tls_hello(std::string_view bytes)
 		const auto read = relay::read_tls_hello(bytes, hello, most);
 		if (!read) {
 			require(hello.name.empty() && hello.alpn.empty(),
-				"nothing is told of a hello that is not read");
+				"a hello that is not read sets nothing");
 			require(read.is != relay::parsed::state::more ||
 					(read.size <= most &&
 					 hello.is == relay::tls_hello::other::none),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * QUIC without its encryption, in place of quic_crypto_openssl.cc: a packet's payload is what it
- * says, followed by a tag that nobody looks at. So that a fuzzer gets past it, and the seeds can be
- * read. Included once in a program.
+ * QUIC without encryption, in place of quic_crypto_openssl.cc, so that a fuzzer gets past the
+ * decryption, and the seeds can be read. A packet's payload is plaintext, followed by a tag that is
+ * not checked. Included once in a program.
  */
 #ifndef FUZZ_RELAY_QUIC_CRYPTO_FAKE_HPP
 #define FUZZ_RELAY_QUIC_CRYPTO_FAKE_HPP

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What must hold for the reader of QUIC's hello, whatever the datagrams are: as properties.hpp. An
- * input is datagrams, each after its size in two bytes.
+ * What must hold for the reader of QUIC's hello, whatever the datagrams are; like properties.hpp.
+ * An input is a list of datagrams, each after its size in two bytes.
  */
 #ifndef FUZZ_RELAY_QUIC_PROPERTIES_HPP
 #define FUZZ_RELAY_QUIC_PROPERTIES_HPP
@@ -17,7 +17,7 @@
 namespace properties
 {
 
-/* Copied to memory of their own sizes, for the address sanitizer. */
+/* Bytes that are copied to memory of exactly their size, for the address sanitizer. */
 struct piece {
 	std::unique_ptr<char[]> bytes;
 	std::size_t size;
@@ -63,13 +63,13 @@ inline void quic_hello(std::string_view bytes)
 
 		relay::tls_hello hello, other;
 		const auto is = once.add(each.view(), hello);
-		/* What comes twice counts once. */
+		/* A datagram that comes twice counts once. */
 		auto again = twice.add(each.view(), other);
 		if (again == state::more)
 			again = twice.add(each.view(), other);
 		require(again == is, "a datagram that is repeated changes nothing");
 		if (is != state::done) {
-			require(hello.name.empty(), "nothing is told of a hello that is not read");
+			require(hello.name.empty(), "a hello that is not read sets nothing");
 			continue;
 		}
 		require(hello == other, "a datagram that is repeated changes nothing");

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whatever is in the files of certificates, keys and OCSP responses, they are taken or refused with
- * an error and a reason, nothing leaks, and a set that was there stays when another is refused: for
- * libFuzzer, with seeds/certificate/ to begin with. scripts/fuzz runs it. OpenSSL's own parsers are
- * not instrumented.
+ * For libFuzzer, with seeds/certificate/ to begin with: whatever is in the files of certificates,
+ * keys and OCSP responses, they are taken, or refused with an error and a reason; nothing leaks;
+ * and a set that is refused does not replace the one in use. scripts/fuzz runs it. OpenSSL's own
+ * parsers are not instrumented.
  *
- * The first byte says what the rest is: 'P' PEM of a chain with its key; 'C' a certificate in DER
- * and 'K' a key in DER, which are put into PEM here, so that the fuzzer does not have to invent
- * base64; 'O' an OCSP response.
+ * The first byte says what the rest is: 'P' for the PEM of a chain with its key; 'C' for a
+ * certificate and 'K' for a key in DER, which this turns into PEM, so that the fuzzer need not
+ * invent base64; 'O' for an OCSP response.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -22,7 +22,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What a bad one must not replace: of fuzz/tls/good.pem. */
+/* The text of fuzz/tls/good.pem, a set that a bad one must not replace. */
 static char good[8192];
 
 static void read_good(void)
@@ -34,7 +34,7 @@ static void read_good(void)
 	fclose(file);
 }
 
-/* Wrapped as BEGIN <what> ... END <what>, behind the text `before`. */
+/* Appends the data, wrapped as BEGIN <what> ... END <what>, to the text `before`. */
 static char *to_pem(const uint8_t *data, size_t size, const char *what, const char *before)
 {
 	const size_t room = strlen(before) + 2 * size + size / 24 + 200;
@@ -116,7 +116,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!config->set || (err != 0 && config->set != before))
 		abort();
 	sn_tls_config_unref(config);
-	/* The same text as what a client trusts. */
+	/* The same text as the authorities that a client trusts. */
 	if (text && sn_tls_config_new(&client, SN_TLS_CLIENT) == 0) {
 		expect(sn_tls_config_add_ca(client, text));
 		ERR_clear_error();

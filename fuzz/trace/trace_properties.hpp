@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What must hold for sennit-trace, whatever is in the file: it says that it is no trace, or answers
- * every question; what it has read is in order; its answers are lines that a terminal can show.
- * Aborts when something does not hold. For libFuzzer and for tests/trace/damage_test.cc.
+ * What must hold for sennit-trace, whatever is in the file: it reports that the file is no trace,
+ * or answers every question; the stays and events that it has read are in order; and its answers
+ * are lines that a terminal can show. Aborts when something does not hold. For libFuzzer and for
+ * tests/trace/damage_test.cc.
  */
 #ifndef FUZZ_TRACE_TRACE_PROPERTIES_HPP
 #define FUZZ_TRACE_TRACE_PROPERTIES_HPP
@@ -33,7 +34,8 @@ inline void require(bool holds, const char *what)
 	std::abort();
 }
 
-/* Our texts have two characters outside ASCII. */
+/* Checks that a terminal can show the text. sennit-trace's own texts have two characters outside
+ * ASCII. */
 inline void can_be_shown(std::string text, bool is_table)
 {
 	for (const std::string_view ours : {"µ", "…"})
@@ -89,7 +91,7 @@ inline void chain_holds(const tracing::trace &of, const tracing::chosen &what)
 		sum += each.time;
 	require(sum <= is.length(), "the parts are no more than the whole");
 	can_be_shown(tracing::to_text(of, what), false);
-	/* A long one is no different, but takes most of the time. */
+	/* A long chain is no different, but would take most of the time. */
 	if (is.steps.size() <= 100)
 		can_be_shown(tracing::to_json(of, what), false);
 }
@@ -122,7 +124,8 @@ inline void all_answers_hold(const tracing::trace &of)
 
 inline void trace_file(std::string_view bytes)
 {
-	/* In memory of just that size, so that the address sanitizer sees a byte too far. */
+	/* The copy has exactly that size, so that the address sanitizer notices a byte that is
+	 * read beyond it. */
 	const std::unique_ptr<char[]> copy(new char[bytes.size()]);
 	bytes.copy(copy.get(), bytes.size());
 	try {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dump: prints this process's vDSO image in hexadecimal. The files of fuzz/vdso/seeds were made of
- * it, by `xxd -r -p`, on the machine itself (x86_64, i386) and under scripts/test-arm's kernels.
+ * dump: prints this process's vDSO image in hexadecimal. The files of fuzz/vdso/seeds were made
+ * from its output, by `xxd -r -p`, on the machine itself (x86_64, i386) and under Debian's kernels
+ * for ARM (scripts/arm-kernel).
  */
 #include <stdio.h>
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whatever the bytes of an image are, the vDSO reader reads nothing outside of them and comes to an
- * end: for libFuzzer, with the images of real kernels in seeds/ to begin with. scripts/fuzz runs
- * it.
+ * For libFuzzer, with the images of real kernels in seeds/ to begin with: whatever the bytes of an
+ * image are, the vDSO reader reads nothing outside of them, and ends. scripts/fuzz runs it.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -95,7 +95,7 @@ int main(int argc, char **argv)
 		connections[i].requests = (uint32_t)i; /* spreads the slow requests */
 	}
 	began = now_ns();
-	count_from = began + 300000000; /* by then threads are started and caches are warm */
+	count_from = began + 300000000; /* threads have started, and caches are warm */
 	end = count_from + (int64_t)(seconds * 1e9);
 	for (int i = 0; i < n; i++)
 		send_request(&connections[i]);

@@ -5,8 +5,8 @@
  *
  *	bench-blocking-server plain|bracket
  *
- * A request is one byte: 'f' is answered at once, 's' after nanosleep(5 ms), called with or without
- * a bracket; the answer is the same byte. Prints the port that it listens on.
+ * A request is one byte: 'f' is answered immediately, 's' after nanosleep(5 ms), called with or
+ * without a bracket. The answer is the same byte. Prints the port that it listens on.
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -201,7 +201,7 @@ public class Tasks {
 
 	public static void main(String[] arguments) throws Exception {
 		double[] result = new double[1];
-		// A warm-up: otherwise the compiler would be measured.
+		// The first run is a warm-up: otherwise the compiler would be measured.
 		int times = arguments[0].equals("idle-task") || arguments[0].equals("sleeps") ? 1 : 2;
 		for (int i = 0; i < times; i++)
 			go(() -> result[0] = measure(arguments[0])).join();
