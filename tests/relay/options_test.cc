@@ -52,7 +52,7 @@ TEST(Options, DefaultsMatchTheHelp)
 	EXPECT_EQ(options.drain, 10s);
 	EXPECT_NE(help.find("none (default 10s)"), std::string::npos);
 	EXPECT_EQ(options.handover_drain, std::nullopt);
-	EXPECT_NE(help.find("(default: as long as they take)"), std::string::npos);
+	EXPECT_NE(help.find("(default: no limit)"), std::string::npos);
 	EXPECT_EQ(options.stop_delay, 0s);
 	EXPECT_NE(help.find("can notice (default 0)"), std::string::npos);
 	EXPECT_EQ(options.retries, 4U);

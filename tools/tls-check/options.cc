@@ -26,16 +26,16 @@ be on another thread. The files are ELF, of x86_64 or aarch64.
 
 Options:
   --calls WHICH   which calls may park. WHICH is
-                    any       all but those that are known not to, and those
-                              of functions in the same file that reach no
-                              other (the default)
-                    known     those that libsennit-hooks replaces, sennit's
-                              own, and those of functions in the same file
-                              that reach one of them
-                    pointers  the same, and calls by pointers: callbacks,
+                    any       all calls, except those that are known not to
+                              park, and those of functions in the same file
+                              that reach no call that may (the default)
+                    known     calls that libsennit-hooks replaces, calls of
+                              sennit, and those of functions in the same file
+                              that reach one of these
+                    pointers  like known, and calls by pointers: callbacks,
                               virtual functions
-  --parks NAME    a function of that name parks; may be repeated
-  --never NAME    it does not; may be repeated
+  --parks NAME    functions of that name may park; may be repeated
+  --never NAME    functions of that name never park; may be repeated
   --json          print JSON
   --version       print the version
   -h, --help      print this

@@ -31,19 +31,19 @@ one.
 
 Options:
   --task NAME|ID     the history of a task, or of all tasks of that name: each
-                     turn, wait and park, and what has woken it
-  --chain WHAT       why something happened only then: what had to happen
-                     before, backwards, until something came from outside.
+                     turn, wait and park, and what woke the task
+  --chain WHAT       why something happened only then: the chain of what had to
+                     happen before, back to something that came from outside.
                      WHAT is
                        EVENT       the slowest of the program's events of that
                                    name (sn_record())
-                       EVENT@TIME  the one that is nearest to a time
+                       EVENT@TIME  the event nearest to a time
                        TASK        the end of the task's last turn
-                       TASK@TIME   what it did then, or waited for
-  --since EVENT      the chain goes back through timers and the network, to
-                     the event that the request began with
-  --from TIME        leave out what was before
-  --to TIME          leave out what was after
+                       TASK@TIME   what the task did then, or waited for
+  --since EVENT      continue the chain through timers and the network, back to
+                     the event with which the request began
+  --from TIME        leave out everything before this
+  --to TIME          leave out everything after this
   --top N            rows in each list of the summary, 1 to 1000 (default 10)
   --json             print JSON
   --version          print the version

@@ -39,7 +39,7 @@ Commands:
   status                         the backends, with their states and connections
   config                         the configuration in effect, as TOML
   drain GROUP BACKEND            give it no new connections
-  enable GROUP BACKEND           give it those of its weight in the file again
+  enable GROUP BACKEND           give it the weight that it has in the file
   weight GROUP BACKEND N         give it another weight, 0 to 1000
   add GROUP BACKEND              add a backend: [--weight N] [--priority N]
                                    [--max-connections N]
@@ -49,19 +49,20 @@ Commands:
                                    --backend ADDRESS, --endpoint ADDRESS,
                                    --client ADDRESS; or --all
   reload                         read the file again, as SIGHUP does
-  json, metrics                  what the admin server has at /json, /metrics
+  json, metrics                  the admin server's answer to /json, /metrics
 
 GROUP and BACKEND are written as in the configuration file.
 
 Options:
   --at ADDRESS        the relay's `control` (default: $SENNIT_RELAY_CONTROL, or
                       unix:/run/sennit-relay/control.sock)
-  --token-file FILE   whose first line the relay's control_token_file has
-                      (default: $SENNIT_RELAY_TOKEN_FILE)
+  --token-file FILE   has the token of the relay's control_token_file in its
+                      first line (default: $SENNIT_RELAY_TOKEN_FILE)
   --timeout DURATION  give up after so long (default 30s)
   -h, --help          print this
 
-Exit status: 0 if it is done, 1 if it is not, 2 if the command line is wrong.
+Exit status: 0 if the command succeeded, 1 if it failed, 2 if the command line
+is wrong.
 )";
 
 struct request {

@@ -43,9 +43,9 @@ Options:
                               no address or other option may be given with it
   --check                     only validate the file, or the other arguments:
                               exit status 0 or 2
-  --supervise                 leave a first process, which stays when SIGUSR2
-                              replaces the relay and passes signals on; process 1
-                              of a container does so anyway
+  --supervise                 run under a first process, which stays when
+                              SIGUSR2 replaces the relay, and passes signals
+                              on; process 1 of a container always does so
   --connect-timeout DURATION  give up on a backend that does not answer for
                               this long; 0: when the system does (default 5s)
   --retries N                 how often to try again, after 0.2 s and then twice
@@ -60,10 +60,10 @@ Options:
   --drain DURATION            the time that open connections have to finish
                               after SIGTERM; 0: none (default 10s)
   --handover-drain DURATION   the same for the old process after SIGUSR2; 0: none
-                              (default: as long as they take)
+                              (default: no limit)
   --stop-delay DURATION       keep listening for this long after SIGTERM, while
-                              /ready answers 503 already, so that whoever sends
-                              clients here can notice (default 0)
+                              /ready already answers 503, so that load
+                              balancers can notice (default 0)
   --stats-interval DURATION   report the counters as an event at this interval;
                               0: only on SIGUSR1 (default 0)
   --admin ADDRESS             serve metrics, health and a live web page there
@@ -74,8 +74,8 @@ Options:
   --events TARGET             where events go: stderr, json (to stderr), syslog,
                               syslog:/PATH or journal (default stderr)
   --version                   print the version
-  --verbose                   with --version: also what the kernel offers, and
-                              what is used instead of what it lacks
+  --verbose                   with --version: also the kernel's features, and
+                              what replaces those that it lacks
   -h, --help                  print this
 
 A DURATION is a whole number and a unit: 500ms, 10s, 2m, 1h. A number alone
