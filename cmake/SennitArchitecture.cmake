@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
-# Sets SENNIT_ARCH to the folder of src/arch that this build uses. The compiler is asked, not
-# CMAKE_SYSTEM_PROCESSOR, because -m32 makes a compiler for x86_64 one for i386.
+# Sets SENNIT_ARCH to the folder of src/arch that this build uses. This asks the compiler and not
+# CMAKE_SYSTEM_PROCESSOR, because -m32 turns a compiler for x86_64 into one for i386.
 include(CheckCSourceCompiles)
 
 set(SENNIT_ARCH "")

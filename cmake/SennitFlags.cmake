@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 #
 # Compiler flags. Flags for every object of a build, including GoogleTest's (the sanitizers), are
-# set for the directory. Flags for our own code are in these interface targets:
-#   sennit-flags    all of our code: warnings, SENNIT_DEBUG
+# set for the directory. Flags for sennit's own code are in these interface targets:
+#   sennit-flags    all of sennit's code: warnings, SENNIT_DEBUG
 #   sennit-internal the library and its tests, which include from src/ as well as include/
 include(CheckCCompilerFlag)
 include(CheckIncludeFile)
@@ -18,7 +18,7 @@ elseif(SENNIT_SANITIZE STREQUAL "address")
 elseif(SENNIT_SANITIZE STREQUAL "thread")
 	set(sanitizer_flags -fsanitize=thread -fno-omit-frame-pointer)
 	# GCC warns about fences, because neither compiler's sanitizer understands them: it then
-	# sees less ordering between threads than there is. Where that matters, our code has an
+	# sees less ordering between threads than there is. Where that matters, the code has an
 	# atomic access beside the fence.
 	check_c_compiler_flag(-Wtsan SENNIT_HAS_WTSAN)
 	if(SENNIT_HAS_WTSAN)
@@ -37,7 +37,7 @@ add_library(sennit-flags INTERFACE)
 target_compile_options(sennit-flags INTERFACE
 	$<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wpointer-arith -Wvla
 		-Wformat-security -Wmissing-declarations -Wwrite-strings>
-	# A remark on GCC 10's layout of 8-byte atomics, for every file on i386.
+	# On i386, GCC would remark on GCC 10's layout of 8-byte atomics in every file.
 	$<$<COMPILE_LANG_AND_ID:C,GNU>:-Wno-psabi>
 	# GCC's -Wshadow also reports, in C++, a function and a structure of the same name.
 	$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wshadow=local>
@@ -67,7 +67,7 @@ target_compile_definitions(sennit-internal INTERFACE
 	_FILE_OFFSET_BITS=64)
 target_link_libraries(sennit-internal INTERFACE sennit-flags)
 if(SENNIT_VALGRIND)
-	unset(SENNIT_HAS_MEMCHECK CACHE) # it may have been installed meanwhile
+	unset(SENNIT_HAS_MEMCHECK CACHE) # it may have been installed since the last run
 	check_include_file(valgrind/memcheck.h SENNIT_HAS_MEMCHECK)
 	if(NOT SENNIT_HAS_MEMCHECK)
 		message(FATAL_ERROR "The library for valgrind needs <valgrind/memcheck.h> (Debian: valgrind)")

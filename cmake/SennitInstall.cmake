@@ -44,7 +44,7 @@ function(sennit_install_pc name)
 		set(arg_LIBS -l${name})
 	endif()
 	configure_file(cmake/sennit.pc.in ${name}.pc @ONLY)
-	# Without the fields that are empty.
+	# Removes the fields that are empty.
 	file(STRINGS ${PROJECT_BINARY_DIR}/${name}.pc lines REGEX "[^ ]$")
 	list(JOIN lines "\n" lines)
 	file(WRITE ${PROJECT_BINARY_DIR}/${name}.pc "${lines}\n")
@@ -80,7 +80,8 @@ if(NOT SENNIT_VARIANT)
 	list(APPEND libraries sennit-clock sennit-hooks)
 endif()
 sennit_install_libraries(sennit${sennit_suffix} ${libraries})
-# A .pc file is static, so it has the flag if the library's compiler has it on this architecture.
+# A .pc file cannot ask the user's compiler, so it has the flag if the library's compiler has it on
+# this architecture.
 set(pc_stack_clash)
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^arm" AND SENNIT_HAS_STACK_CLASH_PROTECTION)
 	set(pc_stack_clash " -fstack-clash-protection")
@@ -108,7 +109,7 @@ sennit_install_pc(sennit-hooks REQUIRES "${pc_sennit}"
 install(DIRECTORY include/sennit DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
 	FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN gc.h EXCLUDE
 	PATTERN tls.h EXCLUDE PATTERN tls.hpp EXCLUDE)
-# Exports of their own, because not every package has them.
+# These libraries have exports of their own, because not every package has them.
 if(TARGET sennit-gc-static)
 	sennit_install_libraries(sennit-gc sennit-gc)
 	install(FILES include/sennit/gc.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sennit)

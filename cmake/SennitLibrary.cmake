@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: MIT
 #
-# How a library of sennit is made, where it may be left out, and how a header of another's is found.
+# Functions that make a library of sennit, that decide whether a part is built, and that find a
+# header of another library.
 include(CheckCSourceCompiles)
 
-# The part of the version that names an interface: before 1.0 each minor version is one of its own.
+# The part of the version that names an interface: before 1.0 each minor version is an interface of
+# its own.
 set(SENNIT_ABI ${PROJECT_VERSION_MAJOR})
 if(PROJECT_VERSION_MAJOR EQUAL 0)
 	set(SENNIT_ABI ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 endif()
 
-# Eager binding, for the reason given at -fno-plt, and because tables that are bound can then be
-# written no more.
+# Binding is eager, for the reason given at -fno-plt, and because the tables can be made read-only
+# once they are bound.
 set(SENNIT_HARDENED_LINK -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack)
 
-# A program of sennit, and the libraries that it is made of: it is loaded anywhere, no frame skips a
-# guard page, and nothing is written that need not be. tests/house/hardening_test.sh checks it.
+# Hardens a program of sennit and the libraries that it is made of: the program is
+# position-independent, no frame skips a guard page, and its tables are read-only.
+# tests/house/hardening_test.sh checks it.
 #   sennit_harden_program(<program> [<library>...])
 function(sennit_harden_program program)
 	foreach(target ${program} ${ARGN})
@@ -35,7 +38,7 @@ function(sennit_object_library name)
 		"$<$<COMPILE_LANGUAGE:C>:${SENNIT_LIBRARY_OPTIONS}>")
 endfunction()
 
-# Makes <name>-static and <name>-shared, which exports what exports.map beside it says.
+# Makes <name>-static, and <name>-shared, which exports the names of the exports.map in its folder.
 #   sennit_add_library(<name> EXPORT_NAME <name> [SOURCES <file>...] [OBJECTS <target>...]
 #       [LINK <library>...])
 # EXPORT_NAME: sennit::<EXPORT_NAME> and sennit::<EXPORT_NAME>-static are its names in this build and
@@ -69,8 +72,9 @@ function(sennit_add_library name)
 		EXPORT_NAME ${arg_EXPORT_NAME}
 		LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/exports.map)
 	if("${arg_LINK}" MATCHES "sennit")
-		# Preloaded by its path, it brings the libsennit beside it into programs that do not know
-		# it, among them all children of a program that it is preloaded into.
+		# If the library is preloaded by its path, it loads the libsennit beside it into
+		# programs that do not have it in their search path, among them all children of such
+		# a program.
 		set_target_properties(${name}-shared PROPERTIES INSTALL_RPATH "$ORIGIN")
 	endif()
 	# Sanitizers leave symbols for the program to define; otherwise a missing one is an error here.
@@ -91,7 +95,7 @@ endfunction()
 # SENNIT_<PART> is AUTO (where the program can be linked), ON (or it is an error) or OFF. The program
 # is linked, because the headers may be of one architecture and the library of another.
 #   sennit_probe(<PART> <name> NEEDS <what> [UNLESS <reason>] SOURCE <program> LIBRARIES <library>...)
-# NEEDS: what is said where it is missing. UNLESS: if not empty, why the part is not built at all.
+# NEEDS: the words for what is missing. UNLESS: if not empty, why the part is not built at all.
 function(sennit_probe part name)
 	cmake_parse_arguments(PARSE_ARGV 2 arg "" "NEEDS;UNLESS;SOURCE" "LIBRARIES")
 	set(SENNIT_${part} AUTO CACHE STRING "Build ${name}: AUTO (where it can be), ON or OFF")

@@ -5,7 +5,7 @@ _sennit_relay()
 {
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
 	COMPREPLY=()
-	# Addresses have colons, which bash takes for the ends of words.
+	# Addresses have colons, at which bash splits words.
 	if declare -F _get_comp_words_by_ref > /dev/null; then
 		local words cword cur prev
 		_get_comp_words_by_ref -n : words cword cur prev

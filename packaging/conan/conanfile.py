@@ -52,7 +52,7 @@ class SennitConan(ConanFile):
     def package(self):
         CMake(self).install()
         copy(self, "LICENSE", self.source_folder, os.path.join(self.package_folder, "licenses"))
-        # Conan makes these; and one kind of each library is enough.
+        # Conan makes these files itself, and one kind of each library is enough.
         for folder in ("lib/cmake", "lib/pkgconfig", "share"):
             rmdir(self, os.path.join(self.package_folder, folder))
         for name in os.listdir(os.path.join(self.package_folder, "lib")):

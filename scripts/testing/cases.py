@@ -15,7 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FILTER = "--gtest_filter="
 OWN_PROCESS = "own-process"
 
-# More of them would leave one process running at the end, when the other CPUs have nothing to do.
+# The most cases in a process. More would leave one process running at the end, when the other CPUs
+# have nothing to do.
 MOST_AT_ONCE = 40
 
 
@@ -28,14 +29,14 @@ class Case:
     directory: str
     environment: tuple  # "NAME=value", beyond what the runner has
     timeout: float  # seconds
-    serial: bool  # nothing else may run meanwhile
+    serial: bool  # nothing else may run at the same time
     skip_status: int  # exit status that means "skipped"; -1: none
     alone: bool  # in a process of its own
     is_long: bool  # begins first
 
     @property
     def within(self):
-        """The name that its GoogleTest program has for it; nothing for a script."""
+        """The case's name within its GoogleTest program; nothing for a script."""
         for word in self.command:
             if word.startswith(FILTER):
                 return word[len(FILTER):]
@@ -43,13 +44,13 @@ class Case:
 
     @property
     def program(self):
-        """The words that start its program, without those that choose the case."""
+        """The words that start the case's program, without those that select the case."""
         return tuple(word for word in self.command if not word.startswith(FILTER))
 
 
 @dataclasses.dataclass(frozen=True)
 class Unit:
-    """What one process runs."""
+    """The cases that one process runs."""
 
     cases: tuple
 
@@ -65,7 +66,7 @@ class Unit:
 
 
 def environment_of(preset):
-    """What the preset's tests get in their environment, as "NAME=value"."""
+    """The environment of the preset's tests, as "NAME=value"."""
     presets = json.loads((ROOT / "CMakePresets.json").read_text())["testPresets"]
     for each in presets:
         if each["name"] == preset:
@@ -74,8 +75,8 @@ def environment_of(preset):
 
 
 def list_cases(preset, selection, must_be_built=True):
-    """The tests of the preset's build that the words `selection` of ctest select. Unless they must
-    be built, those of programs that were not are left out."""
+    """The tests of the preset's build that the words `selection` of ctest select. Tests whose
+    programs were not built are left out, unless must_be_built is set."""
     listed = subprocess.run(["ctest", "--preset", preset, *selection, "--show-only=json-v1"],
                             cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
     if listed.returncode != 0:

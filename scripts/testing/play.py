@@ -67,14 +67,14 @@ def play_alone(case, most=None):
 
 
 def parts_of(output):
-    """What was printed while each case ran: from where it begins to where the next one does."""
+    """The output of each case: from its beginning to that of the next one."""
     begins = list(BEGINS.finditer(output))
     ends = [each.start() for each in begins[1:]] + [len(output)]
     return {each.group(1).decode(): output[each.start():end] for each, end in zip(begins, ends)}
 
 
 def read_report(report):
-    """The testcase elements by name; None if the program did not come as far as writing them."""
+    """The testcase elements by name; None if the program ended before it wrote them."""
     try:
         root = xml.parse(report).getroot()
     except (OSError, xml.ParseError):
@@ -103,7 +103,7 @@ def share_cpu(results, outcome):
 
 
 def play_once(cases):
-    """One process. Returns results of some of the cases, and those that are left."""
+    """Runs one process. Returns the results of some of the cases, and the cases that are left."""
     first = cases[0]
     with tempfile.TemporaryDirectory(prefix="sennit-test-") as folder:
         report = pathlib.Path(folder) / "report.xml"
@@ -121,7 +121,7 @@ def play_once(cases):
 
 
 def finish_doubtful(cases, outcome):
-    """The process failed, and none of its cases."""
+    """The process has failed, but none of its cases."""
     results = [play_alone(case) for case in cases]
     if all(result.how != FAILED for result in results):
         name = cases[0].name.rsplit("/", 1)[0]
@@ -131,7 +131,7 @@ def finish_doubtful(cases, outcome):
 
 
 def finish_broken(cases, outcome, printed):
-    """The process did not reach its end: the last case that has begun has failed."""
+    """The process did not reach its end, so the last case that has begun has failed."""
     ended = {end.group(2).decode(): end.group(1).strip() for end in ENDS.finditer(outcome.output)}
     results, left = [], []
     culprit = next((name for name in reversed(list(printed)) if name not in ended), None)
@@ -163,7 +163,7 @@ def play(unit):
 
 
 def play_again(cases, result, most=None):
-    """What has failed, again, alone. cases: all, by name."""
+    """Runs a failed case again, alone. cases: all, by name."""
     if not result.together_with:
         return play_alone(cases[result.name], most)
     results, left = play_once([cases[name] for name in result.together_with])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """
-One process of a test, with the end of its output, and a limit to how long it takes for each case.
+Runs one process of a test, keeps the end of its output, and limits how long each case may take.
 
-It has a process group of its own, and what is left in that group when it ends is killed. If it
-takes too long, gdb prints where its threads are, and the group is killed.
+The process has a group of its own. When it ends, all processes that are left in the group are
+killed. If it takes too long, gdb prints where its threads are, and the group is killed.
 """
 import dataclasses
 import os
@@ -35,7 +35,7 @@ class Outcome:
 
 
 def kill_all():
-    """Ends what runs; for the runner's own end."""
+    """Ends all running processes; called at the runner's own end."""
     for group in list(running):
         kill(group)
 
@@ -62,7 +62,7 @@ def where_it_is(pid):
 
 
 class Watch:
-    """Knows since when the output says nothing of another case."""
+    """Knows since when the present case has been running, from the output."""
 
     def __init__(self, output):
         self.output = output
@@ -71,7 +71,7 @@ class Watch:
 
     def look(self):
         size = os.fstat(self.output.fileno()).st_size
-        start = max(0, self.seen - 64)  # a line that had begun
+        start = max(0, self.seen - 64)  # may be within a line
         if size <= self.seen:
             return
         found = os.pread(self.output.fileno(), size - start, start)
@@ -84,7 +84,8 @@ class Watch:
 
 
 def run(command, case, most=None):
-    """Runs the words in the surroundings of a case. most: seconds, if its own limit is longer."""
+    """Runs the words in the folder and the environment of a case. most: a limit in seconds, if the
+    case's own is longer."""
     limit = min(case.timeout, most or case.timeout)
     environment = dict(os.environ)
     environment.update(word.split("=", 1) for word in case.environment)
