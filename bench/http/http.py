@@ -102,7 +102,7 @@ class Server:
     def __init__(self, name, command, cpus, port=None, certificate=None):
         self.name, self.port, self.results = name, port, {}
         self.scheme = "https" if certificate else "http"
-        # What the servers of this directory look for.
+        # The servers of this directory read these variables.
         environment = {"HTTP_CERTIFICATE": certificate[0], "HTTP_KEY": certificate[1]} if certificate else {}
         self.process = subprocess.Popen(
             ["taskset", "-c", ",".join(map(str, cpus)), *command], stdin=subprocess.DEVNULL,
@@ -132,7 +132,7 @@ class Server:
 
 
 class Postgres:
-    """A database for this run, or nothing (missing says why)."""
+    """A database for this run. If there is none, `missing` has the reason."""
 
     def __init__(self, folder, cpus):
         self.process, self.missing = None, None
@@ -167,7 +167,7 @@ class Postgres:
 
 
 def make_certificate(folder):
-    """The files of a certificate and its key; nothing without openssl."""
+    """Makes the files of a certificate and its key; returns nothing if there is no openssl."""
     names = (os.path.join(folder, "certificate.pem"), os.path.join(folder, "key.pem"))
     if not shutil.which("openssl"):
         loudly("NO TLS: there is no openssl to make a certificate")
@@ -198,7 +198,7 @@ def build_peers(kept):
 
 
 def contestants(build, programs, folder, cpus, database=None, certificate=None):
-    """Starts all that there are, with a database or with TLS."""
+    """Starts all servers that there are, with a database or with TLS."""
     where = [] if not database or database.missing else [
         f"host=127.0.0.1 port={database.port} user=postgres dbname=postgres sslmode=disable"]
     pool = [str(POOL)] if where else []
@@ -267,7 +267,8 @@ def tables(servers, rows):
         ours, *others = [each for each in servers if row in each.results]
         ours = ours.results[row]
         for server in others:
-            # Of the same round: other load on the machine changes these less.
+            # The ratios are of the same round, because other load on the machine changes these
+            # less.
             pairs = list(zip(ours, server.results[row]))
             print(f"{server.name} / sennit: CPU {cell([b[1] / a[1] for a, b in pairs], 2)}, "
                   f"p99 {cell([b[3] / a[3] for a, b in pairs], 2)}")

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-idle.py BUILD_DIR [--connections N,..] [--rest SECONDS] [--tls] [--program FILE]: what connections
-that are open and idle cost a server, beside the peers of http.py.
+idle.py BUILD_DIR [--connections N,..] [--rest SECONDS] [--tls] [--program FILE]: what idle open
+connections cost a server, beside the peers of http.py.
 
-Each of N connections has had one request and its answer, and rests. Columns: bytes of the server's
-anonymous memory for each connection, and of its page tables, more than before the first one; and
-milliseconds of CPU (user and system) of the server in each second of the rest. Memory does not
-depend on other load of the machine. The kernel's memory for sockets is not in it. --program is
-another build of the example, which takes part too.
+Each of N connections has had one request and its answer, and rests. Columns: the growth of the
+server's anonymous memory and of its page tables since before the first connection, in bytes for
+each connection; and the server's CPU time (user and system) in milliseconds for each second of
+rest. Memory does not depend on other load of the machine. The kernel's memory for sockets is not
+included. --program is another build of the example, which takes part too.
 """
 import argparse
 import os
@@ -99,7 +99,8 @@ def main():
         if options.tls and not certificate:
             sys.exit(1)
         print(f"{'':10} {'connections':>11} {'bytes each':>11} {'page tables':>11} {'CPU ms/s':>9}")
-        # New servers for each number: what one has freed is not counted for the next.
+        # Each number gets new servers, because memory that one has freed would not be counted for
+        # the next.
         for number in numbers:
             servers = contestants(build, programs, folder, cpus, certificate=certificate)
             try:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-libraries.py BUILD_DIR [--rounds N] [--count N]: what libraries of blocking calls cost in hooked
+libraries.py BUILD_DIR [--rounds N] [--count N]: what libraries with blocking calls cost in hooked
 tasks, beside threads and beside their own asynchronous interfaces.
 
     libcurl   --count transfers of 200 ms at once: easy, and curl_multi
@@ -10,7 +10,7 @@ tasks, beside threads and beside their own asynchronous interfaces.
 
 The three ways take turns in every round, each in a process of its own. Prints the medians of the
 time, the processor's time, the most threads, and the most memory. A library that is not installed
-is left out, which is said. Exits with 1 if something fails.
+is left out, and reported. Exits with 1 if something fails.
 """
 import argparse
 import os

@@ -1,21 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-chaos.py BUILD_DIR [--seconds S] [--rate N] [--seed N] [--only NAME,..]: clients of sennit-relay,
-of sennit-relay as process 1 of a container, and of HAProxy, while their backends and they
-themselves change, in one run.
+chaos.py BUILD_DIR [--seconds S] [--rate N] [--seed N] [--only NAME,..]: clients of sennit-relay, of
+sennit-relay as process 1 of a container, and of HAProxy, in one run, while the backends and the
+relays change.
 
 The backend is a name. Every second an endpoint of it comes or goes: most leave the name service
-three seconds before they stop listening, as in Kubernetes, the others stop at once. From time to
-time one drops packets for ten seconds, or answers wrongly, which its health check says too. Every
-five seconds the configuration is reloaded, and every ten sennit-relay hands over to a new process.
-All proxies have the same endpoints, timeouts, checks and number of tries.
+three seconds before they stop listening, as in Kubernetes, the others stop immediately. From time
+to time one drops packets for ten seconds, or gives wrong answers, which its health check reports
+too. Every five seconds the configuration is reloaded, and every ten seconds sennit-relay hands over
+to a new process. All proxies have the same endpoints, timeouts, checks and number of tries.
 
-The clients judge. Each sends N requests a second, each over a connection of its own, whether or not
-the earlier ones were answered, and counts those that failed: refused, reset, cut (an answer that
-ends too early), late (not within ten seconds) or wrong. Others keep a connection to a backend that
-stays, and ask once a second; none of these may end. The row "none" is a client of that backend
-itself: it has what this program, on one thread, adds to the latencies.
+The clients count the failures. Each client sends N requests a second, each over a connection of its
+own, whether or not the earlier ones were answered, and counts those that failed: refused, reset,
+cut (an answer that ends too early), late (not within ten seconds) or wrong. Others keep a
+connection to a backend that stays, and ask once a second; none of these may end. The row "none" is
+a client that connects to that backend directly: it shows what this program, on one thread, adds to
+the latencies.
 
 Runs in namespaces of its own, in which it is the name service. Exits with 1 if a relay dies or a
 lasting connection breaks, and with 77 where there are no namespaces.
@@ -163,7 +164,7 @@ class NameServer(asyncio.DatagramProtocol):
 
 
 class Endpoint:
-    """An HTTP server at one address. is_wrong: it answers, but not what it should."""
+    """An HTTP server at one address. is_wrong: whether it gives wrong answers."""
 
     def __init__(self, address):
         self.address = address
@@ -203,7 +204,7 @@ class Endpoint:
             self.server = None
 
     def be_silent(self):
-        """Packets to a listener whose backlog is full are dropped."""
+        """Fills the backlog, so that the kernel drops packets of further connections."""
         self.stop()
         listener = socket.socket()
         self.fillers.append(listener)
@@ -218,7 +219,7 @@ class Endpoint:
 
 
 class Director:
-    """Makes the endpoints come and go. `members` listen, or did when they were last seen."""
+    """Makes the endpoints come and go. `members` are those that are not leaving."""
 
     def __init__(self, names, seed):
         self.names = names
@@ -337,7 +338,7 @@ class SennitRelay(Proxy):
         self.is_wrapped = bool(wrapper)
 
     def first(self):
-        """The process that stays."""
+        """The id of the process that stays while others replace each other."""
         if not self.is_wrapped:
             return self.process.pid
         for file in glob.glob(f"/proc/{self.process.pid}/task/*/children"):
@@ -367,7 +368,8 @@ class HAProxy(Proxy):
     async def change(self, second):
         if second % 5:
             return
-        # As its manual has it, so that a new process knows the servers' addresses and health.
+        # HAProxy's manual asks for this, so that a new process knows the servers' addresses and
+        # health.
         reader, writer = await asyncio.open_unix_connection(self.folder + "/haproxy.sock")
         writer.write(b"show servers state\n")
         state = await reader.read()
@@ -436,7 +438,7 @@ class Clients:
             self.failed["reset"] += 1
 
     async def last(self, over):
-        """A connection that asks until the end."""
+        """A connection that sends requests until the end."""
         try:
             reader, writer = await asyncio.open_connection(self.host, self.of.lasting_port)
             while not over.is_set():

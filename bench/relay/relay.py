@@ -78,7 +78,8 @@ def write(path, text):
 
 
 def haproxy(options="", globals_=""):
-    """In the foreground, with its default number of threads unless globals_ sets another."""
+    """Runs HAProxy in the foreground, with its default number of threads unless globals_ sets
+    another."""
     def command(folder, port, sink):
         text = HAPROXY.format(port=port, sink=sink, options=options, globals=globals_)
         return [shutil.which("haproxy"), "-db", "-f",
@@ -112,7 +113,7 @@ def go(kept):
 
 
 def socat():
-    """With buffers of 64 KiB: its default of 8 KiB is slower."""
+    """Runs socat with buffers of 64 KiB, because its default of 8 KiB is slower."""
     def command(folder, port, sink):
         return [shutil.which("socat"), "-b", "65536",
                 f"TCP4-LISTEN:{port},bind=127.0.0.1,reuseaddr,fork,backlog=4096,nodelay",
@@ -121,7 +122,7 @@ def socat():
 
 
 def contestants(build, kept):
-    """For each its name, its command or the reason why there is none, and its environment."""
+    """For each relay its name, its command or the reason why there is none, and its environment."""
     relay = our_program(build, "tools/relay/sennit-relay", "build")
     loop = our_program(build, "bench/relay/bench-relay-loop")
 
@@ -191,7 +192,7 @@ def listens(port):
 
 
 def free_port():
-    """A port below the range for outgoing connections: each run takes thousands of those."""
+    """A port below the range for outgoing connections, of which each run takes thousands."""
     while True:
         port = random.randint(20000, 32000)
         with socket.socket() as probe:
@@ -239,7 +240,8 @@ class Relay:
         return settled_ticks(self.process.pid, self.processes) if self.process else 0
 
     def run(self, command, seconds):
-        """What the command printed, as numbers, and the CPU seconds that the relay took."""
+        """Runs the command. Returns the numbers that it printed, and the CPU seconds that the relay
+        took."""
         before = self.ticks()
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60,

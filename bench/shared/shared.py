@@ -9,10 +9,10 @@ memory that processors share, as a table: see shared.c for how it is counted.
     locks    of the runtime's own (wait/lock.h) that are taken
     shared   writes, RMWs included, to lines that tasks on other processors touch
     watched  the same for lines that only the monitor and searching threads touch; these depend on
-             the time that they have had
+    how long those threads ran
     calls    system calls
 
---by-name lists each of them with the function and the line of its source.
+--by-name lists each access with the function and the line of its source.
 """
 import argparse
 import collections
@@ -76,7 +76,7 @@ class Names:
 
 
 def is_own(frames):
-    """Whether the benchmark itself does it, not the runtime."""
+    """Whether the access is the benchmark's own, and not the runtime's."""
     return frames[0][1].startswith("shared/operations.c")
 
 
@@ -97,7 +97,7 @@ def count(names, events):
         total["locks"] += kind == "rmw" and frames[0][0] == "sn_lock"
         if kind != "fence" and state in ("shared", "watched"):
             total[state] += 1
-        # The first function that says more than that a lock is taken or a counter counted.
+        # The callers are shown too, because the innermost function may only take a lock or count.
         chain = " < ".join(name for name, _ in frames[:3])
         named[(kind, chain, frames[0][1], f"{names.datum(data)} ({state})")] += 1
     return total, named

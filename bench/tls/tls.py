@@ -8,10 +8,10 @@ connections, HAProxy, under the load of load.c. TLS 1.3, X25519, AES-128-GCM.
 file: 8 connections that get a file of so many bytes over and over; all servers read the file each
 time. stream: one side writes pieces of that size without end, over 2 connections; nginx has no such
 thing. sink: the same in the other direction. new: complete handshakes, 8 at a time, with ECDSA
-P-256 and RSA-2048 certificates, and resumed by tickets; beside what `openssl speed` says that the
-signature and X25519 alone take. idle: resident memory of the server for each of 10,000 connections
-that have had one answer and stay open, without the kernel's; fewer if too few descriptors are
-allowed.
+P-256 and RSA-2048 certificates, and resumed by tickets; beside the figures of `openssl speed` for
+the signature and X25519 alone. idle: resident memory of the server, without the kernel's, for each
+of 10,000 connections that have had one answer and stay open; fewer connections if too few
+descriptors are allowed.
 
 Every figure is per second of the server's CPU (user and system, all of its processes), so it does
 not depend on how fast the load is. The server runs on the first CPU, the load on the others. The
@@ -117,7 +117,7 @@ def cpu_time(pid):
 
 
 def resident(pid):
-    """Bytes that are no file's."""
+    """Bytes of anonymous memory."""
     total = 0
     for each in family(pid):
         with open(f"/proc/{each}/status", encoding="ascii") as file:
@@ -213,11 +213,12 @@ class Bench:
 
     @staticmethod
     def most():
-        """Connections of HAProxy, which wants two descriptors for each, and some more."""
+        """The number of connections for HAProxy, which needs two descriptors for each, and some
+        more."""
         return min(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2 - 60, 18000)
 
     def load(self, server, *arguments):
-        """What has been done, per second of the server's CPU."""
+        """Runs the load. Returns the work that was done per second of the server's CPU."""
         before = cpu_time(server.process.pid)
         done = subprocess.run(
             ["taskset", "-c", ",".join(map(str, self.theirs)), self.load_program, arguments[0],
@@ -280,7 +281,7 @@ class Bench:
         report("memory", results)
 
     def idle_memory(self, server, n, source):
-        # What the first connection brings is no connection's.
+        # Memory that the first connection makes the server allocate is not counted.
         self.load(server, "new", 0, 1, 0.05)
         before = resident(server.process.pid)
         with subprocess.Popen(["taskset", "-c", ",".join(map(str, self.theirs)), self.load_program, "idle",
@@ -304,7 +305,8 @@ def report(title, results):
     for name, values in results.items():
         line = f"{title:12} {name:16} {cell(values):>32}"
         if ours and name != "sennit":
-            # Of the same round: other load on the machine changes these less.
+            # The ratios are of the same round, because other load on the machine changes these
+            # less.
             ratios = [a / b for a, b in zip(ours, values)]
             line += f"   sennit / {name}: {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
         print(line, flush=True)
@@ -331,7 +333,7 @@ def limits():
 
 
 def raise_limit():
-    """Of descriptors. HAProxy wants two for each connection."""
+    """Raises the limit of descriptors, of which HAProxy needs two for each connection."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (65536, max(hard, 65536)))

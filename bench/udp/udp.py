@@ -28,7 +28,7 @@ ROWS = [(size, peers) for size in (64, 1200) for peers in (1, 1000)]
 
 
 def contestants(build, processors):
-    """The command of each, and what it has in its environment."""
+    """The command of each server, and its environment."""
     kept = os.path.join(build, "bench/udp/peers")
     os.makedirs(kept, exist_ok=True)
     sennit = our_program(build, "bench/udp/bench-udp-sennit")
@@ -51,7 +51,7 @@ def contestants(build, processors):
 
 
 def measure(build, contestant, size, peers, seconds):
-    """Datagrams per second, and ns of CPU for each."""
+    """Runs the load. Returns datagrams per second, and ns of the server's CPU for each."""
     command, environment = contestant
     load = os.path.join(build, "bench/udp/bench-udp-load")
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

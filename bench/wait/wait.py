@@ -22,8 +22,8 @@ BENCH_WAIT_RUNS and BENCH_WAIT_SECONDS in the environment are the defaults of --
 
 --histograms prints instead how long the waits for scans took, at each level, in one run each with
 spinning and with the policy. It also prints the sums of these waits, of "scan owner", and of
-"lease": a change of a task's status by the monitor, the only such change that a thread can wait
-for.
+"lease". In the last a thread waits until the monitor has changed the status of a task, the only
+such change that a thread can wait for.
 """
 import argparse
 import csv
@@ -46,7 +46,7 @@ LEVELS = ["none", "slight", "full", "copy"]
 BENCHSTAT = "golang.org/x/perf/cmd/benchstat@v0.0.0-20230113213139-801c7ef9e5c5"
 CPUS = len(os.sched_getaffinity(0))
 QUANTILES = {"p50": "Latency-50", "p95": "Latency-95", "p99": "Latency-99", "p999": "Latency-99.9"}
-# Ends by itself after a time, in case this script has been killed.
+# The process ends by itself after a time, in case this script has been killed.
 COMPUTE = "import sys, time\nend = time.monotonic() + float(sys.argv[1])\n" \
           "while time.monotonic() < end: pass"
 
@@ -89,7 +89,7 @@ class Beside:
     def __init__(self, level, contestant, seconds):
         command, environment = contestant
         compute = [sys.executable, "-c", COMPUTE, str(seconds + 30)]
-        # Runs longer at both ends than the measured one.
+        # The copy starts before the measured one and ends after it.
         copy = [*command, f"--seconds={seconds + 30}", "--name=beside"]
         self.commands = {"none": [], "slight": [compute], "full": [compute] * CPUS,
                          "copy": [copy]}[level]
