@@ -249,7 +249,7 @@ TEST(AgentEffect, IsInWords)
 		{"ready # all is well", "not checked: "},
 		{"fail", "down: down by its agent (fail)"},
 		{"stopped #\xff", "down: down by its agent (stopped): \xef\xbf\xbd"},
-		{"up drian", "not checked: its agent says \"drian\", which means nothing"},
+		{"up drian", "not checked: its agent says \"drian\", which is unknown"},
 		{"up", "not checked: "},
 	};
 	for (const auto &[line, words] : all) {
@@ -771,7 +771,7 @@ TEST(Agent, ThatVanishesLeavesWhatItSaid)
 	its->vanish();
 	/* Refused; or reset, if it was just being asked. */
 	relay.await_error("the agent of " + name +
-			  " does not answer, so what it said last stays: ");
+			  " does not answer, so its last answer stays in effect: ");
 	relay.await_error("warning agent_lost group=g backend=" + b.address());
 	EXPECT_EQ(metric(relay, "backend_agent_answers", a.address()), 0U);
 	EXPECT_EQ(served_by(relay, 4), "bbbb") << "an agent that never was there does no harm";
@@ -794,12 +794,12 @@ TEST(Agent, ThatMisbehavesSaysNothing)
 			 for (;;)
 				 to.send("down down down ");
 		 },
-		 "of its answer, the line is too long"},
-		{agent::sends("maxconn:3"), "its answer has no end of the line"},
-		{agent::sends(""), "it closes without an answer"},
+		 "its answer is malformed: the line is too long"},
+		{agent::sends("maxconn:3"), "its answer has no line end"},
+		{agent::sends(""), "it closes the connection without an answer"},
 		{[](peer &to) { to.reset(); }, "Connection reset by peer"},
 		{agent::sends("\x16\x03\x01\0\x02down\n"s),
-		 "of its answer, the line has a byte of 0"},
+		 "its answer is malformed: the line has a byte of 0"},
 	};
 	std::size_t times = 0;
 	for (const auto &[deed, why] : all) {
@@ -846,7 +846,7 @@ TEST(Agent, ThatIsSilentSaysNothing)
 			return metric(relay, "backend_agent_answers", a.address()) == 1;
 		})) << beginning;
 	}
-	relay.await_error("what it said last stays: Connection timed out");
+	relay.await_error("its last answer stays in effect: Connection timed out");
 	stop(relay);
 }
 

@@ -140,7 +140,7 @@ class InABrowser(unittest.TestCase):
         )
         # Looked up when the relay starts, and shown a second later.
         eventually(
-            lambda: "look-up" in backends_of(browser)["nobody.invalid:80"][0]
+            lambda: "lookup" in backends_of(browser)["nobody.invalid:80"][0]
             and "\n" in rows(browser, "listeners")[1][7],
             "names and limits to have had an effect",
         )
@@ -186,7 +186,7 @@ class InABrowser(unittest.TestCase):
         else:
             self.assertEqual(names[1][1], f"show {len(addresses)} addresses")
         self.assertEqual((len(names[0]), len(names[2])), (1, 1))
-        self.assertRegex(names[3][1], r"^does not resolve; \d+ look-ups? failed$")
+        self.assertRegex(names[3][1], r"^does not resolve; \d+ lookups? failed$")
         self.assertEqual(backends[3][2], "down\ndoes not resolve")
         self.assertTrue(now["backends"][3]["resolve_failing"])
 

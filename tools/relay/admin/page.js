@@ -4,17 +4,17 @@
 // /history. Everything shown is inserted as text, never as markup. Rates use the relay's clock, so a
 // browser that slows down a page in the background shows fewer points, but correct ones.
 const window_ms = 60000;    // for latencies, causes and failures
-const mark_ms = 5000;       // between the answers that are kept for that
-const kept_ms = 3600000;    // in the charts at most
-const buckets = 150;        // in a chart
-const gap_ms = 6000;        // longer without an answer: the history has what was missed
-const rows_most = 50;       // unless all are wanted
+const mark_ms = 5000;       // between the answers that are kept for this window
+const kept_ms = 3600000;    // how far the charts go back at most
+const buckets = 150;        // columns of a chart
+const gap_ms = 6000;        // after a longer pause, /history has what was missed
+const rows_most = 50;       // of a table, unless all are shown
 const totals = ["to_client", "to_backend", "accepted", "failed"];
 // The causes of /history's "failed".
 const failures = ["connect_failed", "no_backend", "server_reset", "backend_down", "queue_full",
 	"queue_timeout", "refused_limit", "refused_rate", "no_memory"];
-let samples = [];           // as in /history, oldest first
-let marks = [];             // what the last minute began with, oldest first
+let samples = [];           // like those of /history, oldest first
+let marks = [];             // answers within window_ms, oldest first
 let before = null, newest = null;
 let paused = false, misses = 0, answered = 0;
 let minutes = 15, chosen = false, kind = "", wanted = "", all = false;
@@ -238,7 +238,7 @@ function throttled(each) {
 // What the name of a backend stands for, and whether it resolves.
 function resolution(each) {
 	const list = each.endpoints.slice(0, 4).map((one) => one.address).join(", ") + (each.endpoints.length > 4 ? " and more" : "");
-	const failed = each.resolve_failures ? many(each.resolve_failures, "look-up", "look-ups") + " failed" : "";
+	const failed = each.resolve_failures ? many(each.resolve_failures, "lookup", "lookups") + " failed" : "";
 	const state = each.resolve_failing ? (list ? "does not resolve now" : "does not resolve") : list ? "" : "being looked up";
 	return [each.endpoints.length > 1 ? "" : list, state, failed].filter((part) => part).join("; ");
 }
@@ -264,7 +264,7 @@ function backends(now) {
 		for (const one of each.endpoints) old.set(keyOf(each, one), one);
 	}
 	const queued = new Map(now.groups.map((each) => [each.group, each.queued]));
-	// A backend that is new has no failures from before.
+	// A new backend has no earlier failures.
 	const lately = (each, key) => {
 		const mark = marks.find((mark) => mark.failures.has(key));
 		return mark ? Math.max(0, each.failures - mark.failures.get(key)) : 0;
@@ -411,7 +411,7 @@ function draw(now) {
 	set("held-back", now.listeners.some((each) => each.throttled) ? count(sum(now.listeners, held)) + " held back" : "");
 	figure("connect", connect.length ? lasted(percentile(connect, 0.99)) : "–");
 	set("connect-note", connect.length ? "median " + lasted(percentile(connect, 0.5)) : "none in the last minute");
-	// At first there is less to show.
+	// Shortly after the start there is less to show.
 	if (!chosen && (now.uptime_ms < 300000) !== (minutes === 5)) range(now.uptime_ms < 300000 ? 5 : 15);
 	charts(now);
 

@@ -23,10 +23,10 @@ std::error_code read_line(sn::tcp &from, agent_line &into, std::string &why)
 		if (read)
 			return {};
 		if (read.is == parsed::state::bad)
-			why = std::string("of its answer, ") + read.why;
+			why = std::string("its answer is malformed: ") + read.why;
 		else if (*n == 0)
-			why = size == 0 ? "it closes without an answer"
-					: "its answer has no end of the line";
+			why = size == 0 ? "it closes the connection without an answer"
+					: "its answer has no line end";
 		else
 			continue;
 		return no_answer;

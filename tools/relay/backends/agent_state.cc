@@ -131,7 +131,7 @@ void agent_state::read(agent_snapshot &into) const
 	if (contact_ == agent_contact::lost)
 		add("its agent does not answer: " + error_);
 	if (!ignored_.empty())
-		add("its agent says \"" + ignored_ + "\", which means nothing");
+		add("its agent says \"" + ignored_ + "\", which is unknown");
 }
 
 } // namespace relay

@@ -94,7 +94,7 @@ void asker::failed(pool &of, const char *why)
 {
 	emit(event_kind::agents_ended,
 	     "the agents of " + of.name() +
-		     " are not asked any more, so what they said does not count: " + why,
+		     " are no longer asked, so their answers do not count: " + why,
 	     {{"group", of.name()}, {"error", why}});
 	of.unheard();
 }

@@ -117,7 +117,8 @@ void tell_agent_lost(const pool &of, const endpoint &at, std::string_view why) n
 		fields.emplace_back("error", why);
 		emit(event_kind::agent_lost,
 		     "the agent of " + name_of(of, at) +
-			     " does not answer, so what it said last stays: " + std::string(why),
+			     " does not answer, so its last answer stays in effect: " +
+			     std::string(why),
 		     std::move(fields));
 	});
 }
@@ -195,7 +196,7 @@ void tell_full(std::string_view listener, const pool &of, const char *limit) noe
 	try_to_tell([&] {
 		emit(event_kind::limit_reached,
 		     "a client is closed, because each backend of " + of.name() +
-			     " has its max_connections, and " + limit + " is reached",
+			     " is at its max_connections, and " + limit + " is reached",
 		     {{"listener", listener}, {"group", of.name()}, {"limit", limit}});
 	});
 }

@@ -17,7 +17,7 @@
  * No place is lost between a client that finds everything full and one that leaves. The arriving
  * client enters the queue (a), then looks at the backends once more (b). The leaving one frees its
  * place (c), then looks whether anybody waits (d). All four are sequentially consistent, so if (b)
- * came before (c), (d) comes after (a). Other changes (a check, a look-up, a reload) are rare and
+ * came before (c), (d) comes after (a). Other changes (a check, a lookup, a reload) are rare and
  * take the lock, under which (a) and (b) are one step.
  *
  * An ejection ends by time alone, which wakes nobody, so the first waiter tries again ten times a

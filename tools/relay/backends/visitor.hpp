@@ -4,7 +4,7 @@
  * backend has a task (watcher.hpp), and each visit that is under way has another one, so that a
  * slow endpoint does not delay others.
  *
- * The first visit of an endpoint starts immediately, or as soon as a look-up has found its address.
+ * The first visit of an endpoint starts immediately, or as soon as a lookup has found its address.
  * The next one starts an interval after the start of the previous one, or as soon as the previous
  * one has ended if that took longer. The visits of an address end when the address is gone from its
  * name. Results that arrive after the visits were stopped do not count.

@@ -29,7 +29,7 @@ struct serving {
 	std::unique_ptr<admin_server> control; /* likewise */
 	controller *control_by = nullptr;      /* carries out what the control server asks for */
 	std::vector<std::unique_ptr<admin_server>> retired_admins;
-	watchers watching; /* checks, agents, look-ups, keepers */
+	watchers watching; /* checks, agents, lookups, keepers */
 	watchers retired_watching;
 };
 

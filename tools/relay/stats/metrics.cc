@@ -118,14 +118,15 @@ void add_process(page &to, const snapshot &now)
 	one("reload_failures_total", "counter", now.reload_failures,
 	    "Configurations that were rejected on reload.");
 	one("ejections_total", "counter", now.ejections,
-	    "Times that a backend was left out because connections to it failed.");
+	    "Times that a backend was ejected because connections to it failed.");
 	one("check_failures_total", "counter", now.check_failures, "Active checks that failed.");
 	one("access_log_dropped_total", "counter", now.log_dropped,
 	    "Lines of the access log that were dropped because it was too slow.");
 	one("descriptors", "gauge", now.descriptors, "Open descriptors.");
-	one("descriptors_limit", "gauge", now.descriptor_limit, "Most open descriptors.");
-	one("pipes", "gauge", now.pipes, "Pipes for copying in the kernel that exist.");
-	one("pipes_limit", "gauge", now.pipes_limit, "Most pipes for copying in the kernel.");
+	one("descriptors_limit", "gauge", now.descriptor_limit, "The limit of open descriptors.");
+	one("pipes", "gauge", now.pipes, "Pipes that exist for copying in the kernel.");
+	one("pipes_limit", "gauge", now.pipes_limit,
+	    "The limit of pipes for copying in the kernel.");
 	one("pipes_missed_total", "counter", now.pipes_missed,
 	    "Times that no pipe was available, and bytes went through userspace.");
 	one("tasks", "gauge", now.tasks, "Tasks of the runtime.");
@@ -311,8 +312,7 @@ void add_groups(page &to, const snapshot &now)
 	for (const auto &[group, of] : groups)
 		for (std::size_t i = 0; i < health_names.size(); i++)
 			to.sample({{"group", group}, {"state", health_names[i]}}, of.states[i]);
-	to.metric("group_resolve_failing", "gauge",
-		  "Backends of which the last look-up of the name failed.");
+	to.metric("group_resolve_failing", "gauge", "Backends whose last name lookup failed.");
 	for (const auto &[group, of] : groups)
 		to.sample({{"group", group}}, of.resolve_failing);
 }
@@ -350,7 +350,7 @@ void add_backends(page &to, const snapshot &now, metrics_detail detail)
 			   return of.contact != agent_contact::lost;
 		   });
 	each_agent("backend_agent_weight_percent",
-		   "The weight in percent of the configured one, as the agent has set it.",
+		   "The weight that the agent has set, in percent of the configured one.",
 		   [](const agent_snapshot &of) -> std::uint64_t { return of.percent; });
 	to.metric("backend_addresses", "gauge",
 		  "Addresses that the backend's name resolves to; 0: it does not resolve.");
@@ -392,10 +392,10 @@ void add_backends(page &to, const snapshot &now, metrics_detail detail)
 			  each.throttled_now.to_client);
 	}
 	each_backend("backend_resolve_failing", "gauge",
-		     "1 when the last look-up of the backend's name failed.",
+		     "1 when the last lookup of the backend's name failed.",
 		     [](const b &each) { return std::uint64_t{each.is_resolve_failing}; });
 	each_backend("backend_resolve_failures_total", "counter",
-		     "Look-ups of the backend's name that failed.",
+		     "Lookups of the backend's name that failed.",
 		     [](const b &each) { return each.resolve_failures; });
 	each_backend("backend_checks_total", "counter", "Active checks that ended.",
 		     [](const b &each) { return each.checks; });
@@ -475,10 +475,9 @@ void add_endpoints(page &to, const snapshot &now)
 		   [](const agent_snapshot &of) -> std::uint64_t {
 			   return of.contact != agent_contact::lost;
 		   });
-	each_agent(
-		"endpoint_agent_weight_percent",
-		"The weight in percent of the configured one, as the address's agent has set it.",
-		[](const agent_snapshot &of) -> std::uint64_t { return of.percent; });
+	each_agent("endpoint_agent_weight_percent",
+		   "The weight that the address's agent has set, in percent of the configured one.",
+		   [](const agent_snapshot &of) -> std::uint64_t { return of.percent; });
 	to.metric("endpoint_bytes_total", "counter", "Bytes delivered, by the side that got them.");
 	every([&](const backend_snapshot &of, const e &one) {
 		for (const auto &[side, bytes] : {std::pair("backend", one.to_backend.bytes),
