@@ -35,9 +35,9 @@
 namespace
 {
 
-/* Reports certificates that cannot be used, which are mistakes in the file. One that has expired or
- * will expire soon is only an event while the relay runs, so that the relay starts in spite of
- * it. */
+/* Reports certificates that cannot be used, which are mistakes in the file. A certificate that
+ * has expired or will expire soon is not one of them: it causes an event while the relay runs,
+ * so that the relay starts in spite of it. */
 std::optional<int> find_tls_problems(const relay::config &settings, const relay::options &options)
 {
 	const auto now = std::chrono::system_clock::now().time_since_epoch();

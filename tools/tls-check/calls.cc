@@ -35,8 +35,8 @@ const names hooked =
 	      "__recvmsg64 __sendmmsg64 __recvmmsg64 __ppoll64 __select64 __pselect64 "
 	      "__nanosleep64 __clock_nanosleep_time64 __thrd_sleep64 ");
 
-/* Other calls that it replaces. They do not wait, or they block the thread, so no task parks in
- * them. */
+/* Other calls that libsennit-hooks replaces. They do not wait, or they block the thread, so no
+ * task parks in them. */
 const names hooked_without_parking =
 	words("socket setsockopt close close_range closefrom fclose pclose freopen freopen64 "
 	      "dup dup2 dup3 fcntl fcntl64 gethostbyname gethostbyname2 gethostbyaddr "

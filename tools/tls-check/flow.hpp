@@ -56,7 +56,7 @@ struct finding {
 	use how = use::dereferenced;
 };
 
-/* What calls mean, which needs a view of the whole file (graph.hpp). */
+/* Answers what a call does, for which the whole file must be known (graph.hpp). */
 class judge
 {
 public:

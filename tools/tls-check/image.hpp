@@ -67,7 +67,7 @@ public:
 	machine &cpu() const { return *cpu_; }
 	bool relocatable() const { return relocatable_; }
 
-	/* In the order of their addresses; none has the address of another. */
+	/* All functions, in the order of their addresses, which are distinct. */
 	const std::vector<function> &functions() const { return functions_; }
 	/* The function that begins at the address; NULL if there is none. */
 	const function *function_at(address at) const;

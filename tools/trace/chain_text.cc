@@ -17,7 +17,7 @@ namespace
 
 constexpr std::size_t name_width = 28;
 constexpr std::size_t most_steps = 50;
-constexpr std::int64_t worth_a_line = 10000; /* of what ran during a wait */
+constexpr std::int64_t worth_a_line = 10000; /* ns; a shorter wait gets no list of what ran */
 
 std::string origin_text(origin from)
 {

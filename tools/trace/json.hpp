@@ -35,7 +35,7 @@ public:
 		return name(key).value(what);
 	}
 
-	/* With a newline at the end. */
+	/* The text, with a newline at the end. */
 	std::string text() const { return text_ + '\n'; }
 
 private:

@@ -103,7 +103,7 @@ struct trace {
 	std::int64_t begin = 0; /* what is covered; 0 unless it was limited */
 	std::int64_t whole = 0; /* from then on the records of all processors are there */
 	std::int64_t end = 0;
-	std::int64_t real_time = 0; /* of the time 0, since 1970; 0: not known */
+	std::int64_t real_time = 0; /* when time 0 was, since 1970; 0: not known */
 	std::vector<std::string> warnings;
 
 	std::span<const stay> of(std::uint32_t index) const

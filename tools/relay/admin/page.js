@@ -207,10 +207,10 @@ const states = {
 };
 const stateOf = (each) => states[each.state] || ["warn", each.state];
 
-// What its agent says counts beside what is configured.
+// The configured weight, and the agent's percentage of it, as text.
 const weightOf = (each) => each.weight + (each.agent && each.agent.weight_percent !== 100 ? " × " + each.agent.weight_percent + " %" : "");
 
-// How urgent it is (greater: more), what it looks like, and why.
+// The urgency of a backend's state (greater is more urgent), its look, and the reason.
 function troubleOf(each, lately, queued) {
 	const failed = lately ? many(lately, "connect failed", "connects failed") + " in the last minute" : "";
 	const check = each.last_error || "", agent = each.agent && each.agent.words || "";
@@ -235,7 +235,7 @@ function throttled(each) {
 	return { text: count(held(each)), more: "for " + lasted(each.throttled_ms * 1000) };
 }
 
-// What the name of a backend stands for, and whether it resolves.
+// The addresses of a backend's name, and whether it resolves.
 function resolution(each) {
 	const list = each.endpoints.slice(0, 4).map((one) => one.address).join(", ") + (each.endpoints.length > 4 ? " and more" : "");
 	const failed = each.resolve_failures ? many(each.resolve_failures, "lookup", "lookups") + " failed" : "";
@@ -475,7 +475,7 @@ async function ask(path) {
 	if (!answer.ok) throw new Error("status " + answer.status);
 	return answer.json();
 }
-// Of the relay that has given this answer: what it has seen since the last sample, or before all.
+// Fetches the history of the relay that has given this answer: since the last sample, or all.
 async function catchUp(now) {
 	const restarted = isAnother(now);
 	const since = samples.length && !restarted ? samples[samples.length - 1].uptime_ms : 0;

@@ -226,7 +226,7 @@ bool pool::failed(endpoint &at) noexcept
 	at.counts.ejections.add();
 	at.counts.slow_until.store(until + settings_.slow_return.count(),
 				   std::memory_order_relaxed);
-	line().changed(); /* those that waited for it may use a backup */
+	line().changed(); /* waiters may now use a backup */
 	return true;
 }
 

@@ -64,7 +64,7 @@ private:
 	std::int64_t time_ = 0;
 };
 
-/* One for each direction, by enum sn_relay_direction. */
+/* One bucket for each direction, by enum sn_relay_direction. */
 using buckets = std::array<bucket, 2>;
 
 void set(buckets &both, const bandwidth_config &to, std::int64_t now) noexcept;
@@ -110,8 +110,8 @@ public:
 		const allowance &each; /* connection */
 		buckets &of_listener;
 		buckets &of_backend;
-		wait_counters &waits_of_listener; /* for any limit */
-		wait_counters &waits_of_backend;  /* for the backend's */
+		wait_counters &waits_of_listener; /* of waits for any of the limits */
+		wait_counters &waits_of_backend;  /* of waits for the backend's limit */
 		counter &throttled;               /* waits in the whole process */
 	};
 

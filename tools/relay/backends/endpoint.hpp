@@ -68,7 +68,7 @@ struct endpoint_counters {
 	std::atomic<std::int64_t> unanswered_since{0};
 	/* Set by the task that checks the endpoint; there is one at a time (balance.hpp). */
 	std::atomic<relay::checked> check{relay::checked::unknown};
-	std::atomic<std::uint32_t> answers_in_a_row{0}; /* in succession that contradict `check` */
+	std::atomic<std::uint32_t> answers_in_a_row{0}; /* results that contradict `check` */
 	std::atomic<std::int64_t> down_since{0};        /* as of sn_now(), while it is down */
 	std::atomic<int> last_error{0};                 /* 0: success */
 	std::atomic<std::int64_t> last_check{0};        /* since 1970; 0: none yet */
@@ -95,18 +95,18 @@ struct endpoint {
 	endpoint(std::string of, std::string at);
 
 	const std::string backend; /* as configured */
-	const std::string address; /* that connections go to */
+	const std::string address; /* the one that connections go to */
 	const bool is_local;       /* a Unix socket */
 	const std::uint64_t hash;  /* of the address */
 	endpoint_counters counts;
 	agent_state agent;
-	/* For round robin. Relaxed: for a moment after a reload, two pools of the same group may
-	 * choose at the same time, and a mixed order is as good as any. */
+	/* Round robin's credit. Relaxed, because for a moment after a reload, two pools of the
+	 * same group may choose at the same time, and a mixed order is as good as any. */
 	std::atomic<std::int64_t> credit{0};
 
 	/* Whether it is one of the addresses of a name. */
 	bool resolved() const noexcept { return backend != address; }
-	/* For messages: as configured, and with the address if that is another. */
+	/* The name in messages: the backend as configured, with the address if that differs. */
 	std::string name() const { return resolved() ? backend + " (" + address + ')' : backend; }
 };
 

@@ -63,7 +63,7 @@ struct found_endpoint {
 	bool operator==(const found_endpoint &) const = default;
 };
 
-/* At least one element, in any order, and possibly with duplicates. */
+/* The result of a lookup: at least one element, in any order, and possibly with duplicates. */
 using found_endpoints = std::vector<found_endpoint>;
 
 /* An endpoint, and its weight and priority in the latest lookup. */
@@ -73,7 +73,7 @@ struct listed_endpoint {
 	std::uint32_t priority = 0; /* a higher value is used when all lower ones fail */
 };
 
-/* Without duplicates, in the order of their addresses. */
+/* The endpoints of a backend, without duplicates, in the order of their addresses. */
 using endpoint_list = std::vector<listed_endpoint>;
 
 class endpoints

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One check of an endpoint: connects to the endpoint, or to another configured address, and if an
- * answer is expected, asks for it. An answer of HTTP is good if its status is among the expected
+ * One check of an endpoint: connects to the endpoint, or to another configured address, and asks
+ * for an answer if one is expected. An answer of HTTP is good if its status is among the expected
  * ones; only the status line is read, strictly (http_status.hpp). Any other answer is good if it
  * begins as expected.
  *

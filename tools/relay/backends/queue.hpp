@@ -127,8 +127,8 @@ public:
 	/* Leaves the queue. Returns true if the waiter has been given a place. */
 	bool leave(waiter &who) noexcept;
 
-	/* Call it when a connection has ended. Each connection pays for it, so it is only a load
-	 * if nobody waits. */
+	/* Call it when a connection has ended. Every connection ends with this call, so it costs
+	 * only one load if nobody waits. */
 	void place_is_free() noexcept
 	{
 		if (!is_empty())

@@ -166,7 +166,7 @@ public:
 	/* Whether there may be one more. */
 	bool has_room() const noexcept;
 
-	/* A session begins: closes connections whose descriptors it needs. */
+	/* Called when a session begins: closes ready connections whose descriptors it needs. */
 	void make_room() noexcept;
 
 	/* Closes all connections, because a resource has run short. */

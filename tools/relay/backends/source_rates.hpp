@@ -37,7 +37,8 @@
 namespace relay
 {
 
-/* At 16 bytes, 1 MiB for a listener with such a limit. */
+/* The most addresses in the table. At 16 bytes each, they take 1 MiB for a listener with such a
+ * limit. */
 inline constexpr std::size_t sources_most = 65536;
 
 class source_rates

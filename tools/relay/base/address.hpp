@@ -16,9 +16,9 @@ namespace relay
 
 enum class address_use {
 	listen, /* no host means every address, port 0 any free one */
-	serve,  /* the same for a listener, which may also receive UDP */
+	serve,  /* like listen, or the address of a UDP listener */
 	connect,
-	backend, /* that, or the name of a service */
+	backend, /* like connect, or the name of a service */
 };
 
 /* Whether it is the address of a Unix socket: "unix:/path", "unix:./path" or "unix:@name". Anything

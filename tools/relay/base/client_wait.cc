@@ -72,7 +72,7 @@ woken wait_for(const bell &rings, const waiting_client &client, sn::deadline unt
 				return woken::client_left;
 			continue;
 		}
-		/* There is no descriptor or memory to wait for the client with. */
+		/* There is no descriptor or memory for a wait for the client. */
 		sn::deadline pause = sn::after(100ms);
 		if (until != sn::no_deadline)
 			pause = std::min(pause, until);

@@ -43,7 +43,7 @@ enum class woken { rung, client_left, late };
 
 struct waiting_client {
 	int fd;
-	bool has_sent; /* the relay has read bytes of it */
+	bool has_sent; /* whether the relay has read bytes of it */
 	/* A client that has sent bytes and then ended its stream counts as gone too. */
 	bool leaves_by_half_close;
 };

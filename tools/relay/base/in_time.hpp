@@ -52,8 +52,8 @@ public:
 	static bool is_allowed() noexcept;
 };
 
-/* For tests of a shortage, which set it before main(); null otherwise. Called before a call gets
- * its thread; if it throws, that counts as the system's refusal. */
+/* Null, except in tests of a shortage, which set it before main(). It is called before a call
+ * gets its thread; if it throws, that counts as the system's refusal. */
 extern void (*refuse_call)();
 
 /* A turn for calls of which only one at a time may be under way. A call that is left behind

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * IP addresses without ports, and networks of them: how lists and limits identify a client.
+ * IP addresses without ports, and networks of such addresses, by which lists and limits identify a
+ * client.
  *
  * An IPv4 address that a dual-stack socket reports as "::ffff:10.0.0.1" is that IPv4 address here,
  * so that lists do not depend on how a listener listens; "::/0" contains only IPv6 addresses. The

@@ -31,7 +31,7 @@ try {
 			return; /* there is no other place to report this */
 	});
 } catch (...) {
-	/* No memory for the line. */
+	/* There is no memory for the line. */
 }
 
 } // namespace relay

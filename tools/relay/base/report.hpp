@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Messages on stderr for the user who has just typed something wrong: the errors of the command
- * line, and those of the configuration file at the start. Later ones are events (events.hpp).
- * Whole lines, one write(2) each. The reader may be slow or gone: a line that cannot be written
- * soon is dropped.
+ * line, and those of the configuration file at the start. Later errors are events (events.hpp).
+ * Each line is written whole, by one write(2). The reader may be slow or gone: a line that cannot
+ * be written soon is dropped.
  */
 #ifndef RELAY_REPORT_HPP
 #define RELAY_REPORT_HPP

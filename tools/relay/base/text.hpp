@@ -15,19 +15,20 @@
 namespace relay
 {
 
-/* As a JSON string, with the quotes. */
+/* Appends the text as a JSON string, with the quotes. */
 void append_json(std::string &out, std::string_view text);
 
-/* As a label value of Prometheus' text format, without the quotes. */
+/* Appends it as a label value of Prometheus' text format, without the quotes. */
 void append_label(std::string &out, std::string_view text);
 
 /*
- * As the value of a key=value pair (logfmt). Text of printable ASCII characters without space, '"',
- * '=' and '\' is appended as it is, anything else as a JSON string. Empty text becomes "".
+ * Appends it as the value of a key=value pair (logfmt). Text of printable ASCII characters without
+ * space, '"', '=' and '\' is appended as it is, anything else as a JSON string. Empty text becomes
+ * "".
  */
 void append_logfmt(std::string &out, std::string_view text);
 
-/* Without escaping, but as valid UTF-8. */
+/* Appends it without escaping, but as valid UTF-8. */
 void append_utf8(std::string &out, std::string_view text);
 
 /* "2026-11-21T09:55:14.123Z", from the time since 1970. */

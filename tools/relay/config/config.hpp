@@ -90,7 +90,7 @@ struct backend_config {
 	std::uint32_t weight = 1;          /* 0: no new connections */
 	std::uint64_t max_connections = 0; /* 0: no limit of its own */
 	bandwidth_config bandwidth{};
-	check_place check{}; /* instead of the group's */
+	check_place check{}; /* used instead of the group's */
 	/* A backend gets connections only while no backend of a lower value is available. */
 	std::uint32_t priority = 0;
 	/* Where its agent is, instead of the group's place. */
@@ -152,7 +152,7 @@ struct agent_config {
 	std::chrono::nanoseconds timeout = std::chrono::seconds(1);
 	check_place at;                     /* not set if each backend has its own */
 	std::string send;                   /* text to send once connected */
-	std::optional<when_down> on_down{}; /* nothing: as the checks have it */
+	std::optional<when_down> on_down{}; /* nothing: the checks' setting */
 
 	bool is_there() const noexcept { return interval.count() > 0; }
 };
@@ -259,14 +259,14 @@ struct config {
 	std::vector<std::string> admin_hosts{}; /* names of the admin server, see host_names.hpp */
 	std::string control;                    /* address of the control server; empty: none */
 	int control_mode = 0600;                /* mode of its Unix socket's file */
-	std::string control_token_file;         /* of the token to send; empty: none */
+	std::string control_token_file;         /* of the clients' token; empty: none */
 	std::string access_log;
 	bool access_log_json = false;
 	std::string events = "stderr"; /* where events go, see events.hpp */
 	std::string text;              /* the file's text; empty: made from arguments */
 };
 
-/* One line per error, without line breaks. At least one. */
+/* At least one error, each as one line without a line break. */
 using config_errors = std::vector<std::string>;
 
 /* Parses the text. Errors refer to it by the name `file`. Blocks on the file system, if it names

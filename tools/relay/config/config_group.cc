@@ -19,7 +19,7 @@ namespace
  * every endpoint. */
 constexpr std::int64_t preconnect_max = 1000;
 
-/* Where the checks of this backend connect to. */
+/* Reads where the checks of this backend connect to. */
 void read_place(complaints &to, const section &in, const toml::table &table, check_place &into)
 {
 	section place(to, table, in.path("check"));
@@ -31,7 +31,7 @@ void read_place(complaints &to, const section &in, const toml::table &table, che
 	place.finish();
 }
 
-/* Where the agent of this backend is. */
+/* Reads where the agent of this backend is. */
 void read_agent_of(complaints &to, const section &in, const toml::table &table,
 		   backend_config &into)
 {
@@ -157,7 +157,7 @@ void read_backends(complaints &to, section &in, group_config &group)
 	}
 }
 
-/* What PROXY headers carry beside the addresses. */
+/* Reads what PROXY headers carry in addition to the addresses. */
 void read_proxy_extras(section &in, group_config &group)
 {
 	const auto *node = in.take("send_proxy_with");
@@ -217,7 +217,7 @@ void check_tls_of_checks(section &in, const group_config &group)
 				    "false");
 }
 
-/* Connections that are made ahead of clients. */
+/* Reads the settings of connections that are made ahead of clients. */
 void read_preconnect(section &in, preconnect_config &into)
 {
 	in.count("preconnect", into.most, preconnect_max);

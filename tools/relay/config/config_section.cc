@@ -56,7 +56,8 @@ std::string complaints::explain(const unknown_key &which) const
 	       "; expected one of " + join(*which.known, ", ");
 }
 
-/* Keys, values and what the parser quotes are as in the file, where they may have line breaks. */
+/* Makes each error one line. Keys, values and the parser's quotations come from the file, and
+ * may have line breaks. */
 config_errors complaints::in_order()
 {
 	for (const auto &each : unknown_)

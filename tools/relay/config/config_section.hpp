@@ -9,7 +9,8 @@
 #include "base/address.hpp"
 #include "config/config.hpp"
 
-/* Errors as values: otherwise exceptions would have to be caught around every parser call. */
+/* toml++ returns errors as values; otherwise every call of the parser would have to catch
+ * exceptions. */
 #define TOML_EXCEPTIONS 0
 #define TOML_HEADER_ONLY 1
 /*

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages for a configuration file that is not TOML. The parser says what it expected, which is
- * seldom what was meant: for drain = 10s it says that it expected a digit. The usual mistakes are
- * recognized by the line.
+ * Messages for a configuration file that is not TOML. The parser's own messages seldom help: for
+ * drain = 10s it says that it expected a digit. This recognizes the usual mistakes by the line.
  */
 #ifndef RELAY_CONFIG_SYNTAX_HPP
 #define RELAY_CONFIG_SYNTAX_HPP

@@ -13,9 +13,9 @@ namespace relay
 {
 
 /*
- * Returns the word that differs least from what was written; empty if none is near. A word is near
- * if at most a third of its letters differ, or if what was written is its beginning. Capital
- * letters, and hyphens in place of underscores, are no difference.
+ * Returns the word that differs least from the written text; empty if none is near. A word is near
+ * if at most a third of its letters differ, or if it begins with the written text. Capital letters,
+ * and hyphens in place of underscores, do not count as differences.
  */
 std::string near_word(std::string_view written, const std::set<std::string> &words);
 

@@ -296,7 +296,8 @@ bool inherited::keep_unused(const entry &which)
 void inherited::close_unused()
 {
 	for (const auto &each : entries_) {
-		/* Not reported for sockets of the old process, which accepts its backlog itself. */
+		/* Sockets of the old process are not reported, because it accepts their backlog
+		 * itself. */
 		if (each.address.empty())
 			emit(event_kind::socket_unused,
 			     "closing inherited descriptor " + std::to_string(each.fd) +

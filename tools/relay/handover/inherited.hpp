@@ -75,7 +75,8 @@ private:
 	bool are_taken_ = false;
 };
 
-/* The variable in which a process lists what it hands over, and its value. */
+/* The environment variable in which a process lists the sockets that it hands over, and its
+ * value. */
 inline constexpr const char *handover_variable = "SENNIT_RELAY_HANDOVER";
 std::string to_handover(int ready_fd, const std::vector<handed_listener> &listeners);
 

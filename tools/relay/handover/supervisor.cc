@@ -312,7 +312,7 @@ first_process_watch::~first_process_watch()
 void first_process_watch::run() noexcept
 try {
 	sn::scope waiting;
-	/* Nothing is ever sent to the relay, so the end is all that can come. */
+	/* The first process never sends anything, so only its end makes the socket readable. */
 	waiting.go([this] {
 		if (sn::wait_fd(link_, POLLIN))
 			kill(getpid(), SIGTERM);

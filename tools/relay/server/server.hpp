@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The relay as a whole, as the runtime's first task: opens every listener before the first client
- * is accepted, answers signals, prints counters, shuts down.
+ * The relay as a whole, as the runtime's first task: opens every listener before it accepts the
+ * first client, answers signals, prints counters, and shuts down.
  *
  * A reload reads the whole file again. If anything in it is wrong, or a listener cannot be opened,
  * nothing changes, and the error is reported. Otherwise new listeners are opened and start

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The relay's open listeners and servers, and those that were replaced and have not ended yet.
- * serve() (server.hpp) owns it. Only the task that has the turn to change the configuration uses
- * it.
+ * serve() (server.hpp) owns this object. Only the task that has the turn to change the
+ * configuration uses it.
  */
 #ifndef RELAY_SERVING_HPP
 #define RELAY_SERVING_HPP

@@ -68,7 +68,7 @@ public:
 					       counts_.open_listener(name, address, settings));
 	}
 
-	/* Null where no pool was made. */
+	/* The pools, by the configuration's groups; null where none was made. */
 	const std::vector<std::shared_ptr<pool>> &made() const noexcept { return made_; }
 
 private:

@@ -67,7 +67,8 @@ public:
 	/* Whether it has sessions, so that retiring takes as long as they do. */
 	virtual bool lingers() const noexcept = 0;
 
-	/* After one of these four calls: waits until no more clients are accepted. May park. */
+	/* Waits until no more clients are accepted; call it after one of the four calls above.
+	 * May park. */
 	virtual void close() = 0;
 };
 

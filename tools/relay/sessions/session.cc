@@ -210,7 +210,7 @@ bool session::connect()
 			break;
 		if (to_->has_other(tried))
 			continue;
-		const endpoint &last = *next.get(); /* which `tried` keeps */
+		const endpoint &last = *next.get(); /* kept alive by `tried` */
 		next = {};                          /* frees the place during the wait */
 		const auto then = wait_to_retry(connected.error(), last, rounds++, until);
 		if (then == retrying::over)
@@ -323,7 +323,7 @@ void session::relay_both()
 			 : done.side == 1       ? termination::server_end
 						: termination::client_end;
 		break;
-	case SN_RELAY_CANCELED: /* by end(), which has recorded the cause */
+	case SN_RELAY_CANCELED: /* end() did this, and recorded the cause */
 		break;
 	case SN_RELAY_FAILED:
 		ended_ = done.error == std::errc::not_enough_memory ? termination::no_memory
@@ -446,7 +446,7 @@ try {
 	entry.to_client_splice = done_.b_to_a.bytes_spliced;
 	log->write(entry);
 } catch (const std::exception &) {
-	/* No memory for the text of an address. */
+	/* There is no memory for the text of an address. */
 }
 
 /* The lifetime is over. Takes the sessions' lock, because connect() sets the backend under it;

@@ -257,7 +257,7 @@ private:
 	std::atomic<std::int64_t> first_byte_ns_{-1}; /* after connected_ */
 	termination ended_ = termination::no_memory;  /* the initial value: no task */
 	std::string client_address_;                  /* for the log, and for balancing by source */
-	std::string proxy_address_; /* of the proxy that sent the header; for the log */
+	std::string proxy_address_;                   /* the address of the proxy; for the log */
 	std::string sni_;
 	sn::relayed done_{};
 	std::string error_;

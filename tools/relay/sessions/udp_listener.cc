@@ -140,7 +140,7 @@ udp_listener::~udp_listener()
 {
 	if (!is_started_)
 		return;
-	ends_.store(true); /* as in udp_port.hpp */
+	ends_.store(true); /* before wake(), see udp_port.hpp */
 	port_->wake();
 	receiving_.join();
 }

@@ -411,7 +411,7 @@ try {
 	entry.datagrams = {{datagrams_to_backend_, datagrams_to_client_}};
 	log->write(entry);
 } catch (const std::exception &) {
-	/* No memory for the texts. */
+	/* There is no memory for the texts. */
 }
 
 } // namespace relay

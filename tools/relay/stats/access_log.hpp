@@ -176,7 +176,7 @@ public:
 			return true;
 		while (next.use_count() > 1)
 			sn::sleep(std::chrono::milliseconds(1));
-		std::atomic_thread_fence(std::memory_order_acquire); /* for their writes */
+		std::atomic_thread_fence(std::memory_order_acquire); /* after others' writes */
 		const bool is_closed = next->close();
 		const std::lock_guard lock(lock_);
 		dropped_before_ += next->dropped();

@@ -76,7 +76,7 @@ private:
 
 struct counters {
 	counter accepted;        /* connections from clients */
-	counter active;          /* of those, open now */
+	counter active;          /* connections that are open now */
 	counter connect_failed;  /* backend refused, unresolvable, silent too long, ... */
 	counter retries;         /* tries of another backend after one that failed */
 	counter ejections;       /* times that a backend was ejected for failing */
@@ -93,7 +93,7 @@ struct counters {
 	counter idle_timeouts;   /* ended because no byte moved for the idle timeout */
 	counter backend_down;    /* ended because the backend's checks failed */
 	counter cut;             /* ended by shutting down */
-	counter reloads;         /* of the configuration, that took effect */
+	counter reloads;         /* reloads that took effect */
 	counter reload_failures; /* reloads that changed nothing */
 	counter accept_holds;    /* times that a listener waited for room, see descriptors.hpp */
 };

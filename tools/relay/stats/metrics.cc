@@ -41,7 +41,8 @@ public:
 		whole_metric(std::string("sennit_relay_").append(name), type, help);
 	}
 
-	/* The same for a name without "sennit_relay_", which other programs use as well. */
+	/* Begins a metric that other programs have as well, so its name does not begin with
+	 * "sennit_relay_". */
 	void whole_metric(std::string name, std::string_view type, std::string_view help)
 	{
 		name_ = std::move(name);

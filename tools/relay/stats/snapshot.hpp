@@ -136,7 +136,7 @@ struct endpoint_snapshot {
 	std::chrono::nanoseconds throttled_time{};
 	both_ways throttled_now;
 	std::uint64_t checks = 0;         /* total: active checks that ended */
-	std::uint64_t check_failures = 0; /* total, of those */
+	std::uint64_t check_failures = 0; /* total: checks that failed */
 	/* When the last check ended, as time since 1970, 0 if none has; and its error as text,
 	 * empty if it succeeded. */
 	std::chrono::nanoseconds last_check{};
@@ -178,9 +178,9 @@ using ready_discard_counts = std::array<std::uint64_t, static_cast<std::size_t>(
 
 /* The clients that wait for a place at a backend, see queue.hpp. */
 struct group_snapshot {
-	std::string group;                     /* as the backends have it */
+	std::string group;                     /* its name, as in backend_snapshot */
 	std::uint64_t queued = 0;              /* clients that wait now */
-	std::uint64_t queue_limit = 0;         /* most of them; 0: none waits */
+	std::uint64_t queue_limit = 0;         /* most clients that may wait; 0: none */
 	std::uint64_t queue_waits = 0;         /* total: clients that had to wait */
 	std::uint64_t queue_full = 0;          /* total: clients refused because too many waited */
 	std::uint64_t queue_timeouts = 0;      /* total: clients that waited too long */
@@ -214,7 +214,7 @@ struct list_snapshot {
 
 struct snapshot {
 	std::string version;
-	std::chrono::nanoseconds time{};   /* of this snapshot, since 1970 */
+	std::chrono::nanoseconds time{};   /* of the snapshot, since 1970 */
 	std::chrono::nanoseconds uptime{}; /* since this process began to serve */
 	bool ready = false;                /* false before listening begins, and from the moment
 					    * that draining begins */

@@ -399,8 +399,8 @@ parsed read_proxy_header(std::string_view bytes, proxy_header &into, proxy_versi
 	if ((all & static_cast<unsigned>(proxy_versions::v1)) && may_begin(bytes, v1_signature)) {
 		if (bytes.size() >= v1_signature.size())
 			return read_v1(bytes, into);
-		/* No bytes may become either version, and version 1 has the shorter shortest
-		 * header. */
+		/* Without any bytes, either version is possible; the shortest header is one of
+		 * version 1. */
 		return parsed::more(v1_least);
 	}
 	if ((all & static_cast<unsigned>(proxy_versions::v2)) && may_begin(bytes, v2_signature))

@@ -108,7 +108,7 @@ parsed read_proxy_header(std::string_view bytes, proxy_header &into,
  * datagrams, and has UNKNOWN for them.
  */
 std::string write_proxy_v1(const proxy_header &header);
-/* With a checksum if asked for. */
+/* checksum: whether to add one. */
 std::string write_proxy_v2(const proxy_header &header, bool checksum = false);
 
 /* CRC-32C (Castagnoli) of the bytes, as in version 2's checksum. */

@@ -28,7 +28,7 @@ struct quic_packet {
 	std::uint32_t version = 0;
 	std::string_view destination; /* connection ids: at most 20 bytes, in other versions 255 */
 	std::string_view source;
-	/* Of an Initial packet, and a 0-RTT or Handshake packet: */
+	/* Set for Initial, 0-RTT and Handshake packets only. */
 	std::size_t size = 0;   /* of the packet; another one may follow in the datagram */
 	std::size_t number = 0; /* where its protected part begins, with the packet's number */
 };

@@ -27,7 +27,7 @@ enum class termination : unsigned char {
 	backend_down,       /* the backend's checks failed, and its connections are not kept */
 	lifetime,           /* it was open for its whole lifetime */
 	hello_timeout,      /* a PROXY header or TLS hello did not arrive in time */
-	/* It never had a backend. */
+	/* The connection never had a backend. */
 	connect_failed,   /* every backend that was tried refused, or did not answer in time */
 	no_backend,       /* no backend was available */
 	no_route,         /* no group for the server name, and there is no default */

@@ -25,8 +25,8 @@ namespace relay
 inline constexpr std::size_t tls_hello_most = 16 * 1024;
 
 struct tls_hello {
-	/* In lower case and without a final dot; letters, digits, '-', '_' and dots between
-	 * labels, 1 to 253 bytes. Empty: the client sent no name. */
+	/* The server name, in lower case and without a final dot; letters, digits, '-', '_' and
+	 * dots between labels, 1 to 253 bytes. Empty: the client sent no name. */
 	std::string name;
 	/* The protocols that the client offers (ALPN), in order of preference: for each, one
 	 * byte with its length, then its bytes. Empty: none. */
