@@ -8,11 +8,13 @@ include(CheckCCompilerFlag)
 include(CheckIncludeFile)
 
 if(SENNIT_SANITIZE STREQUAL "address" AND SENNIT_VARIANT)
-	# Without the undefined behaviour sanitizer, which programs that link this would need too.
+	# A variant does not have the undefined behaviour sanitizer, because programs that link it
+	# would need that, too.
 	set(sanitizer_flags -fsanitize=address -fno-omit-frame-pointer)
 elseif(SENNIT_SANITIZE STREQUAL "address")
-	# Not vptr: this check opens a pipe to find out whether memory is readable. When no descriptor
-	# is left, which some tests bring about, it reports readable memory as unreadable.
+	# The check vptr is left out: it opens a pipe to find out whether memory is readable. When
+	# no descriptor is left, which some tests bring about, it reports readable memory as
+	# unreadable.
 	set(sanitizer_flags -fsanitize=address,undefined -fno-sanitize=vptr
 		-fno-sanitize-recover=all -fno-omit-frame-pointer)
 elseif(SENNIT_SANITIZE STREQUAL "thread")

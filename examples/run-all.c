@@ -89,7 +89,7 @@ static int run_all(struct all *all, char **texts, int n)
 
 	if (!commands)
 		return -ENOMEM;
-	/* Before the first command starts, so that no Ctrl-C is missed. */
+	/* The signal is caught before the first command starts, so that no Ctrl-C is missed. */
 	err = sn_signal_catch(SIGINT);
 	if (err == 0)
 		err = sn_scope_open(&scope, SN_NO_DEADLINE);

@@ -50,8 +50,8 @@ _sennit_relay()
 		choices="status config drain enable weight add remove kill reload json metrics
 			--at --token-file --timeout --help"
 	else
-		# One name a line. They are the relay's, so compgen -W must not see them: it would run
-		# the commands in a name such as $(...).
+		# One name per line. The names come from the relay, so compgen -W must not see them:
+		# it would run the commands in a name such as $(...).
 		local lines= names=() line
 		lines=$(sennit-relay ctl "${at[@]}" --timeout 2s names 2> /dev/null)
 		case $command:$before in

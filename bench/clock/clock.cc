@@ -301,8 +301,9 @@ void measure_with_google(int argc, char **argv)
 	for (Cell &cell : cells)
 		benchmark::RegisterBenchmark((cell.row + "/" + cell.column).c_str(),
 					     [&cell](benchmark::State &state) {
-						     // In batches, so that the framework's own step
-						     // does not add to clocks that take 3 ns.
+						     // Reads in batches, so that the framework's
+						     // own step does not add to clocks that take 3
+						     // ns.
 						     for (auto _ : state)
 							     cell.loop(100);
 					     })

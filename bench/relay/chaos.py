@@ -382,7 +382,7 @@ class HAProxy(Proxy):
 
 
 class Direct:
-    """No proxy: the endpoint that stays."""
+    """Stands for a relay, but connects clients directly to the endpoint that stays."""
 
     name, port, lasting_port = "none", PORT, PORT
     reloads = handovers = 0

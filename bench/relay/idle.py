@@ -210,7 +210,7 @@ def measure(build, make, n, pem, scratch, settle):
 
 
 def most_descriptors():
-    """As many as this process may have; root may have as many as the system allows."""
+    """Raises the limit of descriptors to the most that this process may have, and returns it."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(hard, 65536),) * 2)

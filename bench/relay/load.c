@@ -91,7 +91,8 @@ static bool answer(int fd)
 	if (asked[fd].got < SIZE)
 		return true;
 	asked[fd].got = 0;
-	/* There is room for 64 bytes: the client sends no other request before it has them. */
+	/* The socket has room for 64 bytes, because the client sends no other request before it
+	 * has them. */
 	n = send(fd, &asked[fd].message, SIZE, MSG_NOSIGNAL);
 	return n == SIZE && asked[fd].message.what == STAY;
 }
@@ -325,7 +326,8 @@ static int *open_all(int nconnections)
 		prepare(fds[i], STAY, 1);
 		watch(epoll, EPOLL_CTL_ADD, fds[i], send_request(fds[i]) ? EPOLLIN : EPOLLOUT);
 	}
-	/* One request each, so that all reach the server before the measured time begins. */
+	/* Sends one request over each connection, so that all connections reach the server
+	 * before the measured time begins. */
 	for (int open = 0; open < nconnections;) {
 		int n = wait_for(events, now() + PATIENCE_NS);
 

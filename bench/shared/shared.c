@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What one operation does to memory that processors share: bench-shared OPERATION, with
+ * Measures what one operation does to memory that processors share: bench-shared OPERATION, with
  * SENNIT_PROCS. shared.py runs it and makes tables.
  *
  * There is a task for each processor. All do the operation, each with objects of its own, until

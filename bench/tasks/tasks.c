@@ -392,7 +392,8 @@ static int first(void *arg)
 	return 0;
 }
 
-/* In a separate process, so that no row is affected by what another one has left behind. */
+/* Measures in a separate process, so that no row is affected by what another one has left
+ * behind. */
 static double measure(const struct row *row, const char *processors)
 {
 	struct run run = {.row = row};

@@ -313,8 +313,8 @@ def report(title, results):
 
 
 def limits():
-    """What the signature and the agreement alone allow. X25519 counts twice: for the key, and for
-    the secret; openssl speed measures the second."""
+    """Prints how many handshakes the signature and the key agreement alone would allow. X25519
+    counts twice, for the key and for the secret; openssl speed measures the second."""
     done = subprocess.run(["openssl", "speed", "-seconds", "1", "-mr", "ecdsap256", "rsa2048", "ecdhx25519"],
                           capture_output=True, text=True, check=False).stdout
     # +F2:number:bits:seconds for a signature and +F4, +F5 for the others; or operations per second.

@@ -508,7 +508,7 @@ static int run_client(void *arg)
 	sn_tcp *conn;
 
 	CHECK(sn_tcp_connect(&conn, address, 0) >= 0);
-	/* At least one request per client, however slow the machine. */
+	/* Each client makes at least one request, however slow the machine is. */
 	for (long i = 0; (began = sn_now()) < count_to || client->count == 0; i++) {
 		struct message *response = ask(conn, &memory, buf);
 
@@ -656,7 +656,7 @@ int main(int argc, char **argv)
 	CHECK(tasks && clients);
 #if BENCH_GC
 	CHECK(sn_gc_init() == 0);
-	/* So large that the collector never starts a collection by itself. */
+	/* Makes the heap so large that the collector never starts a collection by itself. */
 	GC_expand_hp((size_t)64 << 20);
 #endif
 	return sn_run(run, NULL);

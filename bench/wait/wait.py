@@ -112,7 +112,7 @@ class Beside:
 
 
 def run(contestant, level, seconds, more=None):
-    """What the contestant printed, on both outputs."""
+    """Runs a contestant at a level. Returns what it printed, on both outputs."""
     command, environment = contestant
     with Beside(level, contestant, seconds):
         try:

@@ -76,7 +76,7 @@ func main() {
 		ErrorLog:          log.New(io.Discard, "", 0), // of clients that go during a handshake
 	}
 	if certificate := os.Getenv("HTTP_CERTIFICATE"); certificate != "" {
-		// Without HTTP/2, as the others.
+		// Turns HTTP/2 off, because the other servers do not have it.
 		server.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
 		panic(server.ServeTLS(listener, certificate, os.Getenv("HTTP_KEY")))
 	}

@@ -30,7 +30,7 @@ fn main() -> std::io::Result<()> {
         Some("spawn_blocking") => false,
         _ => panic!("usage: blocking-server inline|spawn_blocking"),
     };
-    // As many workers as the other servers have processors.
+    // The runtime has as many workers as the other servers have processors.
     let workers = std::env::var("TOKIO_WORKERS").map_or(2, |n| n.parse().expect("a number"));
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers)

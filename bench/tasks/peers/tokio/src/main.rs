@@ -254,7 +254,8 @@ fn main() {
         .build()
         .unwrap();
     let row = arguments[1].clone();
-    // In a task, like the others: block_on() itself would run outside the workers.
+    // Runs in a task, like the other peers, because block_on() itself would run outside the
+    // workers.
     println!("{}", runtime.block_on(async move { tokio::spawn(async move { run(&row).await }).await.unwrap() }));
     std::process::exit(0);
 }
