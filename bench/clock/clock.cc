@@ -163,7 +163,7 @@ void make_cells()
 	CELL("time", "syscall", keep(syscall(SYS_time, nullptr)));
 #endif
 
-	// Nanoseconds in one number: libc's nearest call is clock_gettime.
+	// libc has no call that returns nanoseconds in one number; the nearest is clock_gettime.
 	CELL("sn_now", "sennit", keep(sn_now()));
 	CELL("sn_now", "libc", keep(clock_gettime(CLOCK_MONOTONIC, theirs)));
 	if (gettime)

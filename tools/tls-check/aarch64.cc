@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The instructions and the calling convention of aarch64, for machine.hpp. */
 #include "machine.hpp"
 
 #include <capstone/capstone.h>

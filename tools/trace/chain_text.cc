@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* A chain as text and as JSON. docs/tracing.md describes the fields; their names do not change. */
 #include "chain.hpp"
 
 #include "json_parts.hpp"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The bytes of a file. */
+/* Reads a whole file into memory; the size of a file that is no trace is bounded. */
 #ifndef TRACE_FILE_HPP
 #define TRACE_FILE_HPP
 

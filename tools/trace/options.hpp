@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The command line. */
+/* The command line, parsed. Nothing is opened here: a file that cannot be read is no mistake of the
+ * command line. */
 #ifndef TRACE_OPTIONS_HPP
 #define TRACE_OPTIONS_HPP
 

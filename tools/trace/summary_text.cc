@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The summary as text, for people. summary_json.cc has the form for programs. */
 #include "summary.hpp"
 
 #include "table.hpp"

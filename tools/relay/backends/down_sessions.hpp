@@ -2,6 +2,10 @@
 /*
  * Ends the open connections of an endpoint that its checks or its agent have found to be down, if
  * and when the settings say so (when_down).
+ *
+ * It keeps no state of an endpoint: each call decides by the time since which the endpoint has been
+ * down. A call that the end of its task interrupts therefore loses nothing; the next one decides
+ * again. Any task may call, also several for one endpoint.
  */
 #ifndef RELAY_DOWN_SESSIONS_HPP
 #define RELAY_DOWN_SESSIONS_HPP

@@ -3,7 +3,7 @@
  * The endpoints of a backend: its only address, or those of its name, which is looked up in the
  * background.
  *
- * A name is looked up when the relay starts, and again an interval after the previous lookup. A
+ * A name is looked up when the relay starts, and again an interval after the previous lookup began. A
  * connection uses the latest result and never waits for the name service, except before the first
  * result. Each address is an endpoint of its own (endpoint.hpp): it is balanced, limited, checked
  * and ejected by itself. An endpoint that stays in the result keeps its state. One that is gone
@@ -166,7 +166,7 @@ private:
 	std::atomic<std::uint64_t> failures_{0};
 	std::atomic<bool> is_failing_{false};
 
-	/* For await_change(). */
+	/* For await_change(): a waiter looks at changes_ under the mutex before it waits. */
 	sn::mutex waiting_;
 	sn::condition_variable changed_;
 };

@@ -146,7 +146,7 @@ private:
 	void count(std::ptrdiff_t more) noexcept;
 	void move_out(slot &from, list::iterator one, list &to) noexcept;
 
-	std::mutex lock_;
+	std::mutex lock_; /* guards slots_ */
 	std::unordered_map<const endpoint *, slot> slots_;
 	std::atomic<std::size_t> idle_{0}; /* in all slots; changed under the lock */
 	std::atomic<std::uint32_t> most_{0};
@@ -187,7 +187,7 @@ private:
 	const sessions &sessions_;
 	std::atomic<std::size_t> open_{0};
 	std::atomic<bool> is_closed_{false};
-	std::mutex lock_;
+	std::mutex lock_; /* guards stores_ */
 	std::vector<ready_store *> stores_;
 };
 

@@ -151,7 +151,8 @@ private:
 	using backends = std::list<std::shared_ptr<backend_counters>>;
 	using groups = std::list<std::shared_ptr<group_counters>>;
 
-	/* Held for microseconds; a task does not park while holding it. */
+	/* Guards the lists and bytes_of_gone_. Held for microseconds; a task does not park while
+	 * holding it. */
 	mutable std::mutex lock_;
 	mutable listeners listeners_;
 	mutable backends backends_;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looks up the backends of a pool that are given by name (names.hpp), periodically.
+ * Looks up the backends of a pool that are given by name, periodically. Each name has a task
+ * (watcher.hpp), which waits for a lookup to end before it asks again. names.hpp says what a result
+ * means; resolver.cc counts the answers that a name does not exist.
  */
 #ifndef RELAY_RESOLVER_HPP
 #define RELAY_RESOLVER_HPP

@@ -66,7 +66,7 @@ private:
 	};
 	using set = std::array<place, ways>;
 	struct shard {
-		std::mutex lock;
+		std::mutex lock;      /* guards all */
 		std::vector<set> all; /* empty before the first */
 	};
 

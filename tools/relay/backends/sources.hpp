@@ -57,7 +57,7 @@ private:
 		}
 	};
 	struct shard {
-		std::mutex lock;
+		std::mutex lock; /* guards active */
 		std::unordered_map<ip_address, std::uint64_t, hash> active;
 	};
 	shard &shard_of(const ip_address &source) noexcept

@@ -74,7 +74,7 @@ private:
 	void look_at_dates(const list &which, std::chrono::seconds now);
 
 	tls_tickets tickets_;
-	mutable std::mutex lock_;
+	mutable std::mutex lock_; /* guards in_use_ */
 	list in_use_;
 	/* For look() only: when the last event for a certificate was emitted, by context and
 	 * file. */

@@ -151,7 +151,7 @@ struct route {
 private:
 	std::shared_ptr<const listener_config> lists() const noexcept;
 
-	mutable std::mutex lock_;
+	mutable std::mutex lock_;                      /* guards lists_ */
 	std::shared_ptr<const listener_config> lists_; /* null: `settings` has them */
 };
 

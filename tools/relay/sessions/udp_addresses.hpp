@@ -28,7 +28,7 @@ public:
 	bool has(const sn::address &at) const;
 
 private:
-	mutable std::mutex lock_;
+	mutable std::mutex lock_; /* guards by_port_ */
 	std::unordered_multimap<std::uint16_t, sn::address> by_port_;
 };
 

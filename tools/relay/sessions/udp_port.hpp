@@ -114,7 +114,7 @@ public:
 private:
 	void erase(const udp_session &one) noexcept;
 
-	std::mutex lock_;
+	std::mutex lock_; /* guards sessions_, and writes of the rest */
 	std::unordered_map<udp_key, std::shared_ptr<udp_session>, udp_key_hash> sessions_;
 	std::atomic<std::size_t> size_{0};
 	std::atomic<phase> phase_{phase::open};

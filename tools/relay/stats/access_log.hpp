@@ -194,7 +194,7 @@ public:
 	}
 
 private:
-	mutable std::mutex lock_;
+	mutable std::mutex lock_; /* guards the next three, and writes of is_there_ */
 	std::shared_ptr<access_log> log_;
 	std::uint64_t dropped_before_ = 0;
 	/* Logs whose file hangs. Their tasks continue when the file answers. */

@@ -101,7 +101,7 @@ public:
 	std::mutex &lock() noexcept { return lock_; }
 
 private:
-	std::mutex lock_;
+	std::mutex lock_;            /* guards the list, and calls of its entries */
 	entry *first_ = nullptr;     /* the newest */
 	entry *unsettled_ = nullptr; /* the oldest unsettled; all newer ones are unsettled */
 	std::atomic<std::size_t> most_{1};

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts the datagrams of a listener. As in counters.hpp, any task may count, without waiting. */
+/*
+ * Counts the datagrams of a listener. As in counters.hpp, any task may count, without waiting. The
+ * listener's task counts those to backends, each session's task those to its client, and both count
+ * what they drop.
+ */
 #ifndef RELAY_UDP_COUNTERS_HPP
 #define RELAY_UDP_COUNTERS_HPP
 

@@ -52,7 +52,7 @@ private:
 	tls_client_settings settings_;
 	/* PEM, or the name of a folder. */
 	std::string ca_, crl_, chain_, key_;
-	mutable std::mutex lock_;
+	mutable std::mutex lock_; /* guards made_; the other fields do not change */
 	mutable std::map<std::string, sn::tls_config> made_;
 };
 

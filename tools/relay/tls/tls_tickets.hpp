@@ -54,7 +54,7 @@ public:
 private:
 	static key make();
 
-	mutable std::mutex lock_;
+	mutable std::mutex lock_; /* guards the fields below */
 	mutable std::vector<key> keys_;
 	std::int64_t made_ = 0; /* when renew() first saw the newest */
 };

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Replaces quic_crypto_openssl.cc in a build without OpenSSL: every call fails. */
 #include "wire/quic_crypto.hpp"
 
 namespace relay

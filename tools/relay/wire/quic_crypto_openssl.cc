@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* quic_crypto.hpp with OpenSSL. */
 #include "wire/quic_crypto.hpp"
 
 #include <algorithm>
