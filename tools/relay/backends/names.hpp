@@ -3,8 +3,8 @@
  * The endpoints of a backend: its only address, or those of its name, which is looked up in the
  * background.
  *
- * A name is looked up when the relay starts, and again an interval after the previous lookup began. A
- * connection uses the latest result and never waits for the name service, except before the first
+ * A name is looked up when the relay starts, and again an interval after the previous lookup began.
+ * A connection uses the latest result and never waits for the name service, except before the first
  * result. Each address is an endpoint of its own (endpoint.hpp): it is balanced, limited, checked
  * and ejected by itself. An endpoint that stays in the result keeps its state. One that is gone
  * from the result gets no new connections. Its open connections are not affected; with the last of
