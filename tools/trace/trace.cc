@@ -342,8 +342,8 @@ private:
 	indices task_of_id_;
 	indices processor_of_number_;
 	indices task_of_name_;
-	std::vector<std::pair<wake, std::uint64_t>> wakes_; /* with the arrows that begin there */
-	std::vector<std::pair<std::uint64_t, std::size_t>> arrows_; /* to which stays they lead */
+	std::vector<std::pair<wake, std::uint64_t>> wakes_;         /* and the arrow of each */
+	std::vector<std::pair<std::uint64_t, std::size_t>> arrows_; /* and the stay of each */
 };
 
 /* Shortens the item to the limits. Returns false if nothing is left of it. */

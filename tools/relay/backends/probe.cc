@@ -15,7 +15,7 @@ namespace relay
 namespace
 {
 
-/* The PROXY header for the relay's own connection (LOCAL). */
+/* The PROXY header for the relay's own connection. */
 std::string own_header(proxy_sending version)
 {
 	proxy_header own;

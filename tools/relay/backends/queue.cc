@@ -76,7 +76,7 @@ void queue::serve(const std::shared_ptr<giver> &with) noexcept
 		return; /* the first pool of the group is about to take effect */
 	bool is_plain_over = false;
 	const waiter *in_vain = nullptr; /* the last one, not plain, without a place */
-	std::size_t others = not_plain_; /* not plain, from `each` on */
+	std::size_t others = not_plain_; /* how many that are not plain are left */
 	for (waiter *each = first_; each && !(is_plain_over && others == 0);) {
 		waiter *const next = each->next_;
 		others -= !each->is_plain_;

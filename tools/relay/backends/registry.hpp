@@ -79,7 +79,7 @@ struct listener_counters {
 
 private:
 	friend class registry;
-	/* Under the registry's lock. */
+	/* These change under the registry's lock. */
 	std::string address_;
 	std::uint64_t limit_ = 0;
 	bool gone_ = false;
@@ -98,7 +98,7 @@ struct backend_counters {
 
 private:
 	friend class registry;
-	/* Under the registry's lock. */
+	/* These change under the registry's lock. */
 	std::uint32_t weight_ = 0;
 	std::uint32_t priority_ = 0;
 	std::uint64_t limit_ = 0;

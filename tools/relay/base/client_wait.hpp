@@ -49,7 +49,8 @@ struct waiting_client {
 };
 
 /* Waits until the deadline for the bell, or for the client to leave. If memory or descriptors
- * are short, it looks at both ten times a second instead. Call it in a task. May park. */
+ * are short, it waits for the bell alone, and looks at the client ten times a second. Call it in
+ * a task. May park. */
 woken wait_for(const bell &rings, const waiting_client &client, sn::deadline until) noexcept;
 
 } // namespace relay

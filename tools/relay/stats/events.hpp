@@ -31,7 +31,7 @@
 namespace relay
 {
 
-/* The form of events. As text, events on stderr have the journal's prefix if stderr is the
+/* The form of events. With "stderr" it is text; or the journal's own form, if stderr is the
  * journal (JOURNAL_STREAM, systemd.exec(5)). */
 enum class event_form : unsigned char { text, json, syslog, journal };
 
