@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Labels: machine
 //
-// What a task has changed on its thread, or a thread of the program's on itself, stays there:
-// threads that the runtime starts meanwhile or later are as the caller of sn_run() was.
+// What a task changes on its thread, or a foreign thread changes on itself, stays on that thread:
+// threads that the runtime starts at the same time or later are as the caller of sn_run() was.
 #include <algorithm>
 #include <atomic>
 #include <csignal>
@@ -35,7 +35,7 @@ std::atomic<int> refused;
 
 } // namespace
 
-#if !TEST_TSAN // whose own function this would hide
+#if !TEST_TSAN // TSan has its own pthread_create(), which this one would hide
 extern "C" int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *),
 			      void *arg) noexcept
 {
@@ -60,7 +60,7 @@ pid_t thread_id()
 	return static_cast<pid_t>(syscall(SYS_gettid));
 }
 
-// ---- what a thread has of its own ----
+// ---- the attributes of a thread ----
 
 using Portrait = std::map<std::string, std::string>;
 
@@ -96,7 +96,7 @@ Portrait portrait()
 	return all;
 }
 
-// ---- changes, of this thread only: 0 or an errno ----
+// ---- changes of the calling thread only; each returns 0 or an errno ----
 
 int result(long value)
 {
@@ -167,7 +167,7 @@ int change_ipc()
 
 int change_identity()
 {
-	// It returns the previous one, whatever happens.
+	// setfsuid() returns the previous id, whether it succeeds or not.
 	syscall(SYS_setfsuid, 1234);
 	return syscall(SYS_setfsuid, -1) == 1234 ? 0 : EPERM;
 }
@@ -223,9 +223,10 @@ const Change changes[] = {
 	{"TimerSlack", change_slack},
 };
 
-// ---- the threads meanwhile ----
+// ---- the other threads, while the change lasts ----
 
-// Tasks that block at the same time, so that each has a thread of its own, and look at it.
+// Tasks that block at the same time, so that each has a thread of its own, and compare that thread
+// with the usual one.
 class Others
 {
 public:
@@ -237,7 +238,8 @@ public:
 		for (int i = 0; i < n; i++)
 			tasks_.emplace_back([this] { look(); });
 	}
-	// Of tasks that are begun elsewhere.
+	// Adds n tasks to those that wait for each other; the caller starts them and has each call
+	// look().
 	void expect(int n) { n_ += n; }
 	void look()
 	{
@@ -272,7 +274,7 @@ constexpr int crowd = 12;
 class WhatAThreadHas : public testing::TestWithParam<Change>
 {
 protected:
-	// False after a skip.
+	// Returns false if the test was skipped.
 	bool changes(int err)
 	{
 		if (err == 0)
@@ -319,7 +321,7 @@ TEST_P(WhatAThreadHas, EndsWithAPinnedTask)
 				changes(GetParam().make());
 			});
 			pinned.join();
-			// It does not become another's.
+			// The change does not get to the thread of another task.
 			for (int j = 0; j < 10; j++) {
 				Task after([&] { EXPECT_NE(thread, thread_id()); });
 				after.join();
@@ -353,7 +355,7 @@ TEST_P(WhatAThreadHas, StaysThereAfterUnpinning)
 	});
 }
 
-// A thread of the program's own wakes tasks for which there are no threads yet.
+// A foreign thread wakes tasks for which there are no threads yet.
 TEST_P(WhatAThreadHas, IsNotThatOfOneWhoWakes)
 {
 	test::run({2, 4}, [&] {
@@ -435,7 +437,7 @@ private:
 	int ends_[2];
 };
 
-// The thread of the pinned task has a successor, although there are as many as there may be.
+// The thread of the pinned task gets a successor, although the limit of threads is reached.
 TEST(Births, ReplaceAThreadAtTheLimit)
 {
 	Environment most("SENNIT_MAX_THREADS", "2");
@@ -454,20 +456,20 @@ TEST(Births, ReplaceAThreadAtTheLimit)
 						     },
 						     &gate));
 			});
-			gate.wait(); // with the only other thread
+			gate.wait(); // with the only other thread of the runtime
 			pinned.join();
 		}
 	});
 	testing::internal::GetCapturedStderr();
 }
 
-// The system has no thread for a while. When it has, the work goes on, though none is left that
-// could notice.
+// The system refuses new threads for a while. When it grants them again, the work continues,
+// although no thread is left that could notice this.
 TEST(Births, AreTriedAgainWhenTheSystemHasRefused)
 {
 	if (TEST_TSAN)
 		GTEST_SKIP() << "the sanitizer starts the threads";
-	Environment most("SENNIT_MAX_THREADS", "2"); // so that none is idle
+	Environment most("SENNIT_MAX_THREADS", "2"); // so that no thread is idle
 
 	refused = 0;
 	testing::internal::CaptureStderr();
@@ -503,8 +505,8 @@ TEST(Births, AreTriedAgainWhenTheSystemHasRefused)
 
 // ---- how late ----
 
-// From when a pinned task parks until a thread runs the next one, beside what the same takes among
-// plain threads: one is woken, and starts another.
+// The time from when a pinned task parks until a thread runs the next task. The same steps are
+// measured among plain threads: a thread is woken, and starts another one.
 TEST(Births, TakeAWakeUpAndAStart)
 {
 	constexpr int rounds = TEST_TSAN ? 10 : 40;
@@ -517,7 +519,7 @@ TEST(Births, TakeAWakeUpAndAStart)
 			EXPECT_EQ(0, sn_pin());
 			for (int i = 0; i < rounds; i++) {
 				std::atomic<int64_t> began{0};
-				// The monitor looks rarely by now.
+				// After this quiet time the monitor looks rarely.
 				usleep(30000);
 				const int64_t asked = sn_now();
 

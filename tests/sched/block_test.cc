@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Labels: machine
 //
-// The memory of control blocks: none that is free is lost or given out twice, whichever way it was
-// freed; and what tasks leave in a block is not seen by the next task in it.
+// The memory of control blocks: no free block is lost or handed out twice, whichever way it was
+// freed, and what a task leaves in its block is not seen by the next task in that block.
 #include <atomic>
 #include <cstdlib>
 #include <set>
@@ -48,7 +48,7 @@ protected:
 			probe_block_free(block, to);
 	}
 
-	// How many of the blocks are not among these.
+	// How many of the blocks are not among the known ones.
 	static size_t others(const std::vector<void *> &blocks, const std::vector<void *> &known)
 	{
 		const std::set<void *> all(known.begin(), known.end());
@@ -73,7 +73,7 @@ TEST_F(Blocks, TheLastFreedIsTakenFirst)
 
 TEST_F(Blocks, AllThatAreFreeAreFoundAgain)
 {
-	// What the caches have left unused of a slab each is given out as well.
+	// The first blocks also come from slabs of which the caches had not used all.
 	std::vector<void *> known = take(many, mine_);
 
 	for (int round = 0; round < 3; round++) {
@@ -90,7 +90,7 @@ TEST_F(Blocks, WhatOneProcessorFreesAnotherTakes)
 	const std::vector<void *> taken = take(many, mine_);
 
 	give(taken, mine_);
-	// All but those in the cache.
+	// All except those in the cache.
 	const size_t shared = many - 128;
 	EXPECT_LT(others(take(shared, other_), taken), 64u);
 }
@@ -107,7 +107,7 @@ TEST_F(Blocks, AFlushGivesBackThoseThatWereNeverUsed)
 	EXPECT_EQ(1u, others({first}, rest));
 }
 
-// Leaves a mark in everything that a task may leave behind.
+// Leaves a mark in every field that a task can change.
 int leave_marks(void *)
 {
 	sn_scope *scope = nullptr;
@@ -164,7 +164,7 @@ TEST(Block, IsAsNewForItsNextTask)
 	});
 }
 
-// A task that has run in a scope is in none in its next life, and is not counted there.
+// A task that has run in a scope is in no scope in its next life, and no scope counts it there.
 TEST(Block, ForgetsTheScopeOfItsTask)
 {
 	test::run(1, [] {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Labels: machine
 //
-// sn_blocking(): other tasks get the processor meanwhile, the thread and errno stay, and afterwards
-// everything is as before.
+// sn_blocking(): other tasks get the processor while the function blocks, the thread and errno
+// stay, and afterwards everything is as before.
 #include <atomic>
 #include <cerrno>
 #include <vector>
@@ -130,7 +130,7 @@ TEST(Blocking, AHundredAtOnce)
 	});
 }
 
-// Calls that do not park may be made from within.
+// Calls that do not park may be made from within sn_blocking().
 TEST(Blocking, CallsThatDoNotParkWorkWithin)
 {
 	test::run([] {
@@ -176,8 +176,8 @@ TEST(Blocking, CallsThatDoNotParkWorkWithin)
 	});
 }
 
-// A deadline set from within is kept, although the caller has no processor that the timer could
-// belong to.
+// A deadline set from within sn_blocking() is kept, although the caller has no processor that the
+// timer could belong to.
 TEST(Blocking, DeadlinesSetWithinAreKept)
 {
 	test::run([] {
@@ -242,8 +242,8 @@ TEST(Blocking, TimersAndNetworkAreServedMeanwhile)
 
 // Many tasks make short calls, one after the other, and their processors are taken and given back.
 // No processor is lost, and no thread is left counted as blocking. (The number of tasks that are in
-// user code at a time shows nothing: one that loses its processor there goes on until its next
-// call.)
+// user code at a time would show nothing, because a task that loses its processor there keeps
+// running until its next call.)
 TEST(Blocking, NoProcessorIsLost)
 {
 	test::run([] {
@@ -282,8 +282,9 @@ TEST(Blocking, EndOfTheRunWaitsForIt)
 							     inside = true;
 							     while (!probe_run_is_ending())
 								     continue;
-							     // The call that blocks. A run that did
-							     // not wait is over by its end.
+							     // The call that blocks. If the run did
+							     // not wait for it, it would be over
+							     // before this ends.
 							     usleep(30000);
 							     out = true;
 							     return 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // What a collector learns, tested with one that counts: threads that begin and end, where tasks
-// have their references, and the memory that it has to lend. Also what the runtime leaves alone
+// hold references, and the memory that sennit borrows from it. Also what the runtime does not do
 // while threads are stopped.
 #include <atomic>
 #include <cstring>
@@ -212,7 +212,7 @@ TEST(Collector, Roots)
 		attr.arg_size = sizeof large;
 		EXPECT_EQ(0, sn_spawn(nullptr, wait_with_argument, &large, &attr));
 
-		// Not run yet, then parked.
+		// Once before they have run, and once when they are parked.
 		for (int i = 0; i < 2; i++) {
 			Search found = search(wanted);
 
@@ -227,7 +227,7 @@ TEST(Collector, Roots)
 		EXPECT_TRUE(all_ended());
 		EXPECT_EQ(1, search(wanted).tasks);
 	});
-	// Without a runtime there is nothing.
+	// Without a runtime there are no tasks to search.
 	EXPECT_EQ(0, search(1).tasks);
 }
 
@@ -284,7 +284,7 @@ TEST(Collector, StoppedThreadsKeepTheirProcessors)
 		sn_collector_stopping(1);
 		EXPECT_EQ(0u, revocations_of_blocking_tasks());
 		sn_collector_stopping(0);
-		// Eventually, because on a busy machine the monitor may run too late.
+		// Repeats, because on a busy machine the monitor may run too late.
 		EXPECT_TRUE(eventually([] { return revocations_of_blocking_tasks() > 0; }));
 	});
 }

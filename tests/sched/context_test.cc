@@ -23,8 +23,8 @@ namespace
 using test::Task;
 
 /*
- * Compilers may keep errno's address, and that of any thread-local, in a register across a call
- * that changes threads. So each access is in a function of its own, as task.h asks for.
+ * Compilers may keep the address of errno, or of any thread-local variable, in a register across a
+ * call that changes threads. So each access is in a function of its own, as task.h asks for.
  */
 __attribute__((noinline)) void set_errno(int value)
 {
@@ -54,7 +54,7 @@ void park_somehow(test::Random &random)
 		break;
 	default:
 		Task child([] { set_errno(99); });
-		set_errno(0); // spawning may use it
+		set_errno(0); // spawning may change it
 		child.join();
 	}
 }
@@ -92,8 +92,8 @@ TEST(Errno, BelongsToTheTask)
 			});
 		for (Task &task : tasks)
 			task.join();
-		// With one processor no task moves. With several, the test is worth something only
-		// if tasks do. That depends on the machine, so the number is printed.
+		// With one processor no task moves. With several, the test shows something only if
+		// tasks do move. That depends on the machine, so the number is printed.
 		printf("%d processors: %ld changes of thread\n", int(test::stats().processors),
 		       moves.load());
 	});
@@ -237,7 +237,7 @@ TEST(Exceptions, OfTheCallerOfRunAreKept)
 __attribute__((noinline)) double third_sse()
 {
 	volatile double one = 1, three = 3;
-	// Rounded to a double now: on i386 the quotient may be in a wider register.
+	// Stored as a double, because on i386 the quotient may be in a wider register.
 	volatile double third = one / three;
 
 	return third;

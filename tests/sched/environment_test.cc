@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What the system allows the process changes while it runs: system calls are refused, limits are
+// What the system grants to the process shrinks while it runs: system calls are refused, limits are
 // lowered. Each case is a child process, because not all of that can be undone.
 #include <atomic>
 #include <cerrno>
@@ -24,7 +24,7 @@ namespace
 using test::Task;
 
 struct Outcome {
-	int status; // of waitpid()
+	int status; // as waitpid() reports it
 	std::string said;
 };
 
@@ -39,7 +39,7 @@ Outcome child(int processors, void (*body)())
 	EXPECT_EQ(0, pipe2(ends, O_CLOEXEC));
 	const pid_t pid = fork();
 	if (pid == 0) {
-		alarm(120); // one that hangs is a failure
+		alarm(120); // ends a child that hangs, which is a failure
 		dup2(ends[1], STDERR_FILENO);
 		setenv("SENNIT_PROCS", std::to_string(processors).c_str(), 1);
 		_exit(sn_run(
@@ -71,8 +71,8 @@ void refuse_membarrier()
 	CHILD_CHECK(test::refuse({{SYS_membarrier, EPERM}}));
 }
 
-// On one processor. A task that blocks without a bracket, or computes, waits for what another task
-// does.
+// On one processor, a task blocks without a bracket, or computes, until another task has done
+// something.
 void others_go_on()
 {
 	for (int round = 0; round < 10; round++) {
@@ -152,7 +152,7 @@ TEST(Seccomp, RefusesMembarrierLater)
 // there.
 #if !TEST_TSAN && !TEST_ASAN && !TEST_EMULATED // the emulator has no filters
 
-// Another run, in a child process of the first, finds out at its beginning.
+// Another run, in a child process of the first, learns at its start that membarrier() is refused.
 TEST(Seccomp, TheNextRunDoesWithoutMembarrier)
 {
 	const Outcome outcome = child(1, [] {
@@ -177,8 +177,8 @@ TEST(Seccomp, TheNextRunDoesWithoutMembarrier)
 
 #endif
 
-// No barrier is available at all. A task that blocks keeps its processor until it is back, and
-// nothing is killed.
+// No barrier is available at all. A task that blocks keeps its processor until the call returns,
+// and nothing is killed.
 TEST(Seccomp, RefusesEveryBarrier)
 {
 	if (TEST_EMULATED)
@@ -198,7 +198,7 @@ TEST(Seccomp, RefusesEveryBarrier)
 		sn_yield();
 		const int err = sn_task_scan(
 			parked.get(), [](const sn_scan *, void *) {}, nullptr);
-		CHILD_CHECK(err == -ENOSYS || err == 0); // 0: with fences
+		CHILD_CHECK(err == -ENOSYS || err == 0); // 0: the preset uses fences
 		const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 		CHILD_CHECK(sn_dump(null) == 0);
 		close(null);
@@ -222,7 +222,8 @@ void set_limit(__rlimit_resource which, rlim_t value)
 	CHILD_CHECK(setrlimit(which, &limit) == 0);
 }
 
-// Tasks, timers, brackets and calls that block without one: nothing that needs more than there is.
+// Tasks, timers, brackets, and calls that block without one. None of them needs more resources than
+// are left.
 void all_is_well()
 {
 	for (int round = 0; round < 5; round++) {
@@ -289,7 +290,8 @@ TEST(Limits, DescriptorsRunOut)
 	EXPECT_EQ("", outcome.said);
 }
 
-// No more threads: work waits for the existing ones, and one line says so.
+// No more threads can be started: work waits for the existing ones, and one line of the log says
+// so.
 TEST(Limits, ThreadsRunOut)
 {
 	const Outcome outcome = child(2, [] {
@@ -315,9 +317,9 @@ TEST(Limits, ThreadsRunOut)
 	EXPECT_EQ(1u, count(outcome.said, "cannot start another thread")) << outcome.said;
 }
 
-#if !TEST_TSAN && !TEST_ASAN // their shadows are larger than any limit
+#if !TEST_TSAN && !TEST_ASAN // the sanitizers' shadow memory is larger than any limit
 
-// No more address space: spawning fails, or the tasks wait for stacks. Running tasks go on.
+// No more address space: spawning fails, or the tasks wait for stacks. Running tasks continue.
 TEST(Limits, AddressSpaceRunsOut)
 {
 	const Outcome outcome = child(2, [] {
@@ -358,8 +360,7 @@ TEST(Limits, AddressSpaceRunsOut)
 		for (sn_task *task : tasks)
 			CHILD_CHECK(sn_join(task, nullptr) == 0);
 		CHILD_CHECK(begun == spawned);
-		// The stacks that have become free may be in the other processor's cache for a
-		// while.
+		// Freed stacks may stay in the other processor's cache for a while.
 		CHILD_CHECK(test::eventually([] {
 			sn_task *task = nullptr;
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions that look at errno, park, and look at it again, in the forms that code has.
- * errno_test.sh compiles this with each compiler at each level of optimization. Prints how many
- * tasks had changed threads meanwhile, and how many of all have seen another errno than that of
- * their last call; exits with 1 if any has.
+ * Functions that look at errno, park, and look at it again, written in the ways that are common in
+ * programs. errno_test.sh compiles this with each compiler at each level of optimization. Prints
+ * how many tasks changed threads while they were parked, and how many saw an errno other than that
+ * of their last call; exits with 1 if any did.
  */
-#include <errno.h> /* before sennit's, as programs do */
+#include <errno.h> /* before sennit's headers, as programs do */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -20,12 +20,13 @@
 #define NOINLINE __attribute__((noinline))
 #define TASKS 200
 #define MS 1000000
-#define ENOUGH 50 /* that have changed threads, of each form */
+#define ENOUGH 50 /* how many tasks of each form have to change threads */
 #define ROUNDS 50
 
-static int nothing; /* a pipe in which nothing is, without blocking */
+static int nothing; /* the read end of an empty, nonblocking pipe */
 
-/* Fails at once, each kind with another error, so that the right one is not there by chance. */
+/* Makes a call that fails, each kind with another error, so that a right errno is no
+ * coincidence. */
 static NOINLINE int fail(int kind)
 {
 	char byte;
@@ -115,7 +116,7 @@ static NOINLINE int parks_below(int kind)
 	return fail(kind) < 0 && errno == errors[kind % 4];
 }
 
-/* A function that is expanded where it is used. */
+/* A function that is always inlined. */
 static inline __attribute__((always_inline)) int expanded(int kind)
 {
 	return fail(kind) < 0 ? errno : 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Turns: a task whose operations on connections never have to wait lets others run after a number
-// of them. The tests count operations, not time. The monitor, which would end the turn of a task
+// Turns: a task whose operations on connections never wait yields to others after a number of
+// operations. The tests count operations, not time. The monitor, which would end the turn of a task
 // that keeps its processor for long, acts only after many more.
 #include <atomic>
 #include <functional>
@@ -17,8 +17,8 @@ using test::Listener;
 using test::Pair;
 using test::Task;
 
-// After how many operations another runnable task runs. If this is "most", it did not run before
-// all were done.
+// Returns after how many operations another runnable task runs. "most" means that it did not run
+// before all of them were done.
 int until_another_runs(int most, const std::function<void()> &operation)
 {
 	std::atomic<bool> runs{false};

@@ -30,8 +30,8 @@ void compute(int64_t ns)
 		;
 }
 
-// Tasks that are always runnable, if need be more than a ring holds, and count their turns. The
-// first turn after something has become due records the count.
+// Tasks that are always runnable, possibly more than fit into a ring, and count their turns. The
+// first turn after an event has become due records the count.
 class Crowd
 {
 public:
@@ -77,16 +77,16 @@ private:
 	std::vector<Task> tasks_;
 };
 
-// A queued task waits for all of them twice at most. Ages are compared in milliseconds, each of
-// which has 50,000 turns of 20 ns.
+// A queued task waits for all others at most twice. Ages are compared in milliseconds, and a
+// millisecond has 50,000 turns of 20 ns.
 constexpr int64_t turns_to_queue(int tasks)
 {
 	return 4 * tasks + 150000;
 }
 
 // Runs the body for crowds of several sizes. With one processor, no task has a turn while the
-// machine stalls that processor. With two, the other may go on, so the best of the rounds counts.
-// The body returns by how many turns its event was late.
+// machine stalls that processor. With two, the other may continue, so the best of the rounds
+// counts. The body returns how many turns late its event was.
 template <class Body>
 void with_crowds(Body body)
 {
@@ -141,7 +141,8 @@ TEST(Fairness, TheNetworkIsPolledHoweverManyTasksAreRunnable)
 	});
 }
 
-// Such tasks come through the global queue, which also takes the overflow of the rings.
+// Tasks that foreign threads wake come through the global queue, which also takes the overflow of
+// the rings.
 TEST(Fairness, WakeUpsFromForeignThreadsAreNotDelayed)
 {
 	with_crowds([](Crowd &crowd) {
@@ -165,7 +166,7 @@ TEST(Fairness, WakeUpsFromForeignThreadsAreNotDelayed)
 	});
 }
 
-// The global queue causes no early return, however fast it is filled.
+// Tasks do not leave the queue early because the global queue is filled, however fast that is.
 TEST(Fairness, AFloodOfForeignSpawnsStarvesNoTask)
 {
 	test::run({1, 2}, [] {
@@ -196,8 +197,8 @@ TEST(Fairness, AFloodOfForeignSpawnsStarvesNoTask)
 	});
 }
 
-// Long tasks make few decisions, so there it is time that makes scheduling fair. The best of some
-// rounds counts, because the machine may delay the monitor.
+// Tasks with long turns cause few scheduling decisions, so scheduling is made fair by time. The
+// best of some rounds counts, because the machine may delay the monitor.
 TEST(Fairness, LongTasksLeaveTimersTheirTurn)
 {
 	test::run(1, [] {
@@ -211,13 +212,14 @@ TEST(Fairness, LongTasksLeaveTimersTheirTurn)
 			ASSERT_EQ(0, sn_sleep_until(when));
 			best = std::min(best, crowd.late());
 		}
-		// FAIR_NS and the monitor's period, with 2 ms a turn and four tasks in the queue.
+		// Allows FAIR_NS and the monitor's period, with turns of 2 ms and four tasks in the
+		// queue.
 		EXPECT_LE(best, 20);
 	});
 }
 
-// Two tasks that hand each other a message overtake the queue, for at most 10 ms rather than for 32
-// turns of any length.
+// Two tasks that exchange messages overtake the queue for at most 10 ms, instead of for 32 turns of
+// any length.
 TEST(Fairness, LongNextTasksLeaveTheQueueItsTurn)
 {
 	test::run(1, [] {
@@ -264,12 +266,12 @@ TEST(Fairness, LongNextTasksLeaveTheQueueItsTurn)
 }
 
 // Foreign threads wake two tasks again and again, so that one of them is in the global queue
-// whenever the other stops. By then each turn is a fair one, which must not mean that both go
-// before older tasks.
+// whenever the other stops. Because turns are long, each is then a fair one, which must not mean
+// that both tasks go before older ones.
 TEST(Fairness, LongTasksOfForeignThreadsLeaveTheQueueItsTurn)
 {
 	constexpr int64_t enough =
-		400; // turns; without a limit, a task that starves would do so forever
+		400; // turns; an unbounded wait would never end for a task that starves
 
 	test::run(1, [] {
 		std::atomic<int64_t> turns{0};
@@ -309,7 +311,7 @@ TEST(Fairness, LongTasksOfForeignThreadsLeaveTheQueueItsTurn)
 			sn_yield();
 			worst = std::max(worst, turns - before);
 		}
-		// Ages decide, so some turns are enough, however many there are.
+		// The oldest task goes first, so a few turns are enough, however long they are.
 		EXPECT_LE(worst, 20);
 		stop = true;
 		foreign.join();
@@ -380,7 +382,7 @@ const Loop loops[] = {
 	 nothing, nullptr, nullptr},
 	{"go", nothing,
 	 [](Loop &) {
-		 // Within a bound: the memory that tasks take is no concern of this test.
+		 // At most so many, because this test is not about the memory of tasks.
 		 if (test::stats().tasks_alive < 1000) {
 			 ASSERT_EQ(0, sn_go([](void *) { return 0; }, nullptr));
 		 }
@@ -400,8 +402,9 @@ class Loops : public testing::TestWithParam<Loop>
 {
 };
 
-// A heartbeat beside them, on as many processors as there are such tasks. Most beats come within
-// this many of their turns, 60 ms at 40 ns each. No turn is taken while the machine stalls.
+// A task that sleeps beside the loops, of which there is one for each processor. Half of its sleeps
+// at least end within this many turns of the loops: 60 ms at 40 ns a turn. The loops take no turns
+// while the machine stalls.
 constexpr int64_t turns_to_beat = 1500000;
 
 TEST_P(Loops, AreRescheduled)
@@ -447,9 +450,9 @@ INSTANTIATE_TEST_SUITE_P(Calls, Loops, testing::ValuesIn(loops), [](const auto &
 	return name;
 });
 
-// Two processors. The sleeper's timer stays with the one that becomes idle. The poller leaves its
-// role for a task that promises to be brief, and so wakes no thread in its place. That task then
-// computes until the sleeper has woken.
+// Two processors. The sleeper's timer stays with the processor that becomes idle. The thread in the
+// poller leaves it for a task that promises to be brief, and therefore wakes no thread to replace
+// it. That task then computes until the sleeper has woken.
 TEST(Fairness, ABriefTaskThatComputesDelaysNoTimer)
 {
 	for (int round = 0; round < 10; round++)
@@ -492,8 +495,8 @@ TEST(Fairness, ABriefTaskThatComputesDelaysNoTimer)
 		});
 }
 
-// Such a task stays on its thread, as its calls promise, so what belongs to the thread is still
-// there.
+// A task that loops over such calls stays on its thread, as the calls promise, so what belongs to
+// the thread is still there.
 TEST(Fairness, ALoopingTaskStaysOnItsThread)
 {
 	test::run(1, [] {

@@ -2,7 +2,7 @@
 //
 // A program that has nothing to do uses no processor time, however many tasks wait in it.
 //
-// SENNIT_TEST_IDLE_SECONDS says for how long that is watched. "make test-idle" sets it.
+// SENNIT_TEST_IDLE_SECONDS says for how long the test watches. "make test-idle" sets it.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -15,7 +15,7 @@
 namespace
 {
 
-// In percent of one CPU. Beside a tool's own threads, or with translated code, the bound can only
+// In percent of one CPU. With a tool's own threads, or with translated code, the bound can only
 // rule out a thread that polls every millisecond, which takes 1 to 2 %.
 constexpr double most_percent = TEST_TSAN || TEST_EMULATED ? 1 : 0.1;
 
@@ -34,7 +34,7 @@ double seconds_wanted()
 	return wish ? strtod(wish, nullptr) : 0;
 }
 
-// Percent of a CPU during that time.
+// Returns the CPU time of the process during the given time, in percent of one CPU.
 double watch(int64_t ns)
 {
 	const int64_t cpu = cpu_time(), began = sn_now();
@@ -95,7 +95,7 @@ private:
 
 void watch_all()
 {
-	// By then surplus threads have ended, the monitor sleeps, and stacks have been trimmed.
+	// After this, surplus threads have ended, the monitor sleeps, and stacks have been trimmed.
 	usleep(4000000);
 	if (seconds_wanted() > 0) {
 		const double percent = watch(int64_t(seconds_wanted() * 1e9));
@@ -104,8 +104,8 @@ void watch_all()
 		EXPECT_LT(percent, most_percent);
 		return;
 	}
-	// Signals, faults and other noise of the system come now and then. Waste would be in every
-	// second.
+	// Signals, faults and other noise of the system come now and then. Waste would show in
+	// every second, so the least counts.
 	double least = 100;
 	for (int i = 0; i < 20 && least >= most_percent; i++)
 		least = std::min(least, watch(test::second));
@@ -120,7 +120,7 @@ TEST(Idle, TakesNoProcessorTime)
 		Crowd crowd(test::scaled(10000));
 
 		sn_semaphore done = {};
-		// It watches outside of tasks, so that nothing runs meanwhile.
+		// Watches from outside the runtime, so that no task runs for the measurement.
 		std::thread watcher([&] {
 			watch_all();
 			EXPECT_EQ(0, sn_semaphore_release(&done, 1));

@@ -3,7 +3,7 @@
 //
 // Leases: what user code may rely on when it blocks or hogs a thread without a bracket, and what
 // happens to code that uses brackets wrongly. No test fails because something took long on a loaded
-// machine. Where time matters, a test only checks that one thing goes on *while* another one
+// machine. Where time matters, a test only checks that one task makes progress *while* another one
 // blocks.
 #include <atomic>
 #include <string>
@@ -72,7 +72,7 @@ void block(int64_t ns)
 		asm volatile("");
 }
 
-// Joins all of them.
+// Joins all tasks.
 void join(std::vector<Task> &tasks)
 {
 	for (Task &task : tasks)
@@ -90,7 +90,7 @@ bool until_revoked(F round)
 	});
 }
 
-// Whether all of them are in the text.
+// Whether the text contains all of the strings.
 bool has_all(const std::string &text, std::initializer_list<const char *> parts)
 {
 	for (const char *part : parts)
@@ -99,8 +99,8 @@ bool has_all(const std::string &text, std::initializer_list<const char *> parts)
 	return true;
 }
 
-// What a run prints. The run is repeated until that is what is expected: on a busy machine the
-// monitor may look for stalls too late, or the stalled thread may answer too late.
+// Returns what a run prints. The run is repeated until the output is as expected: on a busy machine
+// the monitor may look for stalls too late, or the stalled thread may answer too late.
 template <class F, class G>
 std::string said_until(F expected, G round)
 {
@@ -163,7 +163,7 @@ TEST(Lease, BlockingWithoutABracketNeverMovesATask)
 	expect_none_is_moved_by([] { block(2 * test::ms); });
 }
 
-// The environment's SENNIT_TEST_REVOCATIONS sets how many; make test-revocations runs a million.
+// SENNIT_TEST_REVOCATIONS in the environment sets the number; make test-revocations runs a million.
 // Each bracket lasts long enough to be revoked when others wait for a processor.
 TEST(Lease, ErrnoAndThreadLocalsSurviveRevokedBrackets)
 {
@@ -295,7 +295,7 @@ TEST(Pin, EndsWithTheTask)
 			for (int i = 0; i < 10; i++)
 				EXPECT_EQ(i, tasks[i].join());
 		}
-		// The threads are as before: the next tasks on them are not pinned.
+		// The threads are as before the pins: the next tasks on them are not pinned.
 		Task task([] { EXPECT_EQ(-EINVAL, sn_unpin()); });
 		task.join();
 	});
@@ -357,7 +357,7 @@ TEST(Pin, LeavesAThreadForTheOthers)
 	testing::internal::GetCapturedStderr();
 }
 
-// ---- everything else goes on ----
+// ---- everything else continues ----
 
 TEST(Lease, OthersRunWhileATaskBlocks)
 {
@@ -372,7 +372,7 @@ TEST(Lease, OthersRunWhileATaskBlocks)
 			}
 		});
 
-		// Each is satisfied only by beats within its own blocking.
+		// Only beats that come while this task blocks or computes count.
 		for (int i = 0; i < 4; i++)
 			blockers.emplace_back([&] {
 				uint64_t before;
@@ -484,7 +484,7 @@ TEST(Lease, TheNetworkIsServedWhileAllProcessorsBlock)
 				sn_yield();
 			}
 		});
-		// A foreign thread, which no lease concerns.
+		// A foreign thread, which leases do not concern.
 		std::thread client([&] {
 			for (int i = 0; i < 1000 && answered < 5; i++) {
 				const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -543,7 +543,7 @@ TEST(Threads, AtTheLimitWorkWaits)
 	for (int processors : {1, 2}) {
 		testing::internal::CaptureStderr();
 		test::run(processors, [] {
-			// Repeats until the monitor was in time often enough.
+			// Repeats until the monitor has been in time often enough.
 			EXPECT_TRUE(test::eventually([] {
 				std::vector<Task> tasks;
 				std::atomic<uint64_t> beyond = 0;
@@ -843,7 +843,8 @@ TEST(End, DoesNotWaitForATaskThatBlocksForEver)
 						     *self->flags[0] = true;
 						     const ssize_t n = read(self->fd, &c, 1);
 						     *self->flags[1] = n == 1;
-						     sn_yield(); // from which it does not return
+						     // the task does not return from this call
+						     sn_yield();
 						     abort();
 						     return 0;
 					     },
@@ -906,8 +907,7 @@ TEST(End, TasksThatComputeOrBlockAreStopped)
 extern "C" SN_API void stall_in_a_function_with_a_name();
 [[gnu::noinline]] void stall_in_a_function_with_a_name()
 {
-	// Spends nearly all of the time in its own code, because not every vDSO can be unwound
-	// through.
+	// Spends nearly all of the time in its own code, because not every vDSO can be unwound.
 	const int64_t end = sn_now() + 200 * test::ms;
 	volatile unsigned x = 0;
 
@@ -920,7 +920,7 @@ TEST(Stall, IsReportedWithTheTasksNameAndABacktrace)
 {
 	Environment stall("SENNIT_STALL_MS", "20");
 	const auto is_reported = [](const std::string &said) {
-		if (TEST_TSAN) // it delays signals until the task calls something that blocks
+		if (TEST_TSAN) // TSan delays signals until the task calls something that blocks
 			return has_all(said, {"stall"});
 		return has_all(said, {"stall", "\"sluggard\"", "#0 0x",
 				      "stall_in_a_function_with_a_name"});
@@ -943,8 +943,8 @@ TEST(Stall, IsReportedWithTheTasksNameAndABacktrace)
 	EXPECT_TRUE(is_reported(said)) << said;
 }
 
-// The report comes even without anything else to run, and does not disturb the blocked call:
-// SA_RESTART.
+// The report comes even if nothing else could run, and does not disturb the blocked call, because
+// of SA_RESTART.
 TEST(Stall, ReportDoesNotDisturbTheBlockedCall)
 {
 	Environment stall("SENNIT_STALL_MS", "10");
@@ -961,12 +961,13 @@ TEST(Stall, ReportDoesNotDisturbTheBlockedCall)
 			std::thread writer([&] {
 				while (!reads)
 					usleep(1000);
-				// Ten times the limit, or more.
+				// At least ten times the limit.
 				usleep(TEST_EMULATED ? 1000000 : 100000);
 				EXPECT_EQ(1, write(fds[1], "x", 1));
 			});
 			reads = true;
-			sn_yield(); // making the thread may have been reported; this is a new stay
+			// starting the thread may have been reported; this begins a new stay
+			sn_yield();
 			sn_enter_blocking_as("reading a pipe");
 			EXPECT_EQ(1, read(fds[0], &c, 1));
 			sn_exit_blocking();
@@ -997,8 +998,9 @@ namespace
 {
 
 // Everything that enters or leaves the runtime, in random order, with brackets that are too short
-// to be revoked, about long enough, and longer. A processor that two threads had would lose counts
-// of its statistics, which are plain additions, or tasks. TSan sees the races themselves.
+// to be revoked, about long enough, and longer. If two threads had the same processor, it would
+// lose tasks, or counts of its statistics, which are plain additions. TSan sees the races
+// themselves.
 void stress(int processors)
 {
 	test::run(processors, [] {

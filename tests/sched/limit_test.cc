@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// At a limit of threads: what the threads that there may be can do is done. A case that fails here
+// At the limit of threads, everything gets done that the existing threads can do. A case that fails
 // hangs.
 #include <atomic>
 #include <thread>
@@ -13,7 +13,7 @@
 namespace
 {
 
-// Tasks that are in foreign code until they are let go.
+// Tasks that stay in foreign code until the test releases them.
 class Blocked
 {
 public:
@@ -52,8 +52,8 @@ private:
 	std::vector<test::Task> tasks_;
 };
 
-// The only other thread is in foreign code, so none serves the timers, and the one that waits for
-// the pinned task cannot run another.
+// The only other thread is in foreign code, so no thread serves the timers, and the thread that
+// waits for the pinned task cannot run another one.
 TEST(LimitOfThreads, TimersOfPinnedTasksFire)
 {
 	test::Environment most("SENNIT_MAX_THREADS", "2");
@@ -65,7 +65,7 @@ TEST(LimitOfThreads, TimersOfPinnedTasksFire)
 		test::Task pinned([&] {
 			EXPECT_EQ(0, sn_pin());
 			begins = true;
-			// Until the other thread is taken, and then once more.
+			// Until the other thread is in foreign code, and then once more.
 			while (blocked.in() == 0)
 				EXPECT_EQ(0, sn_sleep(test::ms));
 			for (int i = 0; i < 5; i++)
@@ -79,7 +79,7 @@ TEST(LimitOfThreads, TimersOfPinnedTasksFire)
 	});
 }
 
-// The same of a deadline, which is what ends the wait.
+// The same for a deadline, which ends the wait.
 TEST(LimitOfThreads, DeadlinesOfPinnedTasksFire)
 {
 	test::Environment most("SENNIT_MAX_THREADS", "2");
@@ -110,8 +110,8 @@ TEST(LimitOfThreads, DeadlinesOfPinnedTasksFire)
 	});
 }
 
-// The same when nothing has happened for so long that the monitor, which alone could notice, would
-// sleep. Without trimming it has nothing else to wake up for.
+// The same after such a long quiet time that the monitor, which alone could notice, would sleep.
+// Without trimming it has nothing else to wake up for.
 TEST(LimitOfThreads, LateTimersOfPinnedTasksFire)
 {
 	test::Environment most("SENNIT_MAX_THREADS", "2"), never("SENNIT_TRIM_MS", "0");
@@ -135,7 +135,7 @@ TEST(LimitOfThreads, LateTimersOfPinnedTasksFire)
 	});
 }
 
-// And what comes from the network.
+// And input from the network.
 TEST(LimitOfThreads, LateInputOfPinnedTasksComes)
 {
 	test::Environment most("SENNIT_MAX_THREADS", "2"), never("SENNIT_TRIM_MS", "0");
@@ -172,8 +172,8 @@ TEST(LimitOfThreads, LateInputOfPinnedTasksComes)
 	});
 }
 
-// Tasks that are bound to a thread stand in one queue with all others, and their threads are what
-// is looked for when no other can be started.
+// Tasks that are bound to a thread wait in the same queue as all others. When no thread can be
+// started, the runtime looks for the threads of the bound tasks.
 TEST(LimitOfThreads, ThreadsThatComeBackGoOn)
 {
 	test::Environment most("SENNIT_MAX_THREADS", "4");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Labels: machine
 //
-// Children with a parent-death signal (PR_SET_PDEATHSIG) live as long as this process, whatever
-// becomes of the thread on which a task has made them.
+// Children with a parent-death signal (PR_SET_PDEATHSIG) live as long as this process, even if the
+// thread ends on which a task has started them.
 #include <atomic>
 #include <csignal>
 #include <memory>
@@ -20,7 +20,7 @@ namespace
 
 using test::Task;
 
-// A child that is killed when its parent dies, as the kernel sees it.
+// A child that the kernel kills when its parent, which is a thread, ends.
 class Child
 {
 public:
@@ -64,8 +64,8 @@ int threads()
 	return int(test::stats().threads);
 }
 
-// As many children, each made on a thread of its own, all of which block at the same time.
-// before(): what each task does first.
+// n children, each started by a task on its own thread; all these tasks block at the same time.
+// Each task calls before() first.
 template <class F>
 std::vector<std::unique_ptr<Child>> children(int n, F before)
 {
@@ -86,8 +86,8 @@ std::vector<std::unique_ptr<Child>> children(int n, F before)
 	return list;
 }
 
-// Until the threads of the burst have left the runtime, and some time beyond that, in which they
-// would end.
+// Waits until the threads of the burst have left the runtime, and then for longer than they would
+// take to end.
 void outlast_threads()
 {
 	EXPECT_TRUE(test::eventually([] { return threads() <= 4; })) << threads();
@@ -114,7 +114,8 @@ TEST(Linger, ChildrenOutliveIdleThreads)
 
 		outlast_threads();
 		end_all(list);
-		// With them the threads go. The monitor, and the thread of sn_run(), are beside.
+		// When the children end, so do the threads. What remains besides is the monitor and
+		// the thread of sn_run().
 		EXPECT_TRUE(test::eventually(
 			[] { return test::process_status("Threads") <= threads() + 2 + others; }));
 	});
@@ -179,7 +180,7 @@ TEST(Linger, NoThreadStaysForAZombie)
 	});
 }
 
-// A thread that has left the runtime has nothing to do with what the program catches.
+// A thread that has left the runtime does not take part in the signal handling of the program.
 TEST(Linger, SignalsOfTheProgramDoNotComeToIt)
 {
 	std::vector<std::unique_ptr<Child>> list;
@@ -191,7 +192,7 @@ TEST(Linger, SignalsOfTheProgramDoNotComeToIt)
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &set, &former);
-	// It would end the process.
+	// If the lingering thread took this signal, it would end the process.
 	EXPECT_EQ(0, kill(getpid(), SIGUSR1));
 	EXPECT_EQ(0, sigwait(&set, &signum));
 	EXPECT_EQ(SIGUSR1, signum);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The number of processors changes while the runtime works. Nothing that a processor had is left
-// behind when it retires, and no task is stuck.
+// The number of processors changes while the runtime works. A processor that retires leaves nothing
+// undone, and no task is stuck.
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -19,7 +19,8 @@ namespace
 
 using test::Task;
 
-// Changes the number at random, in place of the monitor, which does not with SENNIT_PROCS.
+// Changes the number at random, in place of the monitor, which leaves it alone when SENNIT_PROCS is
+// set.
 class Changer
 {
 public:
@@ -151,8 +152,8 @@ TEST(Processors, TimersOfARetiredProcessorFire)
 	});
 }
 
-// From one to all and back. Each time all processors come into use, and then no more than one
-// stays.
+// The number grows from one to the maximum and shrinks again. Each time all processors come into
+// use, and then no more than one stays in use.
 TEST(Processors, AreUsedAgainWhenThereAreMore)
 {
 	test::run(4, [] {
@@ -178,8 +179,8 @@ TEST(Processors, AreUsedAgainWhenThereAreMore)
 	});
 }
 
-// Tasks that compute without a call keep their processor until it is revoked. A pinned task gets
-// one again.
+// Tasks that compute without a call keep their processor until it is revoked. A pinned task gets a
+// processor again.
 TEST(Processors, HogsAndPinnedTasksGiveTheirProcessorUp)
 {
 	test::run(4, [] {
@@ -227,14 +228,15 @@ std::vector<int> threads_of_process()
 	return threads;
 }
 
-// As taskset -a -p does.
+// Does what taskset -a -p does.
 void allow(const cpu_set_t &cpus)
 {
 	for (int thread : threads_of_process())
-		sched_setaffinity(thread, sizeof cpus, &cpus); // one may have ended meanwhile
+		// the thread may have ended since it was listed
+		sched_setaffinity(thread, sizeof cpus, &cpus);
 }
 
-// The number changes as users change it, by the affinity mask of the process.
+// The number changes the way in which users change it: by the affinity mask of the process.
 TEST(Processors, FollowTheAffinityMask)
 {
 	cpu_set_t all, one;

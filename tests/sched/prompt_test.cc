@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// How soon work runs that waits for a processor whose thread has blocked without a word, after a
-// time in which the monitor had nothing to do. The median over the rounds is compared with how late
-// a plain thread wakes at the same time: several such wake-ups are on the way (three looks of the
-// monitor, and the thread that gets the processor).
+// How soon waiting work runs when the thread of its processor has blocked without a bracket, after
+// a time in which the monitor had nothing to do. The median over the rounds is compared with how
+// late a plain thread wakes at the same time, because the work depends on several such wake-ups
+// (three looks of the monitor, and the thread that gets the processor).
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -38,7 +38,7 @@ int64_t median(std::vector<int64_t> values)
 	return values[values.size() / 2];
 }
 
-// How late a plain thread wakes, while the object lives.
+// Measures how late a plain thread wakes, as long as the object lives.
 class PlainThread
 {
 public:
@@ -67,8 +67,8 @@ private:
 };
 
 // Each round begins with a quiet time. Then the work is prepared, and as many tasks block as there
-// are processors, each for 20 ms. prepare() returns when the work could run, and the work stores
-// the time in its argument.
+// are processors, each for 20 ms. prepare() returns the time from which the work could run, and the
+// work stores the time at which it runs in the argument.
 void expect_prompt(int processors,
 		   const std::function<int64_t(std::atomic<int64_t> &ran, Task &work)> &prepare)
 {

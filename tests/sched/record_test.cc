@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The flight recorder's rings: a copy has whole records without gaps, whatever the writer does
-// meanwhile, and times are as close together as the records are far apart.
+// during the copy, and times are as close together as the records are far apart.
 #include <atomic>
 #include <string>
 #include <thread>
@@ -46,7 +46,7 @@ TEST_F(Record, KeepsTheLastRecords)
 	for (uint64_t i = 1; i <= 3 * ring_records + 5; i++) {
 		test_record_put(0, i << 16, mixed(i));
 		auto records = copied(0);
-		// The place of the oldest may be about to be written.
+		// The place of the oldest record may be about to be overwritten.
 		ASSERT_EQ(i < ring_records ? i : ring_records - 1, records.size());
 		ASSERT_EQ(i << 16, records.back().what);
 		ASSERT_EQ((i - records.size() + 1) << 16, records.front().what);
@@ -62,7 +62,7 @@ TEST_F(Record, CopiesAreWholeWhileTheRingIsWritten)
 		for (uint64_t i = 1; !stop; i++) {
 			test_record_put(0, i << 16, mixed(i));
 			written.store(i, std::memory_order_relaxed);
-			// In bursts, so that some copies find records that stay.
+			// In bursts, so that some copies see a ring that does not change.
 			if (i % 1000 == 0)
 				std::this_thread::yield();
 		}
@@ -104,11 +104,12 @@ TEST_F(Record, LongTurnsHaveTimesAndShortOnesShareThem)
 	const int64_t long_ns = slow ? 100000 : 5000;
 	EXPECT_EQ(n, turns(n, long_ns));
 	EXPECT_LT(turns(320, 50), 40);
-	// The first ones are among those of which it is not known yet.
+	// Of the first of these turns, the recorder does not know yet that they are long.
 	EXPECT_GT(turns(n, long_ns), n * 6 / 10);
 }
 
-// As at a fair tick, which has read the clock before the turn that follows begins with a time.
+// As at a fair tick, where the clock has been read already when the next turn begins and records a
+// time.
 TEST_F(Record, TwoTimesInARowMakeNoMoreOfThem)
 {
 	int64_t now = 1000;

@@ -29,7 +29,7 @@ protected:
 		tasks.push_back(small_task_new(tasks.size() + 1));
 		return tasks.back();
 	}
-	// Puts n tasks that fit.
+	// Puts n tasks, which have to fit.
 	void fill(int n)
 	{
 		for (int i = 0; i < n; i++)
@@ -90,7 +90,8 @@ TEST_F(RunQueue, NextIsSeparateFromTheRing)
 	EXPECT_EQ(1u, id(small_get(queue)));
 }
 
-// Of n tasks the larger half is stolen. One is returned, and the others are in the thief's ring.
+// Of n tasks the larger half is stolen. One of these is returned, and the others are in the thief's
+// ring.
 TEST_F(RunQueue, StealsHalf)
 {
 	for (int n = 0; n <= SMALL_CAPACITY; n++) {
@@ -127,7 +128,7 @@ TEST_F(RunQueue, StealsNextOnlyOnRequestAndFromAnEmptyRing)
 	EXPECT_EQ(3u, id(small_take_next(queue)));
 }
 
-// The counters of the ring only grow. Their values must not matter.
+// The counters of the ring only grow, so their values must not matter.
 TEST_F(RunQueue, WrapsAroundManyTimes)
 {
 	small_task *task = make();
@@ -215,7 +216,7 @@ TEST(RunQueueStress, LosesAndDuplicatesNothing)
 				take(overflow[k]);
 		}
 	}
-	// The owner takes what is left. Thieves finish what they hold.
+	// The owner takes what is left in its ring, and the thieves what is left in theirs.
 	EXPECT_TRUE(test::eventually_in_thread([&] {
 		small_task *task;
 

@@ -45,9 +45,9 @@ TEST(Sleep, IsNotShorterThanAsked)
 // With one processor the order is exact. The distances are far above the time that queueing takes.
 TEST(Sleep, WakesInTheOrderOfTime)
 {
-	// Returns whether all had begun to sleep when the first was due, and the machine stalled
-	// none for so long that its processor went to another thread, in parallel with which it
-	// then ran on.
+	// Returns whether all tasks had begun to sleep before the first was due, and no processor
+	// was revoked. If the machine stalls a thread for so long that its processor goes to
+	// another one, the stalled task runs in parallel with the next ones.
 	const auto in_order = [] {
 		const uint64_t revocations = test::stats().revocations;
 		std::vector<int> order, expected;
@@ -76,7 +76,8 @@ TEST(Sleep, WakesInTheOrderOfTime)
 	test::run(1, [&] {
 		const int64_t start = sn_now();
 
-		// A busy machine may stall the test for longer than that. Then it tries again.
+		// A busy machine may stall the test for longer than that. Then the test tries
+		// again.
 		while (!in_order())
 			ASSERT_LT(sn_now() - start, test::patience);
 	});
@@ -152,8 +153,8 @@ TEST(Sleep, AShorterOneEndsFirst)
 }
 
 /*
- * Many sleeps of very different lengths on all processors, while idle threads come and go. A lost
- * wake-up leaves a task asleep forever, so each is checked for being far too late.
+ * Many sleeps of very different lengths on all processors, while threads become idle and wake. If a
+ * wake-up is lost, a task sleeps forever, so each task checks that it is not far too late.
  */
 TEST(Sleep, NoWakeUpIsLost)
 {
@@ -200,8 +201,8 @@ TEST(Yield, ReturnsAtOnceWhenAlone)
 // On one processor a round of yields gives every task its turn.
 TEST(Yield, GivesEveryTaskItsTurn)
 {
-	// By how many turns one task was ahead of another. The counts are atomic, because a task
-	// whose processor was revoked while it computed computes on.
+	// Returns by how many turns one task was ahead of another. The counts are atomic, because a
+	// task whose processor is revoked while it computes continues in parallel.
 	const auto widest_gap = [] {
 		const int n = 10, rounds = 1000;
 		std::vector<std::atomic<int>> turns(n);
@@ -227,8 +228,8 @@ TEST(Yield, GivesEveryTaskItsTurn)
 	test::run(1, [&] {
 		const int64_t start = sn_now();
 
-		// A thread that the machine stalls for long loses its processor, and its task the
-		// turn.
+		// If the machine stalls a thread for long, its processor is revoked, and its task
+		// loses the turn.
 		for (;;) {
 			const uint64_t before = test::stats().revocations;
 			const int gap = widest_gap();
@@ -242,7 +243,7 @@ TEST(Yield, GivesEveryTaskItsTurn)
 }
 
 // Tasks that only yield, and tasks that join fresh children all the time, so that something is
-// always about to run. They go on until a third task has had its turns.
+// always about to run. They continue until a third task has had its turns.
 TEST(Yield, BusyPairsDoNotStarveAThird)
 {
 	test::run({1, 2}, [] {
@@ -304,9 +305,9 @@ TEST(Yield, BusyProcessorsServeTimersAndTheGlobalQueue)
 	});
 }
 
-// Two tasks that wake each other to run next, all the time, make threads that look for work nap. A
-// nap must end for a task that no other thread can run: one that was spawned by a task that goes on
-// to compute, and one that such a task has woken to run next.
+// Two tasks that keep waking each other to run next make the threads that look for work nap. A nap
+// must end for a task that no other thread can run: a task whose spawner continues to compute, and
+// one that such a task has woken to run next.
 TEST(Steal, NapsEndForWork)
 {
 	test::run({3, 4}, [] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Signals for tasks: they are caught and waited for, they merge, waits time out, and the
+// Signals for tasks: they are caught, waited for and merged, waits time out, and the previous
 // dispositions are restored afterwards.
 #include <atomic>
 #include <csignal>
@@ -23,10 +23,10 @@ TEST(Signal, IsWaitedFor)
 		ASSERT_EQ(0, sn_signal_catch(SIGUSR2));
 		ASSERT_EQ(0, sn_signal_catch(SIGUSR1)) << "twice is as good as once";
 
-		// One that comes before the wait.
+		// A signal that comes before the wait.
 		kill(getpid(), SIGUSR2);
 		EXPECT_EQ(SIGUSR2, sn_signal_wait(soon()));
-		// One that comes during it.
+		// A signal that comes during the wait.
 		Task sender([] {
 			sn_sleep(2 * test::ms);
 			kill(getpid(), SIGUSR1);
@@ -45,7 +45,7 @@ TEST(Signal, DeliveriesMerge)
 		for (int i = 0; i < 5; i++)
 			raise(SIGUSR1);
 		raise(SIGUSR2);
-		// Both come, once each, in any order.
+		// Both signals come, once each, in any order.
 		const int first = sn_signal_wait(soon()), second = sn_signal_wait(soon());
 		EXPECT_TRUE((first == SIGUSR1 && second == SIGUSR2) ||
 			    (first == SIGUSR2 && second == SIGUSR1))
@@ -125,7 +125,7 @@ TEST(Signal, WaitersChoose)
 
 		raise(SIGUSR2);
 		EXPECT_EQ(SIGUSR2, two.join());
-		// It stays pending for those who want it.
+		// The signal that nobody has chosen stays pending.
 		raise(SIGUSR2);
 		EXPECT_EQ(-ETIMEDOUT, sn_signal_wait_for(first, 1, sn_now() + test::ms));
 		raise(SIGUSR1);
@@ -207,7 +207,7 @@ TEST(SignalChannel, GetsWhatItAskedFor)
 		raise(SIGUSR2);
 		EXPECT_EQ(SIGUSR2, next_of(chan));
 		EXPECT_EQ(SIGUSR2, next_of(other));
-		// No task gets what a channel gets.
+		// No task gets a signal that a channel gets.
 		Task waiter([&] { return sn_signal_wait(soon()); });
 		raise(SIGUSR2);
 		EXPECT_EQ(SIGUSR2, next_of(other));
@@ -217,7 +217,7 @@ TEST(SignalChannel, GetsWhatItAskedFor)
 		EXPECT_EQ(0, sn_signal_stop(chan));
 		raise(SIGUSR2);
 		EXPECT_EQ(SIGUSR2, waiter.join());
-		// What is pending comes at once.
+		// A pending signal goes to the channel immediately.
 		raise(SIGUSR1);
 		ASSERT_EQ(0, sn_signal_send_to(chan, one, 1));
 		EXPECT_EQ(SIGUSR1, next_of(chan));
@@ -253,7 +253,7 @@ TEST(SignalChannel, IsACaseOfASelect)
 			sender.join();
 		}
 		EXPECT_EQ(SIGUSR1, signum);
-		// A full channel drops what comes.
+		// A full channel drops further signals.
 		raise(SIGUSR1);
 		ASSERT_TRUE(test::eventually([&] { return sn_chan_len(signals) == 1; }));
 		raise(SIGUSR2);

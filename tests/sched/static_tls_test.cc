@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// A program with large thread-locals. The C library takes them from the stack of each thread, also
-// of those that the runtime starts: for tasks, for the monitor, to look names up, to write a dump.
+// A program with large thread-locals. The C library takes them from the stack of each thread. This
+// includes those that the runtime starts for tasks, for the monitor, to look up names, and to write
+// a dump.
 #include <cstring>
 
 #include <unistd.h>
@@ -18,7 +19,7 @@ TEST(StaticTls, OfAMegabyteLeavesRoomForTheRuntime)
 {
 	test::run({1, 2}, [] {
 		memset(large, 1, size);
-		// Another thread, whose signal handler has room, too.
+		// Another thread, on which a signal handler has room, too.
 		test::Task blocks([] {
 			memset(large, 2, size);
 			usleep(50000);
@@ -33,7 +34,7 @@ TEST(StaticTls, LeavesRoomForLookups)
 	test::run(2, [] {
 		sn_tcp_listener *listener = nullptr;
 
-		// Asks the C library, on a thread of its own.
+		// The C library looks this name up, on a helper thread.
 		ASSERT_EQ(0, sn_tcp_listen(&listener, "localhost:0"));
 		EXPECT_EQ(0, sn_tcp_listener_close(listener));
 	});

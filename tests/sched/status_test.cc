@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The table of a task's status, and the list of all tasks: which tasks it has, what it says of
-// each, and that what it says is consistent while tasks come and go.
+// The table of a task's status, and the list of all tasks: which tasks it lists, what it says of
+// each, and that this is consistent while tasks come and go.
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -55,8 +55,8 @@ Infos all_tasks()
 enum { FREE, NEW, RUNNABLE, RUNNING, PARKED, BLOCKING, RETURNING, ENDED, STATUSES };
 enum { CREATOR = 1, WAKER = 2, RUNNER = 4, LEAVER = 8, MONITOR = 16, FREER = 32, SCANNER = 64 };
 
-// The table is written down a second time here, as a reader of status.h would. A change there has
-// to be made here too.
+// The table is written a second time here, from the description in status.h. A change there has to
+// be made here, too.
 TEST(Status, TheTableMatchesItsSpecification)
 {
 	const std::map<std::pair<int, int>, int> meant = {
@@ -123,7 +123,7 @@ TEST(Tasks, EachIsSeenWithItsNameAndState)
 		EXPECT_EQ(3u, infos.size());
 		EXPECT_STREQ("main", infos[me].name);
 		EXPECT_EQ(sn_self(), infos[me].task);
-		// Not a variable's address, because ASan puts variables elsewhere.
+		// Not the address of a variable, because ASan may move variables off the stack.
 		const void *const here = __builtin_frame_address(0);
 		EXPECT_LT(infos[me].stack_low, here);
 		EXPECT_GT(infos[me].stack_high, here);
@@ -146,8 +146,8 @@ TEST(Tasks, EachIsSeenWithItsNameAndState)
 	});
 }
 
-// The monitor takes the times of states. On a busy machine it may look late, and the sleeper may
-// begin late. So in this test and the next, one try has to be right.
+// The monitor takes the times of states. Because it may look late on a busy machine, and the
+// sleeper may begin late, one right try is enough in this test and the next.
 TEST(Tasks, AStateLastsFromWhenItBegan)
 {
 	test::run(2, [] {
@@ -212,7 +212,7 @@ TEST(Tasks, TheVisitorCanStop)
 TEST(Tasks, AHundredThousandAreSeenOnceEach)
 {
 	test::run(2, [] {
-		// Where guards cost mappings, as under an emulator, there are at most 16,000
+		// Where guards cost mappings, as under an emulator, there can be at most 16,000
 		// stacks.
 		const int n = TEST_EMULATED ? 10000 : test::scaled(100000);
 		std::vector<uint64_t> ids;
@@ -232,9 +232,9 @@ TEST(Tasks, AHundredThousandAreSeenOnceEach)
 	});
 }
 
-// Tasks that are named after their spawner's number come and go as fast as possible, while threads
-// and tasks look. What is seen of a task is consistent, and tasks that were there before and after
-// are always seen.
+// Tasks that carry their spawner's number in their name come and go as fast as possible, while
+// threads and tasks look. What is seen of a task is consistent, and tasks that were there before
+// and after are always seen.
 TEST(Tasks, ComingAndGoingTasksAreSeenConsistently)
 {
 	static std::atomic<bool> stop;
@@ -244,7 +244,8 @@ TEST(Tasks, ComingAndGoingTasksAreSeenConsistently)
 	looks = seen = 0;
 	test::run({1, 4}, [] {
 		const int64_t end = sn_now() + 500 * test::ms;
-		const uint64_t enough = looks + 10; // however slow the machine is
+		// so that the test ends however slow the machine is
+		const uint64_t enough = looks + 10;
 		sn_task *rock;
 
 		stop = false;

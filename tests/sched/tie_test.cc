@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Labels: machine
 //
-// Tied tasks: they go on with the thread on which they have parked, which runs others meanwhile;
-// and with another one only if that thread is stuck.
+// Tied tasks: a task continues on the thread on which it has parked, which runs other tasks while
+// it waits. It moves to another thread only if its own is stuck.
 #include <atomic>
 #include <mutex>
 #include <set>
@@ -22,7 +22,7 @@
 namespace
 {
 
-// How long tied tasks wait for a thread that is stuck. Never: longer than any test.
+// How long tied tasks wait for a thread that is stuck: longer than any test.
 #define NEVER_MOVES "1000000000"
 
 long thread_id()
@@ -30,8 +30,8 @@ long thread_id()
 	return syscall(SYS_gettid);
 }
 
-// Parks by the call; returns whether the task has gone on with its thread, and expects that it was
-// told.
+// Makes a call that parks. Returns whether the task has continued on its thread, and expects that
+// sn_foreign_untie() reports a move.
 template <class F>
 bool stays_over(F call)
 {
@@ -80,8 +80,8 @@ struct Pipe {
 	int fd[2];
 };
 
-// Tasks that compute for a moment and park, until the object ends: so threads have more to do than
-// they can, and steal.
+// Tasks that compute for a moment and park, until the object ends. They give threads more work than
+// they can do, so that threads steal.
 class Noise
 {
 public:
@@ -125,7 +125,7 @@ TEST(Tie, ATaskGoesOnWithItsThread)
 					moved += !stays_over(
 						[&] { sn_sleep((i % 7) * 50 * test::us); });
 					moved += !stays_over([&] { sn_yield(); });
-					// It may be any thread that the next round begins with.
+					// So that the next round may begin on any thread.
 					sn_sleep(test::us);
 				}
 			});
@@ -150,7 +150,7 @@ TEST(Tie, ItsThreadRunsOthersMeanwhile)
 	});
 }
 
-// Woken by tasks, by timers, and by threads of the program's own, on each other's threads.
+// Woken by tasks, by timers, and by foreign threads, on each other's threads.
 TEST(Tie, WakeUpsFromEverywhereReachTheThread)
 {
 	test::Environment never("SENNIT_HOOKS_STAY", NEVER_MOVES);
@@ -181,7 +181,7 @@ TEST(Tie, WakeUpsFromEverywhereReachTheThread)
 	});
 }
 
-// More threads than processors have tied tasks: each was blocked once.
+// There are more threads with tied tasks than processors, because each thread was blocked once.
 TEST(Tie, ManyThreadsTakeTurnsOnFewProcessors)
 {
 	test::Environment never("SENNIT_HOOKS_STAY", NEVER_MOVES);
@@ -192,7 +192,9 @@ TEST(Tie, ManyThreadsTakeTurnsOnFewProcessors)
 		std::atomic<int> moved{0}, in{0};
 		Pipe pipe;
 		std::set<long> threads;
-		std::mutex lock; // a wait for another one may end on another thread
+		// a std::mutex, because a task that waits for sennit's may continue on another
+		// thread
+		std::mutex lock;
 
 		for (int i = 0; i < n; i++)
 			tasks.emplace_back([&] {
@@ -224,7 +226,7 @@ TEST(Tie, ATaskWaitsWhileItsThreadIsBlockedForAMoment)
 		std::atomic<bool> blocks{false}, back{false};
 		const long here = thread_id();
 
-		// On the same thread, as it is the next that this one runs.
+		// On the same thread, because it is the next task that this thread runs.
 		test::Task blocker([&] {
 			blocks = thread_id() == here;
 			channel.send();
@@ -244,7 +246,7 @@ TEST(Tie, ATaskWaitsWhileItsThreadIsBlockedForAMoment)
 	});
 }
 
-// Each begins something on the tied task's thread that only the tied task ends.
+// Each type occupies the tied task's thread with something that only the tied task can end.
 template <class F>
 void expect_moved(F stick)
 {
@@ -315,8 +317,9 @@ TEST(Tie, ATaskMovesIfItsThreadIsPinned)
 	expect_moved<Pins &>(pins);
 }
 
-// It says so before, or has made others wait. Each time that it blocks, a tied task has to let it
-// go on; so it would block forever on the thread of these.
+// A task that blocks its thread does not share one with tied tasks: either it was spawned with
+// SN_TASK_BLOCKS, or it has made tied tasks wait before. Each time that it blocks, only a tied task
+// can release it, so if it were on their thread, it would block forever.
 void expect_apart(uint32_t flags)
 {
 	test::Environment never("SENNIT_HOOKS_STAY", NEVER_MOVES);
@@ -339,7 +342,7 @@ void expect_apart(uint32_t flags)
 			});
 		test::Task blocker(
 			[&] {
-				// On the thread of the others at least once.
+				// So that it makes the others wait at least once.
 				for (int i = 0; flags == 0 && i < 50; i++) {
 					usleep(5000);
 					sn_sleep(test::ms);
@@ -401,7 +404,7 @@ TEST(Tie, ATaskThatHasMadeOthersWaitDoesSoOnce)
 	expect_apart(0);
 }
 
-// The threads that such tasks have had are there for the next.
+// The threads of such tasks are used again for the next ones.
 TEST(Tie, TasksThatBlockShareFewThreads)
 {
 	test::Environment never("SENNIT_HOOKS_STAY", NEVER_MOVES);
@@ -434,7 +437,7 @@ TEST(Tie, TasksThatBlockShareFewThreads)
 	});
 }
 
-// Idle threads end after two seconds, if there are more than processors.
+// Idle threads end after two seconds, if there are more threads than processors.
 TEST(Tie, AnIdleThreadStaysForItsTasks)
 {
 	test::Environment never("SENNIT_HOOKS_STAY", NEVER_MOVES);
@@ -502,13 +505,13 @@ TEST(Tie, TheRunEndsWithTiedTasks)
 					     },
 					     &in));
 		EXPECT_TRUE(test::eventually([&] { return in == 50; }));
-		// Some are runnable then.
+		// Some of these are runnable when the run ends.
 		for (int i = 0; i < 20; i++)
 			(void)!sn_chan_try_send(chan, "x");
 	});
 }
 
-// Each thread that there may be has tied tasks, and one of them is blocked.
+// The limit of threads is reached, each has tied tasks, and one of them is blocked.
 TEST(Tie, WorksAtTheLimitOfThreads)
 {
 	test::Environment most("SENNIT_MAX_THREADS", "3"), never("SENNIT_HOOKS_STAY", NEVER_MOVES);
@@ -526,8 +529,8 @@ TEST(Tie, WorksAtTheLimitOfThreads)
 				for (int j = 0; j < test::scaled(100); j++)
 					moved += !stays_over([&] { sn_sleep(100 * test::us); });
 			});
-		// They may be tied to the thread that is to be blocked: it is let go before the
-		// end.
+		// The others may be tied to the thread that is blocked, so it is released before
+		// the end.
 		EXPECT_TRUE(test::eventually([&] { return in >= 10; }));
 		pipe.write_byte();
 		for (test::Task &each : tasks)
@@ -537,7 +540,7 @@ TEST(Tie, WorksAtTheLimitOfThreads)
 	});
 }
 
-// A scanner that has a task's stack queues it again when it is done.
+// A scanner that has claimed a task's stack queues the task again when it is done.
 TEST(Tie, AScannedTaskGoesOnWithItsThread)
 {
 	test::Environment never("SENNIT_HOOKS_STAY", NEVER_MOVES);
@@ -552,7 +555,7 @@ TEST(Tie, AScannedTaskGoesOnWithItsThread)
 				for (int j = 0; j < test::scaled(300); j++)
 					moved += !stays_over([&] { sn_sleep(20 * test::us); });
 			});
-		// Handles: the tasks may have ended.
+		// The handles: the tasks themselves may have ended.
 		std::vector<sn_task *> scanned;
 		for (test::Task &each : tasks)
 			scanned.push_back(each.get());
@@ -601,7 +604,8 @@ TEST(Tie, FewerProcessorsLoseNoTask)
 							  moved += !stays_over(
 								  [] { sn_sleep(200 * test::us); });
 					  });
-				  // The monitor counts by the mask of the process's first thread.
+				  // The monitor counts CPUs by the mask of the process's first
+				  // thread.
 				  EXPECT_EQ(0, sched_setaffinity(getpid(), sizeof(cpu_set_t),
 								 static_cast<cpu_set_t *>(mask)));
 				  EXPECT_TRUE(test::eventually([] {

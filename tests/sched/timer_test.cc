@@ -18,7 +18,7 @@ constexpr int64_t never = INT64_MAX;
 
 struct Log {
 	std::vector<probe_timer *> fired;
-	int64_t again = 0; // for the next that fires
+	int64_t again = 0; // if not 0, the time to fire at again
 };
 
 int64_t note(void *arg, probe_timer *timer, int64_t)
@@ -275,7 +275,7 @@ TEST(TimerModel, HoldsAMillion)
 	for (int i = 0; i < n; i += 3)
 		stopped += probe_timer_stop(timers[size_t(i)]);
 	EXPECT_EQ((n + 2) / 3, stopped);
-	// So many at a time that others need not wait for long.
+	// So few at a time that others need not wait for long.
 	for (uint32_t fired = 1; fired > 0;) {
 		fired = probe_timers_run(heap, 1 << 30);
 		EXPECT_GE(1024u, fired);
