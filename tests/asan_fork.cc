@@ -2,14 +2,14 @@
 //
 // Lets a child of fork() allocate memory under AddressSanitizer.
 //
-// Only the thread that forks goes on in the child. A lock of the sanitizer's own that another
+// Only the thread that forks continues in the child. A lock of the sanitizer's own that another
 // thread held at that moment stays locked there forever, and the child hangs in its next malloc().
 // From LLVM 18 on the sanitizer takes its locks before a fork, as libc does with those of its
-// malloc(). Older ones do not: with three threads that allocate, 5 to 8 of 1,000 children hung.
-// This file does it for them, in the programs that test; none of 4,000 hung. A program of a user's,
-// built with such a sanitizer, still has the defect.
+// malloc(). Older sanitizers do not: with three threads that allocate, 5 to 8 of 1,000 children
+// hung. This file takes the locks in their place, in the test programs; none of 4,000 children
+// hung. A user's program that is built with such a sanitizer still has the defect.
 //
-// The functions are the sanitizer's own, for its leak checker, called in its order: threads,
+// The functions belong to the sanitizer: its leak checker calls them, in this order: threads,
 // allocator, stacks of allocations.
 #include <pthread.h>
 
@@ -44,8 +44,8 @@ void unlock()
 	__lsan::UnlockThreadRegistry();
 }
 
-// Handlers run in reverse order before a fork. This one is registered before any of a test's or the
-// runtime's, so it runs last: they may still allocate.
+// Handlers run in reverse order before a fork. This one is registered before any handler of a test
+// or of the runtime, so it runs last, and those may still allocate.
 __attribute__((constructor(101))) void prepare()
 {
 	pthread_atfork(lock, unlock, unlock);

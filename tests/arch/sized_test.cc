@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Labels: machine
 //
-// Programs that were compiled with an older header, or with a newer one, than the library: each
-// structure that grows is understood, and one whose size was forgotten is an error. Those of the
-// collector, of the hooks and of TLS are tested in their folders.
+// Programs that were compiled with an older or a newer header than the library: each structure that
+// may grow is accepted in every size, and one whose size was not set is an error. The structures of
+// the collector, of the hooks and of TLS are tested in their folders.
 #include <string>
 
 #include <sennit/unstable.h>
@@ -20,7 +20,7 @@ namespace
 using test::expect_gives;
 using test::expect_takes;
 
-// What the headers had, or could have had, before their last fields.
+// The structures as they were, or could have been, before the last fields were added.
 namespace old
 {
 
@@ -48,7 +48,8 @@ struct udp_options {
 	int receive_buffer;
 };
 
-// No field appeared later that lies in what was padding, so these two had none before.
+// A new field never lies in what was padding, so the older forms of unix_options and relay_tuning
+// have only the size.
 struct unix_options {
 	size_t size;
 };
@@ -263,7 +264,7 @@ TEST(Sized, UnixOptions)
 	});
 }
 
-// A relay of streams that have ended, which is soon over.
+// A relay of streams that have ended already, so it soon returns.
 int relay_with(const sn_relay_options *options)
 {
 	test::Listener listener;
@@ -331,7 +332,7 @@ TEST(Sized, WaitStatistics)
 		[](struct sn_wait_stats *each) { return sn_wait_stats(each, 1); },
 		[](const old::wait_stats &stats) { EXPECT_LT(0u, strlen(stats.name)); });
 
-	// An array: the elements are as far apart as the first one is large.
+	// The function fills an array: elements are as far apart as the size of the first one says.
 	const int count = sn_wait_stats(nullptr, 0);
 	std::vector<struct sn_wait_stats> now(size_t(count) + 1);
 	std::vector<old::wait_stats> sites(size_t(count) + 1);
@@ -358,7 +359,7 @@ TEST(Sized, NothingIsReadOrWrittenBeyondASize)
 	} ours = {};
 	const size_t header = sizeof(size_t);
 
-	// Every size from that of the size itself to one beyond ours.
+	// Every size from that of the size itself to one beyond the library's.
 	for (size_t size = header; size <= sizeof ours; size++) {
 		std::vector<unsigned char> theirs(size, 0x11);
 

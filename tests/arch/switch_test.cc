@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The context switch of this architecture, alone: two contexts of one thread, without a scheduler.
+// The context switch of this architecture alone: two contexts of one thread, without a scheduler.
 #include <cfenv>
 #include <cstddef>
 #include <cstdint>
@@ -64,7 +64,7 @@ fill_switch:
 )");
 #elif defined(__i386__)
 constexpr size_t kWords = 4;
-constexpr uint64_t kWordMask = UINT32_MAX; // the upper halves are left alone
+constexpr uint64_t kWordMask = UINT32_MAX; // the upper halves are not tested
 asm(R"(
 	.pushsection .text
 	.type fill_switch, @function
@@ -213,7 +213,7 @@ constexpr size_t kStackAlignment = 16;
 struct Registers {
 	uint64_t words[kWords] = {};
 
-	/* Numbers that are all different, and different for every seed. */
+	/* Numbers that all differ, and differ between seeds. */
 	static Registers pattern(uint64_t seed)
 	{
 		Registers r;
@@ -233,7 +233,7 @@ void expect_equal(const Registers &want, const Registers &got)
 			<< "callee-saved word " << i << " of " << kWords;
 }
 
-/* The test's own context, and one more. body runs on the second, and ends by switching back. */
+/* The test's own context and a second one. body runs on the second, and ends by switching back. */
 class Switch : public testing::Test
 {
 public:
@@ -331,7 +331,7 @@ struct AlignmentTest : Switch {
 
 		test->address = reinterpret_cast<uintptr_t>(&here[0]);
 		/* Arguments that are themselves aligned on the stack, and vector registers in the C
-		 * library, show a stack that is not. */
+		 * library, reveal a misaligned stack. */
 		std::snprintf(test->text, sizeof test->text, "%d %.3f %lld %.1f", 1, 2.5, 3LL, 4.5);
 		sn_arch_switch(&test->other, test->mine);
 	}
@@ -347,7 +347,7 @@ TEST_F(AlignmentTest, HoldsAtEntry)
 
 /* ---- unwinding ---- */
 
-// The bit of a code address that says Thumb; on other machines functions may begin at odd
+// The bit of a code address that means Thumb; on other machines functions may begin at odd
 // addresses.
 #ifdef __arm__
 constexpr uintptr_t kThumbBit = 1;
@@ -380,7 +380,7 @@ struct UnwindTest : Switch {
 			_Unwind_Backtrace(Trace::frame, &test->trace);
 		else
 			descend(test, levels - 1);
-		asm volatile(""); // no tail call
+		asm volatile(""); // prevents a tail call
 		return levels;
 	}
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What a task may rely on across parks, on every architecture: its exceptions, its rounding mode,
-// its errno, and that the runtime knows on which thread it is.
+// What a task may rely on across parks, on every architecture: its exceptions, rounding mode and
+// errno stay its own, and the runtime knows on which thread the task is.
 #include <atomic>
 #include <cerrno>
 #include <cfenv>
@@ -27,7 +27,7 @@ void check(bool good)
 		failures++;
 }
 
-/* Runs the body in kTasks tasks at once, which park between each other's steps. */
+/* Runs the body in kTasks tasks that take turns, because each parks between its steps. */
 int run_together(sn_fn *body)
 {
 	static sn_fn *the_body;

@@ -8,7 +8,7 @@
 #include "sched/task.h"
 #include "sched/thread.h"
 
-/* The compiler takes errno's address for constant in a thread, but not through a volatile
+/* The compiler assumes that errno's address is constant in a thread, but not through a volatile
  * pointer. */
 static int *(*volatile errno_of_thread)(void) = __errno_location;
 

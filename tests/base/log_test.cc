@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Labels: checked
 //
-// Lines on stderr hold up nobody, whatever stderr is: a pipe that is full, or that nobody reads any
-// more. Each case runs in a child process, whose stderr it replaces.
+// Writing lines to stderr blocks no thread, whatever stderr is: a full pipe, or one without a
+// reader. Each case runs in a child process, whose stderr it replaces.
 #include <atomic>
 #include <csignal>
 #include <string>
@@ -57,7 +57,7 @@ int full_socket()
 	return fill_stderr(ends);
 }
 
-// All that is in it, without what has filled it.
+// Reads everything, and returns what is there besides the filling.
 std::string take(int fd)
 {
 	std::string all;
@@ -115,7 +115,7 @@ TEST_F(Log, WithoutAReaderKillsNobody)
 	EXPECT_EXIT(has_no_reader(), testing::ExitedWithCode(42), "^$");
 }
 
-// The line about the limit of threads was once written under the runtime's lock.
+// The line about the limit of threads was written under the runtime's lock in an older version.
 [[noreturn]] void reaches_the_limit_of_threads(int (*make_full)())
 {
 	test::Environment most("SENNIT_MAX_THREADS", "3");
@@ -131,7 +131,7 @@ TEST_F(Log, WithoutAReaderKillsNobody)
 			while (beats < 10 && sn_sleep(test::ms) == 0)
 				beats++;
 		});
-		// More than there may be threads, so none is left for the heart.
+		// More tasks than there may be threads, so that no thread is left for the heart.
 		for (int i = 0; i < 4; i++)
 			blocked.emplace_back([&] {
 				char byte;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Which CPU quota a process has, by made-up files of the kernel's.
+// Which CPU quota a process has, according to made-up files of the kernel.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -31,7 +31,7 @@ protected:
 		std::filesystem::create_directories(path.parent_path());
 		std::ofstream(path) << text;
 	}
-	// A mount of the group `root`, at a folder of the test's.
+	// Mounts the group `root` at a folder of the test's.
 	void mount(const std::string &root, const std::string &point,
 		   const std::string &type = "cgroup2", const std::string &options = "rw")
 	{
@@ -72,7 +72,7 @@ TEST_F(Quota, OfItsGroupAndOfThoseAbove)
 	EXPECT_EQ(1, of("0::/a/b\n"));
 }
 
-// A container with a namespace of its own: what is above is not shown.
+// A container with a namespace of its own: groups above its own are not visible.
 TEST_F(Quota, OfTheRootOfANamespace)
 {
 	mount("/", "fs");
@@ -94,14 +94,14 @@ TEST_F(Quota, WhereTheMountBeginsBelowTheRoot)
 {
 	mount("/docker/abc", "fs");
 	write("fs/cpu.max", "400000 100000\n");
-	write("fs/docker/abc/cpu.max", "100000 100000\n"); // another one
+	write("fs/docker/abc/cpu.max", "100000 100000\n"); // another group
 	write("fs/sub/cpu.max", "200000 100000\n");
 	EXPECT_EQ(4, of("0::/docker/abc\n"));
 	EXPECT_EQ(2, of("0::/docker/abc/sub\n"));
 	EXPECT_EQ(4, of("0::/docker/abc/other\n"));
 }
 
-// The path leads to where no mount shows anything: the container's limit is what counts.
+// The path leads to a group that no mount shows, so the container's limit counts.
 TEST_F(Quota, OfThePathOfAnotherNamespace)
 {
 	mount("/docker/abc", "fs");
@@ -110,7 +110,7 @@ TEST_F(Quota, OfThePathOfAnotherNamespace)
 	EXPECT_EQ(4, of("0::/docker/abcd\n"));
 	EXPECT_EQ(4, of("0::/../other\n"));
 	EXPECT_EQ(4, of("0::/..\n"));
-	// Unless another mount does show the group.
+	// Another mount shows the group.
 	mount("/", "all");
 	EXPECT_EQ(0, of("0::/kubepods/pod1\n"));
 	write("all/kubepods/cpu.max", "600000 100000\n");
@@ -141,7 +141,7 @@ TEST_F(Quota, OfVersionOne)
 	EXPECT_EQ(0, of(lines));
 	write("cpu/cpu.cfs_quota_us", "250000\n");
 	EXPECT_EQ(3, of(lines));
-	// Both versions at a time.
+	// Both versions of cgroups at the same time.
 	write("unified/docker/cpu.max", "200000 100000\n");
 	EXPECT_EQ(2, of(lines));
 }

@@ -2,7 +2,7 @@
 // Labels: machine
 //
 // Scanning a task's stack: in every state that a task can be in, from every thread that may ask,
-// and with every misuse that scan.h describes. Also a stress test of everything at once.
+// and with every misuse that scan.h describes. Also a stress test of all this at the same time.
 #include <atomic>
 #include <csignal>
 #include <cstring>
@@ -26,13 +26,13 @@
 namespace
 {
 
-// A value that is nowhere else in memory.
+// A value that occurs nowhere else in memory.
 constexpr uintptr_t marker(uintptr_t n)
 {
 	return (uintptr_t)0x5e6e17a5c0de0000u ^ n * 8;
 }
 
-// Whether the value is on the stack or in a register: how a collector would find it.
+// Whether the value is on the stack or in a register, which is how a collector would find it.
 UNCHECKED bool between(const void *low, const void *high, uintptr_t value)
 {
 	if (!low)
@@ -132,7 +132,8 @@ TEST(Scan, AParkedTasksStackIsSeen)
 
 TEST(Scan, ATaskThatNeverRanShowsItsArgument)
 {
-	// Otherwise another thread would run the task if the machine stalled this one for long.
+	// If the machine stalled this thread for long, leases would let another thread run the
+	// task.
 	test::Environment leases("SENNIT_LEASES", "0");
 
 	test::run(1, [] {
@@ -219,8 +220,9 @@ TEST(Scan, ATaskInALoopIsInterrupted)
 	});
 }
 
-// The runtime's signal finds its task in a scan's function, where the runtime does not know the
-// thread. It is not the program's, and the next one, which is, is not taken for the runtime's.
+// The runtime's signal interrupts its task in the function of a scan, where the runtime does not
+// know the thread. That signal must not be passed to the program. The next one comes from the
+// program, and must not be taken for the runtime's.
 TEST(Scan, ASignalDuringAScansFunctionIsNobodyElses)
 {
 	static std::atomic<int> of_the_program;
@@ -260,7 +262,7 @@ TEST(Scan, ASignalDuringAScansFunctionIsNobodyElses)
 			return 0;
 		});
 		ASSERT_TRUE(test::eventually([] { return inside.load(); }));
-		// Long enough for a reminder by signal.
+		// Long enough for the scanner to repeat its request as a signal.
 		std::thread releaser([] {
 			for (int i = 0; i < 200 && of_the_program == 0; i++)
 				usleep(1000);
@@ -277,7 +279,7 @@ TEST(Scan, ASignalDuringAScansFunctionIsNobodyElses)
 	EXPECT_EQ(0, sigaction(SIGURG, &former, nullptr));
 }
 
-// The task sleeps in a system call, which goes on afterwards as if nothing had happened.
+// The task sleeps in a system call, which continues after the scan as if nothing had happened.
 void scan_a_reader(bool bracket, bool alone)
 {
 	int ends[2];
@@ -291,7 +293,8 @@ void scan_a_reader(bool bracket, bool alone)
 		keeps = true;
 		if (bracket)
 			sn_enter_blocking_as("read");
-		// TSan delays a signal until a call that it knows to block, which then ends early.
+		// TSan delays a signal until a call that it knows to block; that call then returns
+		// early.
 		struct pollfd readable = {ends[0], POLLIN, 0};
 		while (TEST_TSAN && poll(&readable, 1, -1) < 0 && errno == EINTR)
 			;
@@ -325,7 +328,7 @@ TEST(Scan, ATaskInASystemCallIsSeenAndNotDisturbed)
 	}
 }
 
-// The task is back from a blocking call, and no processor is free.
+// The task has returned from a blocking call, and waits because no processor is free.
 TEST(Scan, ATaskThatWaitsForAProcessorIsSeen)
 {
 	test::Environment signal("SENNIT_SCAN_SIGNAL", "0");
@@ -387,7 +390,7 @@ TEST(Scan, ARunningTaskServesAnAsynchronousScan)
 		park = true;
 		ASSERT_TRUE(comes_to(task, SN_STATE_PARKED));
 		EXPECT_EQ(0, sn_task_scan_async(task.get(), Sight::see, &second));
-		EXPECT_EQ(1, second.calls); // by the caller
+		EXPECT_EQ(1, second.calls); // the scanner called it
 		EXPECT_TRUE(second.found);
 		task.detach();
 	});
@@ -413,7 +416,8 @@ TEST(Scan, APendingRequestIsServedWhenTheTaskEnds)
 		EXPECT_EQ(0, sight.calls);
 		stop = true;
 		task.join();
-		EXPECT_EQ(1, sight.calls); // when it entered the runtime to end
+		// the request was served when the task entered the runtime to end
+		EXPECT_EQ(1, sight.calls);
 		EXPECT_FALSE(sight.ended);
 	});
 }
@@ -448,7 +452,7 @@ struct Callbacks {
 	std::atomic<int> calls{0};
 };
 
-// What scan.h says about sennit calls in a callback.
+// Tests what scan.h says about calls of sennit in a callback.
 void call_back(const struct sn_scan *, void *arg)
 {
 	auto *c = static_cast<Callbacks *>(arg);
@@ -506,7 +510,7 @@ TEST(Scan, ACallbackMayCallButNotWait)
 			EXPECT_EQ(0, sn_task_scan(parked.get(), call_back, &c));
 		}).join();
 		EXPECT_EQ(3, c.calls);
-		EXPECT_EQ(0, sn_yield()); // all as before
+		EXPECT_EQ(0, sn_yield()); // everything works as before the scan
 		stop = true;
 		entering.join();
 		other.detach();
@@ -542,7 +546,7 @@ TEST(Scan, AConcurrentScanIsBusy)
 			[&] { EXPECT_EQ(0, sn_task_scan(task.get(), Hold::hold, &hold)); });
 		ASSERT_TRUE(test::eventually([&] { return hold.held.load(); }));
 		EXPECT_EQ(-EBUSY, scan(task, sight));
-		// A request waits for the owner instead.
+		// An asynchronous request waits for the owner instead of failing.
 		EXPECT_EQ(0, sn_task_scan_async(task.get(), Sight::see, &sight));
 		EXPECT_EQ(0, sight.calls);
 		hold.let_go = true;
@@ -553,8 +557,8 @@ TEST(Scan, AConcurrentScanIsBusy)
 	});
 }
 
-// While a scanner owns a task's stack, the task can be woken but does not run. Nothing waits for
-// the scanner.
+// While a scanner owns a task's stack, the task can be woken but does not run. No other task or
+// thread waits for the scanner.
 TEST(Scan, AWokenTaskRunsWhenItsStackIsGivenBack)
 {
 	test::run([] {
@@ -575,7 +579,7 @@ TEST(Scan, AWokenTaskRunsWhenItsStackIsGivenBack)
 			[&] { EXPECT_EQ(0, sn_task_scan(task.get(), Hold::hold, &hold)); });
 		ASSERT_TRUE(test::eventually([&] { return hold.held.load(); }));
 		EXPECT_EQ(0, sn_chan_send(chan, &value));
-		for (int i = 0; i < 20; i++) // all other tasks go on
+		for (int i = 0; i < 20; i++) // all other tasks continue
 			EXPECT_EQ(0, sn_sleep(test::ms));
 		EXPECT_EQ(0, got);
 		EXPECT_EQ(SN_STATE_RUNNABLE, state(task.get()));
@@ -663,7 +667,7 @@ TEST(Scan, AWaitingScannerLetsOthersRun)
 		int err;
 
 		ASSERT_TRUE(test::eventually([&] { return runs.load(); }));
-		test::Task other([&] { other_ran = true; }); // behind this one
+		test::Task other([&] { other_ran = true; }); // queued after this task
 		err = scan(asked, sight);
 		EXPECT_TRUE(err == 0 || err == -ESRCH) << err;
 		asked.join();
@@ -714,7 +718,8 @@ TEST(Scan, APinnedScannerWaitsOnItsThread)
 	});
 }
 
-// Nobody else scans, so no scan may find another one under way, also not the one before.
+// There is no other scanner, so no call may find another scan in progress, not even the previous
+// call's.
 TEST(Scan, MayBeRepeatedAtOnce)
 {
 	test::Environment signal("SENNIT_SCAN_SIGNAL", "0"), race("SENNIT_RACE", "1");
@@ -814,14 +819,15 @@ TEST(Scan, TheEndOfTheRuntimeEndsTheWait)
 			stop = true;
 		});
 		EXPECT_TRUE(test::eventually([&] { return asks.load(); }));
-		sn_sleep(5 * test::ms); // usually it is asleep by now, but any moment will do
+		// usually the caller is asleep by now, but any moment will do
+		sn_sleep(5 * test::ms);
 		sn_detach(task);
 	});
 	scanner.join();
 	EXPECT_TRUE(result == -ESRCH || result == 0) << result;
 }
 
-// The same for a task, which is abandoned wherever it is, even where it lets others run.
+// The same for a task that scans. It is abandoned wherever it is, even while it lets others run.
 TEST(Scan, TheEndOfTheRuntimeAbandonsATaskThatWaits)
 {
 	test::Environment signal("SENNIT_SCAN_SIGNAL", "0");
@@ -858,7 +864,8 @@ TEST(Scan, TheEndOfTheRuntimeAbandonsATaskThatWaits)
 				     },
 				     nullptr));
 		EXPECT_TRUE(test::eventually([] { return asks.load(); }));
-		sn_sleep(2 * test::ms); // usually it lets others run by now, but any moment will do
+		// usually the task lets others run by now, but any moment will do
+		sn_sleep(2 * test::ms);
 		sn_detach(task);
 		later = std::thread([] {
 			usleep(20000);
@@ -884,7 +891,7 @@ struct Target {
 	Stress *stress;
 	size_t index;
 	uint64_t seed;
-	uintptr_t mark = marker(0x77); // the task holds it for all its life
+	uintptr_t mark = marker(0x77); // the task keeps this on its stack for all its life
 };
 
 void look(const struct sn_scan *scan, void *arg)
@@ -900,7 +907,7 @@ void look(const struct sn_scan *scan, void *arg)
 	stress->served++;
 }
 
-// Does everything that a task can do, then ends, and its parent makes another task.
+// Does everything that a task can do. When it ends, its parent starts another task.
 int live(void *arg)
 {
 	auto *target = static_cast<Target *>(arg);
@@ -925,14 +932,16 @@ int live(void *arg)
 			for (int i = 0; i < 20; i++)
 				sn_yield();
 		else if (what < 99)
-			usleep(useconds_t(random.below(100))); // revoked if something waits
+			// revoked if a task waits for the processor
+			usleep(useconds_t(random.below(100)));
 		else
 			sn_blocking([](void *) { return usleep(30); }, nullptr);
 	}
 	return 0;
 }
 
-// Scanners take a target out of its slot during the scan, so that it is not joined meanwhile.
+// Scanners take a target out of its slot during the scan, so that it is not joined before the end
+// of the scan.
 void scan_at_random(Stress *stress, uint64_t seed)
 {
 	test::Random random(seed);
@@ -970,8 +979,8 @@ void keep_filled(Stress *stress, size_t index, uint64_t seed)
 		EXPECT_EQ(0, sn_spawn(&task, live, &target, &attr));
 		target.seed++;
 		stress->targets[index] = task;
-		// Waits until it has ended, which a scan's -ESRCH or its absence from the list
-		// would show too.
+		// Waits until the task has ended. A scan's -ESRCH, or its absence from the list,
+		// would show that, too.
 		while (!stress->stop && state(task) != SN_STATE_ENDED)
 			sn_sleep(200000);
 		while (!(mine = stress->targets[index].exchange(nullptr)))
@@ -983,8 +992,8 @@ void keep_filled(Stress *stress, size_t index, uint64_t seed)
 
 TEST(Scan, AtRandomWhileTasksLive)
 {
-	// A switch is a few changes of status, so the short form has some 10^5 of them and the long
-	// one 10^7.
+	// A switch is a few changes of status, so the short form has about 10^5 switches and the
+	// long one 10^7.
 	const char *wish = getenv("SENNIT_TEST_TRANSITIONS");
 	const uint64_t wanted = wish ? strtoull(wish, nullptr, 10) : 200000;
 	const uint64_t limit = (wish ? 900 : 20) * test::second;
@@ -1037,9 +1046,9 @@ TEST(Scan, AtRandomWhileTasksLive)
 
 // ---- callbacks that call sennit ----
 
-// The task waits on the channel, and nothing else could end the wait, so it parks with the
-// channel's lock held until its stack has been left. A request that comes just then is served
-// afterwards. Otherwise the callback would wait for a lock that its own thread holds.
+// The task waits on the channel, and nothing else could end the wait, so it holds the channel's
+// lock until it has left its stack. A request that comes just then is served afterwards. Otherwise
+// the callback would wait for a lock that its own thread holds.
 TEST(ScanCallback, MayUseTheChannelThatTheTaskWaitsOn)
 {
 	struct Shared {
@@ -1059,7 +1068,7 @@ TEST(ScanCallback, MayUseTheChannelThatTheTaskWaitsOn)
 			while (sn_chan_recv(shared.chan, &got) == 0)
 				received++;
 		});
-		// It keeps the receiver alternating between waiting and running.
+		// Makes the receiver alternate between waiting and running.
 		test::Task sender([&] {
 			for (int i = 0; !stop; i++)
 				ASSERT_EQ(0, sn_chan_send(shared.chan, &i));
@@ -1084,7 +1093,7 @@ TEST(ScanCallback, MayUseTheChannelThatTheTaskWaitsOn)
 			}
 		});
 		asker.join();
-		// The last one may still be under way.
+		// The last scan may still be under way.
 		EXPECT_TRUE(test::eventually([&] { return shared.calls == test::scaled(20000); }));
 		stop = true;
 		sender.join();

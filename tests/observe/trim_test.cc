@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Tasks that have been parked for long give back the unused part of their stacks, and do not
-// notice, whatever happens at the same time. No other task does, and none does when this is
-// switched off. Stacks of ended tasks are given back when they are not needed again.
+// notice, whatever happens at the same time. No other task does, and no task at all when trimming
+// is switched off. Stacks of ended tasks are given back when they are not needed again.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -63,7 +63,7 @@ UNCHECKED bool keeps(size_t bytes, unsigned seed, F park)
 	return same;
 }
 
-// A task that has used much of its stack, and now waits with data on the part that it still uses.
+// A task that has used much of its stack, and now waits with data on the upper part.
 struct Sleeper {
 	std::atomic<uintptr_t> touched{0};
 	bool right = false;
@@ -105,14 +105,14 @@ TEST(Trim, GivesBackWhatALongParkedTaskDoesNotUse)
 		sleeper.start(1);
 		ASSERT_TRUE(test::eventually([&] { return sleeper.touched != 0; }));
 		EXPECT_TRUE(test::eventually([&] { return !resident(sleeper.touched); }));
-		// The statistics count it a moment later.
+		// The statistics count the trim a moment later.
 		EXPECT_TRUE(test::eventually([] { return test::stats().stacks_trimmed >= 1; }));
 		EXPECT_TRUE(sleeper.end());
 	});
 }
 
-// Stacks of ended tasks are given back too: what a burst has touched, once it was not needed for a
-// while.
+// Stacks of ended tasks are given back, too: those that a burst has used and that no task has
+// needed for a while.
 TEST(Cooling, AfterABurstOfTasks)
 {
 	// The tasks that wait here must not be trimmed, however slow the machine is.
@@ -144,12 +144,12 @@ TEST(Cooling, AfterABurstOfTasks)
 		EXPECT_EQ(0, sn_semaphore_release(&end, n));
 		for (const auto &task : tasks)
 			task->join();
-		// All but those that the two processors keep for themselves.
+		// All except those that the two processors keep for themselves.
 		EXPECT_TRUE(test::eventually([&] { return warm() <= 100; })) << warm();
 	});
 }
 
-// The monitor sleeps too when nothing happens, but not before this is done.
+// The monitor sleeps, too, when nothing happens, but only after it has given the stack back.
 TEST(Trim, GivesBackInAProcessWithNothingToDo)
 {
 	test::Environment soon("SENNIT_TRIM_MS", "300");
@@ -194,7 +194,7 @@ TEST(Trim, LeavesAloneWhatItHasTrimmed)
 		ASSERT_TRUE(test::eventually([&] { return !resident(sleeper.touched); }));
 		const uint64_t before = test::stats().stacks_trimmed;
 
-		// This task keeps running, so there are passes. It is the only one that could be
+		// This task keeps running, so the monitor makes passes. Only this task could be
 		// trimmed: about a dozen times, once for each time that it sleeps long enough.
 		for (int i = 0; i < 10; i++)
 			sn_sleep(60 * test::ms);
@@ -231,7 +231,8 @@ TEST(Trim, RejectsAnInvalidTime)
 	}
 }
 
-// Leaves data above and below where it parks. Returns false if it finds something else later.
+// Leaves data above and below the place where it parks. Returns false if it finds other data
+// afterwards.
 bool live(test::Random &random, size_t most, sn_semaphore &wake)
 {
 	const auto mark = unsigned(random.next());
@@ -243,12 +244,13 @@ bool live(test::Random &random, size_t most, sn_semaphore &wake)
 			(void)!sn_semaphore_acquire_until(&wake, sn_now() + 30 * test::ms);
 	});
 
-	// What it writes from now on must not go away either.
+	// What it writes from now on must stay, too.
 	return same && touch(most, mark + 1) != 0;
 }
 
 // Tasks park at random depths for random times, and are woken, dumped and scanned while their
-// stacks are trimmed as soon as possible. Each finds the bytes that it has left, and none is lost.
+// stacks are trimmed as soon as possible. Each task finds the bytes that it left, and no task is
+// lost.
 TEST(Trim, AtRandomWhileTasksLive)
 {
 	test::Environment at_once("SENNIT_TRIM_MS", "1"), race("SENNIT_RACE", "1");
@@ -263,7 +265,7 @@ TEST(Trim, AtRandomWhileTasksLive)
 		std::atomic<bool> stop{false};
 		std::vector<sn_semaphore> wake(count);
 
-		// Some have so much to give back that a wake-up can come meanwhile.
+		// Some tasks have so much to give back that a wake-up can come during the trim.
 		for (int t = 0; t < count; t++) {
 			const size_t most = t % 4 ? size_t(24) << 10 : size_t(512) << 10;
 			sn_task_attr attr = {};

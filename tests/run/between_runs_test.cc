@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What one run leaves to the next: counts of foreign callers, and handles of tasks that were never
-// joined.
+// What remains of one run when the next begins: counts of foreign callers, and handles of tasks
+// that were never joined.
 #include <atomic>
 #include <csignal>
 #include <thread>
@@ -14,8 +14,8 @@
 namespace
 {
 
-// A foreign thread calls in just when a run begins or ends. No run goes on counting it, so no end
-// waits for it.
+// A foreign thread makes a call just when a run begins or ends. Afterwards no run counts it as
+// inside, so no end of a run waits for it.
 TEST(BetweenRuns, ForeignCallersDelayNoEnd)
 {
 	static std::atomic<bool> asks, pauses;
@@ -45,7 +45,7 @@ TEST(BetweenRuns, ForeignCallersDelayNoEnd)
 
 sn_task *parked, *ended;
 
-// Two tasks, neither of which is joined.
+// Leaves the handles of two tasks that were not joined.
 void leave_handles()
 {
 	CHILD_CHECK(sn_spawn(
@@ -56,8 +56,8 @@ void leave_handles()
 	CHILD_CHECK(test::eventually([] { return test::stats().tasks_alive == 2; }));
 }
 
-// The join has a deadline, so that a call that takes the handle for a task of this run fails rather
-// than hangs.
+// The join has a deadline, so that the test fails, instead of hanging, if the call takes the handle
+// for a task of this run.
 void expect_stale()
 {
 	int result = 0;
@@ -81,7 +81,7 @@ void run_in_child(void (*body)())
 	CHILD_CHECK(result == 4711);
 }
 
-// Each test has a process of its own, because what it leaves behind stays there.
+// Each test runs in a process of its own, because the handles stay there.
 class Handles : public testing::Test
 {
 protected:
@@ -145,7 +145,7 @@ TEST_F(Handles, OfTheParentAreStaleInAForkedChild)
 				}
 				CHILD_CHECK(waitpid(child, &status, 0) == child);
 				CHILD_CHECK(status == 0);
-				// They still belong to the parent.
+				// In the parent, the handles are still valid.
 				CHILD_CHECK(sn_join(ended, &status) == 0 && status == 8);
 				CHILD_CHECK(sn_detach(parked) == 0);
 			});

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Labels: checked
 //
-// The end of a run waits for nothing that the program does for long: callbacks, writes to a pipe
-// that nobody reads, destructors of thread-locals. What is left behind goes on where it can, and
-// finds out that its run has ended. A case that fails here hangs.
+// The end of a run does not wait for anything that the program may do for long: callbacks, writes
+// to a pipe that nobody reads, destructors of thread-locals. The threads that are left behind
+// continue where they can, and learn that their run has ended. A case that fails hangs.
 #include <atomic>
 #include <string>
 #include <thread>
@@ -47,8 +47,8 @@ public:
 			filled_ += page.size();
 		fcntl(ends_[1], F_SETFL, 0);
 	}
-	// Takes out what fill() has put in, and at least one byte more; returns what is not from
-	// it.
+	// Takes out what fill() has put in, and at least one byte more; returns what others have
+	// written.
 	std::string take()
 	{
 		std::string all(filled_ + 65536, '\0');
@@ -175,7 +175,7 @@ TEST(EndOfARun, LeavesAThreadBehindThatBlocksInAVisitor)
 	test::run([] { test::Task([] {}).join(); });
 }
 
-// It comes back while another run is under way, which is none of its business.
+// The visitor returns while another run is in progress, which it must not affect.
 TEST(EndOfARun, ALateVisitorDoesNotDisturbTheNext)
 {
 	Visit late;
@@ -192,7 +192,7 @@ TEST(EndOfARun, ALateVisitorDoesNotDisturbTheNext)
 		EXPECT_TRUE(test::eventually([&] { return mine.in.load(); }));
 		late.end();
 		EXPECT_EQ(-ESRCH, late.result);
-		// One byte for each task that it visits.
+		// Reads one byte for each task that it visits.
 		while (!mine.out) {
 			EXPECT_EQ(1, write(mine.pipe.write_end(), "x", 1));
 			sn_sleep(test::ms);
@@ -217,7 +217,7 @@ TEST(EndOfARun, LeavesATaskBehindThatBlocksInAVisitor)
 		EXPECT_TRUE(test::eventually([&] { return visit.in.load(); }));
 	});
 	EXPECT_FALSE(visit.out);
-	// It goes on with the walk, of which each step reads a byte.
+	// The walk continues; each of its steps reads a byte.
 	while (!visit.out) {
 		EXPECT_EQ(1, write(visit.pipe.write_end(), "x", 1));
 		usleep(1000);
@@ -245,7 +245,7 @@ struct BlockedScan {
 		result = sn_task_scan(parked, block, this);
 		out = true;
 	}
-	// In a run: a task that waits forever.
+	// Called in a run: starts a task that waits forever.
 	void park()
 	{
 		ASSERT_EQ(0, sn_spawn(
@@ -316,12 +316,12 @@ struct Dump {
 		result = call(pipe.write_end());
 		out = true;
 	}
-	// False: the run had ended before the call, so it is to be made again.
+	// Returns false if the run had ended before the call, which then has to be repeated.
 	bool end()
 	{
 		if (out && result == -ESRCH)
 			return false;
-		// It has blocked, and the run has not waited for it.
+		// The call has blocked, and the run has not waited for it.
 		EXPECT_FALSE(out);
 		EXPECT_FALSE(pipe.take().empty());
 		EXPECT_TRUE(test::eventually_in_thread([&] { return out.load(); }));
@@ -330,7 +330,8 @@ struct Dump {
 	}
 };
 
-// Runs it in a thread or in a task, and ends the run when it is likely to have blocked.
+// Makes the call in a thread or in a task, and ends the run when the call is likely to have
+// blocked.
 template <class Begin>
 void is_left_behind(Begin begin)
 {
@@ -396,7 +397,7 @@ pthread_key_t lasting_key()
 	return key;
 }
 
-// Leaves threads behind, some of which end after a while without work.
+// Leaves threads behind that have nothing to do, some of which end after a while.
 void use_many_threads(int n)
 {
 	std::vector<test::Task> tasks;
@@ -410,7 +411,8 @@ void use_many_threads(int n)
 		each.join();
 }
 
-// The monitor joins such threads, and would revoke nothing meanwhile.
+// The monitor joins such threads. If it waited for the destructor, it would not revoke any
+// processor.
 TEST(Destructors, OfAThreadThatEndsHoldUpNobody)
 {
 	may_end = false;
@@ -425,7 +427,8 @@ TEST(Destructors, OfAThreadThatEndsHoldUpNobody)
 			while (!over && sn_sleep(test::ms) == 0)
 				beats++;
 		});
-		// It computes until others have had their turns, which it does not give.
+		// The task computes until the heart has beaten. That takes a revocation, because
+		// the task does not yield.
 		for (int round = 0; round < 3; round++) {
 			test::Task([&] {
 				for (const int before = beats; beats < before + 3;)

@@ -111,7 +111,7 @@ TEST(Run, LeavesNoThreadAndNoDescriptor)
 			});
 	};
 
-	rounds(5); // what allocators, and ThreadSanitizer, keep from now on
+	rounds(5); // allocators, and ThreadSanitizer, keep from now on what they have taken
 	const int descriptors = open_descriptors();
 	const long threads = test::process_status("Threads"), maps = mappings();
 
@@ -120,7 +120,7 @@ TEST(Run, LeavesNoThreadAndNoDescriptor)
 	// A joined thread may still be leaving the kernel for a moment.
 	EXPECT_TRUE(test::eventually_in_thread(
 		[&] { return test::process_status("Threads") <= threads; }));
-	// Heaps of threads may come and go. Stacks must not pile up.
+	// Heaps of threads may be mapped and unmapped, but stacks must not pile up.
 	EXPECT_LT(mappings() - maps, 100);
 }
 
@@ -196,7 +196,8 @@ TEST(Run, WaitsForTasksInUserCode)
 						     begun = true;
 						     while (!probe_run_is_ending())
 							     continue;
-						     // A run that did not wait is over by then.
+						     // If the run did not wait, it would be over
+						     // before this ends.
 						     const int64_t end = sn_now() + 50 * test::ms;
 						     while (sn_now() < end)
 							     continue;
@@ -374,7 +375,7 @@ TEST(RunEnvironment, SetsTheNumberOfProcessors)
 			     nullptr));
 }
 
-// With two threads at most, work goes on, on two threads, and the shortage is reported once.
+// With a limit of two threads, work continues on two threads, and the shortage is reported once.
 TEST(RunEnvironment, MaxThreadsIsRespected)
 {
 	Environment environment("SENNIT_MAX_THREADS", "2");
@@ -474,7 +475,7 @@ TEST(Stats, AddUp)
 		EXPECT_EQ(0u, after.threads_blocking);
 		EXPECT_EQ(0u, after.accept_pauses);
 	});
-	// After a run they are still those of the last one.
+	// After a run the statistics are still those of this run.
 	EXPECT_EQ(101u, test::stats().tasks_spawned);
 	EXPECT_EQ(4u, test::stats().processors);
 	EXPECT_EQ(0u, test::stats().threads);
@@ -566,8 +567,8 @@ TEST(Version, MatchesTheHeader)
 	EXPECT_STREQ(expected, sn_version());
 }
 
-// Whichever thread has started them. The monitor has another mask, name and timer slack, and so may
-// a task.
+// New threads inherit from the caller of sn_run(), whichever thread starts them. The monitor has
+// another mask, name and timer slack, and so may a task.
 TEST(Threads, InheritFromTheCallerOfRun)
 {
 	sigset_t mask, former;
@@ -583,8 +584,8 @@ TEST(Threads, InheritFromTheCallerOfRun)
 	test::run({1, 2}, [slack] {
 		std::vector<Task> tasks;
 
-		// They block without a bracket, so that the monitor starts threads for the next
-		// ones.
+		// The tasks block without a bracket, so that the monitor starts threads for the
+		// next ones.
 		for (int i = 0; i < 20; i++)
 			tasks.emplace_back([slack] {
 				sigset_t blocked;

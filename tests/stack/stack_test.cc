@@ -48,7 +48,7 @@ TEST(StackClass, IsTheSmallestThatFits)
 
 sigjmp_buf fault_jump;
 
-// Whether the program itself faults there, reading or writing.
+// Whether an access by the program itself faults there.
 bool faults(char *at, bool write)
 {
 	struct sigaction action = {}, former;
@@ -108,7 +108,7 @@ void check_guard(const probe_stack &stack)
 	}
 }
 
-/* In a child process, because a process chooses once how to make guards. */
+/* Runs in a child process, because a process decides once how it makes guards. */
 void guards(const char *wish)
 {
 	setenv("SENNIT_STACK_GUARD", wish, 1);
@@ -132,19 +132,19 @@ void guards(const char *wish)
 				check_guard(stack);
 			stacks.push_back(stack);
 		}
-	// None overlaps another, or its guard.
+	// No stack overlaps another one or its guard.
 	std::sort(stacks.begin(), stacks.end(),
 		  [](const probe_stack &a, const probe_stack &b) { return a.low < b.low; });
 	for (size_t i = 1; i < stacks.size(); i++)
 		CHILD_CHECK(stacks[i - 1].high + probe_stack_guard_size() <= stacks[i].low);
-	// Stacks that were used up, given back and used again still have their guards.
+	// Stacks that were used to their ends, given back and used again still have their guards.
 	for (int round = 0; round < 2; round++) {
 		for (probe_stack &stack : stacks) {
 			memset(stack.low, 0xaa, page);
 			memset(stack.high - page, 0xaa, page);
 			probe_stack_free(stack, nullptr);
 		}
-		// In the second round they are cold.
+		// In the second round the stacks are cold.
 		for (int64_t now = 1; round == 1 && probe_stacks_cool_due() != 0;
 		     now += probe_stack_idle_ns())
 			while (probe_stacks_cool(now))
@@ -277,8 +277,9 @@ size_t address_space()
 	return pages * page;
 }
 
-// A processor takes some of a slab's unused slots for itself. No other gets one of them, all used
-// slots have a guard, and others can have the unused ones once the processor gives them back.
+// A processor takes some of a slab's unused slots for itself. No other processor gets one of these,
+// all used slots have a guard, and others can take the unused ones once the processor has given
+// them back.
 TEST_F(Stacks, UnusedSlotsBelongToOneProcessorUntilGivenBack)
 {
 	probe_caches *others = probe_caches_new();
@@ -286,8 +287,8 @@ TEST_F(Stacks, UnusedSlotsBelongToOneProcessorUntilGivenBack)
 	std::vector<probe_stack> stacks;
 	std::set<char *> lows;
 
-	// With caches that take slots, 324 slots of six slabs are taken. Where stacks are scarce,
-	// it is 300 of five.
+	// With caches that take slots, all 324 slots of six slabs are taken. Where stacks are
+	// scarce, 300 slots of five slabs are.
 	const int more = sizeof(void *) == 8 && probe_stack_guard_is_madvise() ? 80 : 20;
 	for (int i = 0; i < 300; i++)
 		stacks.push_back(alloc(1, from[i % 3]));
@@ -338,7 +339,7 @@ protected:
 		for (const probe_stack &stack : stacks)
 			probe_stack_free(stack, to);
 	}
-	// Does what the monitor does when it is time.
+	// Does what the monitor does when a look is due.
 	void look()
 	{
 		now += probe_stack_idle_ns();
@@ -366,7 +367,7 @@ TEST_F(Cooling, GivesBackWhatWasUnusedForAWhile)
 	EXPECT_EQ(0u, resident(stacks));
 	look();
 	EXPECT_EQ(0, probe_stacks_cool_due()) << "there is nothing left to do";
-	// They can be used again.
+	// The stacks can be used again.
 	EXPECT_EQ(100u, probe_stacks_mapped());
 	const std::vector<probe_stack> again = used(small, 100);
 	EXPECT_EQ(100u, probe_stacks_mapped());
@@ -437,8 +438,8 @@ TEST_F(Stacks, LightUseTouchesOnePage)
 	probe_stack_free(stack, nullptr);
 }
 
-// The fallback has a budget of mappings. Past it there are no more stacks, rather than unguarded
-// ones.
+// The fallback has a budget of mappings. When it is used up, allocations fail, because a stack
+// without a guard is not an option.
 void mprotect_budget()
 {
 	FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
@@ -465,10 +466,10 @@ void mprotect_budget()
 		CHILD_CHECK(strstr(why, "vm.max_map_count"));
 		CHILD_CHECK(stacks.size() >= size_t(most) / 5 && stacks.size() <= size_t(most) / 2);
 	}
-	// Half of the mappings are left for the program.
+	// The program can still use half of the mappings.
 	void *other = mmap(nullptr, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHILD_CHECK(other != MAP_FAILED || strcmp(why, "address space") == 0);
-	// The last one has its guard, and one that is given back can be allocated again.
+	// The last stack has its guard, and a stack that is given back can be allocated again.
 	check_guard(stacks.back());
 	probe_stack_free(stacks.front(), nullptr);
 	CHILD_CHECK(probe_stack_alloc(&stack, 0, nullptr, &why) == 0);
@@ -485,7 +486,7 @@ TEST(StackShortage, OfMappingsForGuards)
 
 /*
  * In a child process: spawns tasks with large stacks under a limited address space until there are
- * no more stacks. Running tasks go on, and once they have ended there is room again.
+ * no more stacks. Running tasks continue, and once they have ended there is room again.
  */
 void spawn_without_address_space()
 {
@@ -548,8 +549,8 @@ TEST(StackShortage, OfAddressSpaceFailsTheSpawnOnly)
 {
 	if (TEST_EMULATED)
 		GTEST_SKIP() << "the emulator enforces no limit on address space";
-	// ASan's stacks for finding uses after return take 11 MB each, and it ends the process when
-	// it cannot get one.
+	// The stacks on which ASan finds uses after return take 11 MB each, and ASan ends the
+	// process when it cannot map one.
 	const char *options = getenv("ASAN_OPTIONS");
 	test::Environment asan("ASAN_OPTIONS", std::string(options ? options : "") +
 						       ":detect_stack_use_after_return=0");
@@ -565,21 +566,21 @@ TEST(StackShortage, OfAddressSpaceFailsTheSpawnOnly)
 	const int result = sn_run(
 		[](void *) {
 			static std::atomic<int> ran, waits;
-			static sn_chan *end; // is closed when they may end
+			static sn_chan *end; // closed when the tasks may end
 			const int n = 3000;
 			int refused = 0;
 			struct rlimit limit, former;
 
 			CHILD_CHECK(sn_chan_new(&end, 0, 0) == 0);
 
-			// Room for some hundred stacks of 192 KiB each, guards included. Less than
-			// the 64 MiB that malloc() reserves when another thread first calls it:
-			// those would leave no room for any stack.
+			// Room for some hundred stacks of 192 KiB each, guards included. This is
+			// less than the 64 MiB that malloc() reserves when another thread first
+			// calls it, and which would leave no room for stacks.
 			CHILD_CHECK(getrlimit(RLIMIT_AS, &former) == 0);
 			limit = former;
 			limit.rlim_cur = rlim_t(test::process_status("VmSize")) * 1024 + (40 << 20);
 			CHILD_CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
-			// All are alive at once until then, so no stack becomes free before.
+			// All these tasks are alive until then, so no stack becomes free earlier.
 			for (int i = 0; i < n; i++) {
 				const auto body = [](void *) {
 					waits++;
@@ -592,7 +593,8 @@ TEST(StackShortage, OfAddressSpaceFailsTheSpawnOnly)
 				while ((err = sn_go(body, nullptr)) != 0) {
 					CHILD_CHECK(err == -ENOMEM);
 					if (refused++ == 0) {
-						// Tasks that have a stack go on, the others wait.
+						// Tasks that have a stack continue, and the others
+						// wait.
 						CHILD_CHECK(waits.load() < n);
 						sn_chan_close(end);
 					}
@@ -657,7 +659,7 @@ void check_own_guard()
 		CHILD_CHECK(kernel_refuses(at));
 }
 
-// 200 tasks at once, with stacks of two sizes, which is more than a slab of each.
+// 200 tasks at the same time, with stacks of two sizes: more than a slab of each size holds.
 void spawn_in_locked_memory(int which)
 {
 	test::run(2, [which] {
@@ -694,20 +696,20 @@ void spawn_in_locked_memory(int which)
 TEST(StackLocked, TasksAreSpawnedAfterMemoryWasLocked)
 {
 	testing::FLAGS_gtest_death_test_style = TEST_DEATH_STYLE;
-	const int on_fault = 4; // MCL_ONFAULT, which old headers lack
+	const int on_fault = 4; // MCL_ONFAULT, which old headers do not define
 	for (int how : {0, on_fault})
 		for (int which : {MCL_CURRENT | MCL_FUTURE, int(MCL_CURRENT), int(MCL_FUTURE)})
 			EXPECT_EXIT(spawn_in_locked_memory(which | how), testing::ExitedWithCode(0),
 				    "^(memory cannot be locked here.*|all ran)\n$");
 }
 
-// Spawns until that is refused, then unlocks memory so that spawning works again.
+// Spawns until a spawn is refused, then unlocks memory so that spawning works again.
 [[noreturn]] void spawn_with_too_little()
 {
 	const struct rlimit little = {64 << 10, 64 << 10};
 
 	CHILD_CHECK(setrlimit(RLIMIT_MEMLOCK, &little) == 0);
-	if (geteuid() == 0) // whom no limit binds
+	if (geteuid() == 0) // root, for whom there is no limit
 		CHILD_CHECK(setresuid(65534, 65534, 65534) == 0);
 	test::run(1, [] {
 		std::vector<sn_task *> tasks;

@@ -28,7 +28,7 @@ using test::Task;
 // ---- the memory of the library ----
 
 std::atomic<int> allocated{0};
-std::atomic<int> fail_after{-1}; // so many allocations succeed; -1: all
+std::atomic<int> fail_after{-1}; // how many more allocations succeed; -1: all of them
 
 void *counting_alloc(size_t align, size_t size)
 {
@@ -70,7 +70,8 @@ using LocalDeathTest = Local;
 
 // ---- keys ----
 
-// What destructors and copies have done, in order. Of one task, or under joins.
+// What destructors and copies have done, in order. Only one task appends at a time, or joins order
+// the tasks.
 std::string log_of_calls;
 
 char *text(const char *string)
@@ -86,7 +87,7 @@ void note(void *value)
 sn_local plain, other, a_key = {note, nullptr, 0}, b_key = {note, nullptr, 0},
 		       c_key = {note, nullptr, 0};
 
-// A value that is counted by reference.
+// A value with a reference count.
 struct Counted {
 	std::atomic<int> references{1};
 };
@@ -291,7 +292,7 @@ TEST_F(Local, TheFirstTasksAreDestroyedBeforeItsRunEnds)
 	}
 }
 
-// Which keys have values while another is destroyed.
+// Logs which keys have values while another one is destroyed.
 void look_around(void *value)
 {
 	log_of_calls += static_cast<char *>(value);
@@ -318,7 +319,7 @@ TEST_F(Local, EarlierValuesAreThereWhileLaterOnesAreDestroyed)
 	});
 }
 
-// Sets values in destructors: `left` more.
+// A destructor that sets the value again, until `left` is 0.
 extern sn_local insisting;
 
 void insist(void *value)
@@ -333,7 +334,7 @@ void insist(void *value)
 
 sn_local insisting = {insist, nullptr, 0};
 
-// Returns how many destructors were not called, of so many that set one another.
+// Lets a destructor set its value so many times; returns how many of these calls were not made.
 int insist_on(int times)
 {
 	int left = times;
@@ -521,7 +522,8 @@ TEST_F(Local, InheritingOutOfMemory)
 			fail_after = -1;
 			EXPECT_EQ(1, value.references) << "not copied at all";
 		}
-		// Copied last, as it was set first; so the others were copied, and are given back.
+		// The first value that was set is copied last, so the others have been copied by
+		// then, and are given back.
 		EXPECT_EQ(0, sn_local_set(&counted, nullptr));
 		EXPECT_EQ(0, sn_local_set(&failing, &value));
 		EXPECT_EQ(0, sn_local_set(&counted, &value));
@@ -536,7 +538,7 @@ TEST_F(Local, InheritingOutOfMemory)
 	});
 }
 
-// It is code of the parent: it may park, set values, and start tasks.
+// A copy function is code of the parent: it may park, set values, and start tasks.
 void *copy_and_park(void *value)
 {
 	EXPECT_EQ(0, sn_sleep(ms));
@@ -600,7 +602,8 @@ TEST_F(LocalDeathTest, AChildOfForkHasNone)
 		sn_exit_blocking();
 		EXPECT_EQ(0, status);
 		EXPECT_EQ(&value, sn_local_get(&counted));
-		// Or its destructor would get it, when this function has returned.
+		// Removed, because otherwise its destructor would run when this function has
+		// returned.
 		EXPECT_EQ(0, sn_local_set(&counted, nullptr));
 	});
 }
@@ -622,8 +625,9 @@ TEST_F(LocalDeathTest, AChildOfForkDestroysNothing)
 			EXPECT_EQ(0, sn_local_set(&key, &value));
 			pid = fork();
 			if (pid == 0) {
-				// The child exits as if by exit(3). LeakSanitizer would look at it
-				// then, and miss the stacks of the threads that are not there.
+				// The child exits as if by exit(3). LeakSanitizer would then check
+				// it, and miss the stacks of threads that do not exist in the
+				// child.
 				atexit([] { _exit(7); });
 				return 3;
 			}

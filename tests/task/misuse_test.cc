@@ -140,7 +140,7 @@ TEST(Misuse, AJoinedTaskIsNotItsSuccessor)
 	});
 }
 
-// Many tasks join one. Exactly one gets the result, whenever the others come.
+// Many tasks join one. Exactly one gets the result, no matter when the others call.
 TEST(Misuse, ManyJoinOne)
 {
 	test::run({1, 2, 4}, [] {
@@ -262,8 +262,8 @@ TEST(MisuseDeathTest, ClosingInTheWrongOrderNamesTheTask)
 }
 #endif
 
-// The scope is closed while other tasks start tasks in it, or cancel it. Either they reach the
-// scope, or it is gone.
+// The scope is closed while other tasks start tasks in it, or cancel it. Each call either reaches
+// the scope or reports that it is gone.
 TEST(Misuse, UsingAScopeRacesWithClosing)
 {
 	test::run({2, 4}, [] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Sleeping without memory for a timer: the call says so, but not at once, so that a program which
-// only repeats it does not take a whole CPU.
+// Sleeping without memory for a timer: the call fails, but only after a moment, so that a program
+// that just repeats it does not take a whole CPU.
 #include <cstdlib>
 #include <vector>
 
@@ -20,7 +20,8 @@ std::atomic<bool> no_memory{false};
 
 } // namespace
 
-// Replaces the C library's, also for the library under test, whose timers grow by it.
+// Replaces realloc() of the C library, also for the library under test, which grows its heap of
+// timers with it.
 extern "C" void *realloc(void *memory, size_t size) noexcept
 {
 	static const auto real =
@@ -54,7 +55,7 @@ TEST(Sleep, WithoutMemoryDoesNotSpin)
 		int failed = 0;
 
 		no_memory = true;
-		// Until the timers that there is room for are in use.
+		// Until all timers for which there is memory are in use.
 		while (sn_sleep(test::us) == 0 && sleepers.size() < 10000)
 			for (int i = 0; i < 16; i++)
 				sleepers.emplace_back([&] {

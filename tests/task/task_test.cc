@@ -153,7 +153,7 @@ TEST(Join, TheJoinerTakesNoTurnFromOthers)
 				sn_yield();
 		}
 	});
-	// Not all: a thread that the system stops for long loses its processor.
+	// Not in all rounds: a thread that the system stops for long loses its processor.
 	EXPECT_GT(in_order, rounds * 9 / 10);
 }
 
@@ -244,7 +244,7 @@ TEST(Go, RunsDetached)
 	});
 }
 
-// Each begins in the switch away from the one before, though that still stands on its stack: the
+// Each task begins in the switch away from the previous one, before that one's stack is left. The
 // scheduler's loop comes in between at fair turns only.
 TEST(Go, ShortTasksFollowEachOtherDirectly)
 {
@@ -273,7 +273,7 @@ TEST(Go, ShortTasksFollowEachOtherDirectly)
 		loops += test_record_is(record.what, "run");
 		ends += test_record_is(record.what, "end");
 	}
-	// The run may end before some of the last have.
+	// The run may end before some of the last tasks have ended.
 	EXPECT_GT(ends, n * 9 / 10);
 	EXPECT_LT(loops, n / 10);
 }
@@ -319,7 +319,7 @@ TEST(Spawn, StackSizesAreUsable)
 			attr.stack_size = size;
 			Task task(
 				[size] {
-					// What the test itself and the sanitizers need on top.
+					// The test itself and the sanitizers need the rest.
 					const size_t most = size > 16384 ? size - 8192 : 4096;
 					volatile char *array =
 						static_cast<char *>(__builtin_alloca(most));
@@ -351,7 +351,7 @@ TEST(Spawn, StacksBeginAtSeveralOffsets)
 					std::lock_guard lock(mutex);
 					offsets.insert(reinterpret_cast<uintptr_t>(here) % 4096);
 				}
-				// Until all have begun, so that no two have the same stack.
+				// Until all tasks have begun, so that no two have the same stack.
 				for (begun++; begun != count;)
 					sn_yield();
 			});

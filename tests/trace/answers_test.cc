@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Answers about traces that are made by hand, whose answers are known.
+// Questions about traces that are made by hand, whose answers are known.
 #include <string>
 #include <vector>
 
@@ -39,7 +39,7 @@ TEST(TraceSummary, HasTheProcessAndTheProcessors)
 	EXPECT_EQ(3u, summary.tasks);
 	EXPECT_EQ(4u, summary.turns);
 	EXPECT_EQ(2u, summary.wakes);
-	ASSERT_EQ(2u, summary.processors.size()); // without that of the other threads
+	ASSERT_EQ(2u, summary.processors.size()); // without the time of the other threads
 	EXPECT_EQ("processor 0", summary.processors[0].name);
 	EXPECT_EQ((8090 + 500 + 2000) * us, summary.processors[0].running);
 	EXPECT_EQ(14000 * us, summary.processors[0].recorded);
@@ -256,7 +256,8 @@ TEST(TraceChain, OfASlowRequestBeginsAtTheNetwork)
 	EXPECT_EQ("db 5", trace.tasks[parts[2].by].name);
 }
 
-// Of three stages, each gets from the one before what it works on: what it did before is no part.
+// There are three stages. Each gets its work from the previous one; what the previous one did
+// before is not part of the chain.
 TEST(TraceChain, FollowsWhatIsHandedOn)
 {
 	Made made(1);
@@ -319,7 +320,7 @@ TEST(TraceChain, OfSeveralEventsTheSlowestIsChosenUnlessATimeIsGiven)
 	EXPECT_EQ(1u, other.among);
 }
 
-// A request that waits for others has origins of its own: --since leads through them.
+// A request that waits for others has origins of its own, and --since leads past them.
 TEST(TraceChain, SinceAnEventGoesThroughTimersAndTheNetwork)
 {
 	Made made(1);
@@ -352,7 +353,7 @@ TEST(TraceChain, OfATaskAtATimeSaysWhatItWaitedFor)
 	const auto parked = tracing::choose(trace, "session@10ms", "");
 	const auto last = tracing::choose(trace, "17", "");
 
-	EXPECT_EQ(11000 * us, parked.is.end); // it was parked then, and runs next at 11 ms
+	EXPECT_EQ(11000 * us, parked.is.end); // the task was parked then, and runs next at 11 ms
 	EXPECT_EQ(state::waiting, parked.is.steps[1].is->is);
 	EXPECT_EQ(13000 * us, last.is.end);
 	EXPECT_THROW(tracing::choose(trace, "nobody", ""), tracing::not_found);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Traces that are cut, damaged or made up: a short form of the fuzzing (`make fuzz` is the long
-// one). Builds with sanitizers notice reads outside of the bytes.
+// Traces that are cut, damaged or made up: a short form of fuzzing, of which `make fuzz` is the
+// long one. Builds with sanitizers notice reads outside of the bytes.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

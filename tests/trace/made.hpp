@@ -34,7 +34,7 @@ public:
 		end(on(0), 0);
 	}
 
-	// name: without the number, which is put behind it.
+	// name: without the number, which is appended.
 	void task(uint64_t id, const std::string &name)
 	{
 		names_[id] = name.find(" of ") == std::string::npos
@@ -43,7 +43,7 @@ public:
 		track(of(id), 2, names_[id], "");
 	}
 
-	// flow: of the wake-up that it comes from.
+	// flow: identifies the wake-up that the turn comes from.
 	void run(uint64_t id, int processor, int64_t from, int64_t to, uint64_t flow = 0)
 	{
 		begin(of(id), from, "running", 2, static_cast<uint64_t>(processor), 48, flow);
@@ -74,7 +74,7 @@ public:
 	{
 		instant(processor < 0 ? threads : on(processor), at, how, 1, id, 1, flow);
 	}
-	// what: "timers", "network", "steals"; "processor revoked", of a task.
+	// what: "timers", "network" or "steals"; "processor revoked" is an incident of a task.
 	void incident(int processor, int64_t at, const std::string &what, uint64_t number)
 	{
 		instant(on(processor), at, what, what[0] == 'p' ? 1 : 5, number, 2, 0);
@@ -83,7 +83,7 @@ public:
 	{
 		instant(of(id), at, name, 6, static_cast<uint64_t>(value), 3, 0);
 	}
-	// A packet of anything.
+	// A packet with the given contents.
 	void field(uint64_t number, const std::string &inner)
 	{
 		packet(bytes_field(number, inner));
@@ -147,13 +147,14 @@ private:
 	{
 		field(12, bytes_field(kind, number_field(1, number) + bytes_field(2, text)));
 	}
-	// The first use of a name sends it, in the same packet or in one before.
+	// The first use of a name sends the name, in the same packet or in an earlier one.
 	std::string name_field(const std::string &name)
 	{
 		const auto [at, is_new] = numbers_.emplace(name, numbers_.size() + 1);
 
 		if (is_new && at->second % 5 == 0)
-			return bytes_field(23, name); // as it is, this once
+			// every fifth name is written out in each packet
+			return bytes_field(23, name);
 		if (is_new)
 			intern(2, at->second, name);
 		return at->second % 5 == 0 ? bytes_field(23, name) : number_field(10, at->second);

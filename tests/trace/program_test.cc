@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Programs in which something is slow for a known reason: sennit-trace names it, from the trace
-// that the runtime has written. And a busy program, whose trace has what the runtime has counted.
+// Programs in which something is slow for a known reason: sennit-trace names the reason, from the
+// trace that the runtime has written. And a busy program, whose trace agrees with what the runtime
+// has counted.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -18,7 +19,7 @@ namespace
 
 using tracing::state;
 
-// Its bytes and what was read from them.
+// A trace: its bytes, and what was read from them.
 struct Read {
 	explicit Read(std::string from) : bytes(std::move(from)), trace(tracing::read_trace(bytes))
 	{
@@ -50,7 +51,7 @@ void compute(int64_t ns)
 		;
 }
 
-// Processors are not revoked, so what computes does so in one turn.
+// Processors are not revoked, so a task that computes does so in one turn.
 class TraceProgram : public testing::Test
 {
 	test::Environment leases_{"SENNIT_LEASES", "0"};
@@ -61,7 +62,7 @@ TEST_F(TraceProgram, TheTaskThatKeepsTheProcessorIsNamedAndWhoWaitsForIt)
 {
 	test::run(1, [] {
 		auto hog = spawn("hog", [] {
-			// It is runnable from the beginning of this turn on.
+			// The task is runnable from the beginning of this turn on.
 			auto victim = spawn("victim", [] {});
 			compute(50 * test::ms);
 			EXPECT_EQ(0, victim.join());
@@ -69,7 +70,7 @@ TEST_F(TraceProgram, TheTaskThatKeepsTheProcessorIsNamedAndWhoWaitsForIt)
 		EXPECT_EQ(0, hog.join());
 	});
 
-	// A machine that is busy may keep others for long as well, but not many.
+	// A busy machine may keep other tasks waiting for long as well, but not many.
 	const Read read(test::written());
 	const auto summary = tracing::summarize(read.trace, 3);
 	EXPECT_TRUE(std::ranges::any_of(summary.longest_turns, [&](const tracing::stay *each) {
@@ -142,7 +143,7 @@ TEST_F(TraceProgram, AMutexAndTheTaskThatHasItAreNamed)
 			       trace.reason(*each.is) == "a mutex" &&
 			       read.group(each.by) == "holder";
 		})) << to_text(trace, chosen);
-		// And what that one did with it.
+		// And what that task did while it had the mutex.
 		EXPECT_TRUE(std::ranges::any_of(steps, [&](const tracing::step &each) {
 			return each.depth == 1 && read.group(each.is->task) == "holder" &&
 			       each.is->is == state::parked && trace.reason(*each.is) == "a time";
@@ -157,7 +158,7 @@ TEST_F(TraceProgram, AChainLeadsThroughTasksToTheTimerThatItBeganWith)
 
 		ASSERT_EQ(0, sn_chan_new(&first, sizeof(int), 0));
 		ASSERT_EQ(0, sn_chan_new(&second, sizeof(int), 0));
-		// They wait before anything is sent, so each is woken by the one before.
+		// The tasks wait before anything is sent, so each is woken by the one before it.
 		auto three = spawn("three", [&] {
 			int item;
 			EXPECT_EQ(0, sn_chan_recv(second, &item));
@@ -219,7 +220,7 @@ TEST_F(TraceProgram, AnAnswerFromTheNetworkIsTheOriginOfAChain)
 		const Read read(test::written());
 		const auto chosen = tracing::choose(read.trace, "has read", "");
 		EXPECT_EQ("reader", read.group(chosen.is.task));
-		// A reader that was late has not parked.
+		// If the reader was late, it has not parked.
 		if (chosen.is.parked) {
 			EXPECT_EQ(tracing::origin::network, chosen.is.from)
 				<< to_text(read.trace, chosen);
@@ -258,7 +259,7 @@ TEST(TraceBusyProgram, IsCountedAsTheRuntimeCounts)
 			EXPECT_EQ(0, each.join());
 		sn_chan_unref(channel);
 
-		// No switch of this task comes between the two; others have ended.
+		// This task does not switch between the two reads, and all others have ended.
 		const uint64_t switches = test::stats().switches;
 		const Read read(test::written());
 		const auto summary = tracing::summarize(read.trace, 10);
@@ -271,8 +272,8 @@ TEST(TraceBusyProgram, IsCountedAsTheRuntimeCounts)
 			EXPECT_LE(each.running + each.idle, each.recorded) << each.name;
 			running += each.running;
 		}
-		// Processors ran what tasks ran, except for turns whose times contradict each
-		// other.
+		// Processors ran for as long as tasks ran, except for turns whose times contradict
+		// each other.
 		for (const auto &each : tracing::summarize(read.trace, 1000).runners)
 			ran += each.total;
 		EXPECT_LE(std::abs(ran - running), running / 4 + test::ms);

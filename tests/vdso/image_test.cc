@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The vDSO reader finds what the images of real kernels have, and nothing that it is given makes it
-// read outside of an image. The images are in buffers of exactly their size, so that
-// AddressSanitizer notices a read past the end.
+// The vDSO reader finds the symbols in the images of real kernels, and no input makes it read
+// outside of an image. The images are in buffers of exactly their size, so that AddressSanitizer
+// notices a read past the end.
 
 #include <gtest/gtest.h>
 
@@ -59,7 +59,7 @@ std::vector<char> read(const std::string &name)
 	return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// A copy on the heap of exactly this size.
+// A copy of an image, in a heap block of exactly its size.
 class Opened
 {
 public:
@@ -71,7 +71,7 @@ public:
 	}
 	explicit Opened(const std::vector<char> &bytes) : Opened(bytes, bytes.size()) {}
 
-	// The offset of the symbol, -1 for not found.
+	// The offset of the symbol, or -1 if it is not found.
 	long find(const char *version, const char *name) const
 	{
 		if (error < 0)
@@ -158,7 +158,7 @@ TEST(Image, LacksOtherSymbols)
 		for (const char *other :
 		     {"", "_", "nothing", "__vdso_", "__vdso_clock_gettime65", "LINUX_2.6"})
 			EXPECT_EQ(opened.find(nullptr, other), -1) << image.file << other;
-		// A prefix, and more than the name.
+		// A prefix of the name, and the name with a suffix.
 		EXPECT_EQ(opened.find(nullptr, name.substr(0, name.size() - 1).c_str()), -1);
 		EXPECT_EQ(opened.find(nullptr, (name + "x").c_str()), -1);
 	}
@@ -189,7 +189,7 @@ TEST(Image, IsSearchedWithoutVersions)
 	}
 }
 
-// Both tables give the same result, and one of them is enough. The images of 6.1 have DT_HASH only.
+// Both hash tables give the same result, and either is enough. The images of 6.1 have only DT_HASH.
 TEST(Image, IsSearchedByEitherHashTable)
 {
 	for (const Image &image : images) {
@@ -224,7 +224,7 @@ TEST(Image, TruncatedIsReadWithinBounds)
 
 		for (size_t size = 0; size < bytes.size(); size++) {
 			Opened opened(bytes, size);
-			// Whether it is still found depends on what is missing.
+			// Whether the symbol is still found depends on what is missing.
 			for (const std::string &name : image.names)
 				opened.find(image.version.c_str(), name.c_str());
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The waiting policy keeps its budgets: nothing spins or yields for longer than it was told to.
+// The waiting policy keeps its budgets: no thread spins or yields for longer than its budget.
 #include <sched.h>
 
 #include "support/internals.h"
@@ -9,8 +9,8 @@
 namespace
 {
 
-// Other programs may take the CPU at any moment, most of all when the test yields it. Therefore the
-// shortest of many tries counts: at least 20, and more until one is below the bound.
+// Other programs may take the CPU at any moment, above all when the test yields it. Therefore the
+// shortest of many tries counts: the test makes at least 20, and more until one is below the bound.
 int64_t least_time(int64_t spin, int64_t yield)
 {
 	const int64_t bound = 20 * (spin + yield), end = sn_now() + test::patience;

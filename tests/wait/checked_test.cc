@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Labels: checked
 //
-// The checked build ends a program that waits with a lock of the runtime, and says where. Each
-// fault is planted in a child process. Code that does not wait continues.
+// The checked build ends a program that waits while it holds a lock of the runtime, and says where.
+// Each fault is planted in a child process. Code that does not wait continues.
 #include <atomic>
 #include <thread>
 
@@ -40,7 +40,7 @@ protected:
 	int ends_[2];
 };
 
-// Tests that need the checked build to see system calls.
+// Tests that need the checked build's view of system calls.
 class CheckedCalls : public Checked
 {
 protected:
@@ -113,7 +113,7 @@ TEST_F(Checked, ALockThatAnotherThreadHoldsIsWaitedForWithAnotherHeld)
 TEST_F(Checked, AParkUnderALockIsFatal)
 {
 	auto body = [](void *) -> int {
-		checked_take_inner(); // with which the timer may allocate memory
+		checked_take_inner(); // the timer may allocate memory while it holds this one
 		return sn_sleep(1000000);
 	};
 
@@ -207,7 +207,7 @@ TEST_F(CheckedCalls, MemoryForALockThatHasNoLeaveIsFatal)
 		"calls mmap");
 }
 
-// As the monitor did once, while destructors of the thread ran.
+// As the monitor once did, while destructors of the joined thread ran.
 TEST_F(CheckedCalls, AJoinOnAThreadThatMustNotWaitIsFatal)
 {
 	EXPECT_DEATH(

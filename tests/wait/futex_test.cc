@@ -58,7 +58,7 @@ TEST_F(Parker, TimesOutAndNotEarly)
 
 std::atomic<bool> handled;
 
-// Also under TSan, which runs handlers later.
+// Works under TSan, too, although TSan defers signal handlers.
 TEST_F(Parker, AHandlerRunsWhileItsThreadSleeps)
 {
 	struct sigaction former, action = {};
@@ -71,7 +71,7 @@ TEST_F(Parker, AHandlerRunsWhileItsThreadSleeps)
 		for (int i = 0; i < 3; i++) {
 			const int64_t until = sn_now() + test::patience;
 
-			usleep(20000); // it most likely sleeps then
+			usleep(20000); // the thread most likely sleeps then
 			handled = false;
 			pthread_kill(sleeper, SIGUSR1);
 			while (!handled && sn_now() < until)
@@ -109,7 +109,8 @@ TEST_F(Parker, PingPong)
 	probe_parker_free(other);
 }
 
-// A release that races with the timeout is either taken or kept, never lost.
+// A release that races with the timeout is either consumed by the wait or kept for the next one,
+// never lost.
 TEST_F(Parker, ReleaseRacingWithTheTimeoutIsNotLost)
 {
 	test::Random random;

@@ -82,16 +82,16 @@ TEST(Lock, ExcludesUnderContentionDuringRegistration)
 	other.join();
 }
 
-// A holder keeps the lock for long. The others must sleep rather than spin, and all get it in the
-// end.
+// A holder keeps the lock for long. The others must sleep instead of spinning, and all get the lock
+// in the end.
 TEST(Lock, WaitersSleep)
 {
 	// Four spinning threads would use all of the CPUs for 0.3 s.
 	constexpr double most = 0.15;
 	double least = most;
 
-	// A virtual machine may charge the process for time that it has lost. Then the test tries
-	// again.
+	// A virtual machine may charge the process for time that the host took away. Then the test
+	// tries again.
 	for (int i = 0; i < 10 && least >= most; i++) {
 		Guarded g;
 		std::vector<std::thread> all;

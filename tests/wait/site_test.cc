@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The statistics of waits. Every real wait is counted, in its site and its bucket, whichever thread
-// waited, even if that has ended. Nothing is counted where no thread had to wait.
+// The statistics of waits. Every real wait is counted, in its site and its bucket, no matter which
+// thread waited or whether it has ended. If no thread had to wait, nothing is counted.
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -73,8 +73,7 @@ TEST(Sites, CountAContendedLock)
 	}
 	EXPECT_EQ(first.waits, site("lock").waits) << "the lock was free";
 
-	// 50 ms are longer than any spinning. The time doubles if the other thread arrives too
-	// late.
+	// No thread spins for 50 ms. The time doubles if the other thread arrives too late.
 	auto before = first, after = first;
 	for (useconds_t us = 50000; us < 10000000 && after.longest_ns < 20 * uint64_t(test::ms);
 	     us *= 2) {
@@ -124,7 +123,8 @@ TEST(Sites, CountAContendedMutexOnce)
 	EXPECT_EQ(before.slept + 1, site("mutex").slept);
 }
 
-// There is one processor. A task computes on it while another returns from the kernel.
+// There is one processor. One task computes on it while another returns from the kernel and waits
+// for it.
 TEST(Sites, CountThreadsThatWaitForAProcessor)
 {
 	const auto before = site("processor");
@@ -239,7 +239,7 @@ TEST(Sites, ReuseTheBlocksOfEndedThreads)
 		ASSERT_TRUE(test::eventually_in_thread(
 			[&] { return tgkill(getpid(), thread, 0) < 0 && errno == ESRCH; }));
 	}
-	// A sanitizer's own threads may have one.
+	// A sanitizer's own threads may have blocks, too.
 	EXPECT_LE(probe_wait_blocks(), before + 2);
 }
 
@@ -256,7 +256,7 @@ TEST(Sites, CountInAChildOfFork)
 		uint64_t waits = before.waits + 2;
 
 		probe_wait_record("reset", 100, false);
-		// TSan does not let a child have threads.
+		// TSan does not let a child start threads.
 		for (; !TEST_TSAN && waits < before.waits + 4; waits++)
 			std::thread([] { probe_wait_record("reset", 100, false); }).join();
 		CHILD_CHECK(waits == site("reset").waits);
@@ -301,7 +301,8 @@ std::string row(const char *range, uint64_t count, int stars)
 	return text;
 }
 
-// Uses a site where nothing else in this program waits. The process may have run this test before.
+// Uses a site where nothing else in this program waits. The same process may have run this test
+// before.
 TEST(Sites, ArePrintedAsHistograms)
 {
 	const auto before = site("scan owner");
