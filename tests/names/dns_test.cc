@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Names by the system's own resolver, which asks a name server: a thread of this test, at
-// 127.0.0.1:53 in a network of its own. It answers, denies, fails, is silent, or waits.
+// Names resolved by the system's own resolver, which asks a name server: a thread of this test, at
+// 127.0.0.1:53 in a network namespace of its own. The server answers, denies, fails, is silent, or
+// waits.
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -29,7 +30,7 @@ namespace
 using test::Listener;
 using test::Task;
 
-// What the types of questions are called here (RFC 1035, 2782, 3596).
+// The types of questions (RFC 1035, 2782, 3596).
 enum Type : unsigned {
 	A = 1,
 	PTR = 12,
@@ -42,7 +43,7 @@ std::string bytes_of_16(unsigned value)
 	return {char(value >> 8), char(value)};
 }
 
-// "a.b" as labels.
+// The name "a.b" in the form of the protocol, as labels.
 std::string labels(const std::string &name)
 {
 	std::string all;
@@ -74,7 +75,7 @@ std::string srv(unsigned priority, unsigned weight, unsigned port, const std::st
  *   four, six  with an address of that family only
  *   both       with one of each
  *
- * All others have 127.0.0.1.
+ * All other names have the address 127.0.0.1.
  */
 class NameServer
 {
@@ -98,14 +99,14 @@ public:
 	}
 
 	void release() { released_ = true; }
-	// The data of the answer's records for questions of other types.
+	// Sets the data of the records that answer questions of other types.
 	void set(Type type, const std::string &name, const std::vector<std::string> &data)
 	{
 		const std::lock_guard guard(lock_);
 
 		records_[{type, name}] = data;
 	}
-	// The names that were asked for.
+	// Returns the names that were asked for.
 	std::set<std::string> asked()
 	{
 		const std::lock_guard guard(lock_);
@@ -169,7 +170,7 @@ private:
 		return name;
 	}
 
-	// The question is sent back as it came, with the records.
+	// Sends the question back as it came, with the records.
 	void reply(const Question &question)
 	{
 		const size_t name_end = question.bytes.find('\0', 12);
@@ -364,7 +365,7 @@ TEST_F(Dns, SilentAndSlowNamesDelayNoOther)
 
 // ---- SRV ----
 
-// As "target:port" in the order of the list, or the error.
+// Returns the targets as "target:port" in the order of the list, or the error.
 std::string resolve_srv(const char *name)
 {
 	sn_srv_list *list = nullptr;
@@ -409,8 +410,8 @@ TEST_F(Dns, ServicesAreOrderedByPriority)
 	sn_srv_list_free(nullptr);
 }
 
-// 3 of 4 begin with a weight of 30 of 40. A wrong rule would be far off: by more than ten times the
-// deviation of 400 tries, which is 8.7.
+// 3 of 4 lists have to begin with the target that has a weight of 30 of 40. A wrong rule would miss
+// that by more than ten times the deviation of 400 tries, which is 8.7.
 TEST_F(Dns, ServicesAreChosenByWeight)
 {
 	test::run({1}, [this] {
@@ -453,7 +454,7 @@ TEST_F(Dns, TargetsAreNamesOfHosts)
 	});
 }
 
-// Whatever a server sends, the call returns. The address sanitizer looks.
+// Whatever a server sends, the call returns. AddressSanitizer watches the memory.
 TEST_F(Dns, MalformedRecordsAreRefused)
 {
 	test::run({1}, [this] {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Names and addresses: what the answers and errors are, deadlines and scopes, lookups that are
-// shared, and names that hang beside others that do not. The name service is the test's own; that
-// of the system is in dns_test.cc.
+// shared, and names that hang beside others that do not. The name service is the test's own;
+// dns_test.cc uses the system's.
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -21,15 +21,16 @@
 namespace
 {
 
-// A task that starts a helper on this thread is held while it does: until its run lets no helper in
-// any more, and the helper has ended.
+// If set, a task that starts a helper on this thread is held in the start, until its run admits no
+// more helpers and the helper has ended.
 thread_local bool hold_starter;
 std::atomic<bool> holds_starter;
 
 } // namespace
 
-#if !TEST_TSAN // which calls this on threads that it does not know yet
-// The library calls this behind pthread_create(), which the sanitizers must see.
+// TSan calls this on threads that it does not know yet The library calls this behind
+// pthread_create(), which the sanitizers must see.
+#if !TEST_TSAN
 extern "C" int pthread_attr_destroy(pthread_attr_t *attr) noexcept
 {
 	using Destroy = int (*)(pthread_attr_t *);
@@ -65,7 +66,7 @@ std::string text_of(const sn_resolved_address &at)
 	return std::string(host) + " " + port;
 }
 
-// What sn_resolve() says, as one text: the addresses or the error.
+// Returns the result of sn_resolve() as text: the addresses or the error.
 std::string resolve(const char *host, const char *service, unsigned flags = 0,
 		    int64_t deadline = SN_NO_DEADLINE)
 {
@@ -200,7 +201,8 @@ TEST(Resolve, EndsAtItsDeadline)
 	test::run([] {
 		Hanging names;
 
-		// Again, because on a busy machine the lookup may not have begun by then.
+		// Repeats, because on a busy machine the lookup may not have begun before the
+		// deadline.
 		EXPECT_TRUE(test::eventually([] {
 			EXPECT_EQ(-ETIMEDOUT,
 				  resolve_error("hangs.test", sn_now() + 20 * test::ms));
@@ -223,7 +225,7 @@ TEST(Resolve, EndsWithItsScope)
 	});
 }
 
-// The scope's reason is the same error as that of a wait that ends to start one more helper.
+// The scope's reason is the same error that ends a wait in order to start one more helper.
 TEST(Resolve, EndsAtTheDeadlineOfItsScope)
 {
 	test::run([] {
@@ -296,7 +298,7 @@ TEST(SharedLookup, IsOneQuestionForManyTasks)
 		names.end();
 		for (Task &task : tasks)
 			EXPECT_EQ(0, task.join());
-		// The last tasks may have come when the answer was there.
+		// The last tasks may have asked after the answer had come.
 		EXPECT_LE(asked, 16);
 		EXPECT_EQ(1, most_inside);
 	});
@@ -319,13 +321,14 @@ TEST(SharedLookup, HasADeadlineForEachTask)
 	});
 }
 
-// The task that asked first is gone, and the answer reaches one that came later.
+// The task that asked first has left, and the answer reaches a task that came later.
 TEST(SharedLookup, CanBeJoinedWhenAllOthersHaveLeft)
 {
 	test::run([] {
 		Hanging names;
 
-		// Again, because on a busy machine the lookup may not have begun by then.
+		// Repeats, because on a busy machine the lookup may not have begun before the
+		// deadline.
 		EXPECT_TRUE(test::eventually([] {
 			EXPECT_EQ(-ETIMEDOUT,
 				  resolve_error("hangs.test", sn_now() + 20 * test::ms));
@@ -337,7 +340,7 @@ TEST(SharedLookup, CanBeJoinedWhenAllOthersHaveLeft)
 			return resolve_error("hangs.test", sn_now() + test::patience);
 		});
 		EXPECT_TRUE(test::eventually([&] { return begun.load(); }));
-		sn_sleep(test::ms); // usually it has joined by now
+		sn_sleep(test::ms); // usually the task has joined the lookup by now
 		names.end();
 		EXPECT_EQ(0, late.join());
 	});
@@ -364,7 +367,7 @@ TEST(SharedLookup, IsForEqualQuestionsOnly)
 	});
 }
 
-// It is no cache.
+// A shared lookup is not a cache.
 TEST(SharedLookup, EndsWithTheAnswer)
 {
 	test::run([] {
@@ -377,8 +380,8 @@ TEST(SharedLookup, EndsWithTheAnswer)
 
 // ---- threads that look up ----
 
-// They serve all tasks, so they have nothing of what a pinned task has changed on its thread, such
-// as the network in which to ask.
+// The helpers serve all tasks, so they inherit nothing that a pinned task has changed on its
+// thread, such as the network namespace.
 TEST(Helpers, HaveNothingOfAPinnedTask)
 {
 	test::run([] {
@@ -394,7 +397,7 @@ TEST(Helpers, HaveNothingOfAPinnedTask)
 	});
 }
 
-// A run ends before the helper that it wants has been started; the next run has one.
+// A run ends before the helper that it has asked for is started; the next run has one.
 TEST(Helpers, MayBeWantedWhenTheRunEnds)
 {
 	for (int i = 0; i < test::scaled(300); i++)
@@ -413,8 +416,8 @@ TEST(Helpers, MayBeWantedWhenTheRunEnds)
 
 // ---- many names ----
 
-// More names hang than there are threads at first. All of them still hang when the others have been
-// answered.
+// There are more names that hang than threads at first. All of them still hang when the others have
+// been answered.
 TEST(HangingNames, DoNotDelayOthers)
 {
 	if (TEST_EMULATED)
@@ -440,7 +443,7 @@ TEST(HangingNames, DoNotDelayOthers)
 	});
 }
 
-// All of them are counted before any ends, and their tasks end in time.
+// All threads that hang are counted before any of them ends, and their tasks end in time.
 TEST(HangingNames, OccupyABoundedNumberOfThreads)
 {
 	if (TEST_EMULATED || TEST_TSAN)
@@ -508,7 +511,7 @@ TEST(HangingNames, ReachNoOtherRun)
 		});
 }
 
-// The answer comes while the run ends, and a task has not been stopped yet that uses the lookup.
+// The answer comes while the run ends, when a task that uses the lookup has not been stopped yet.
 TEST(HangingNames, MayBeAnsweredWhileTheirRunEnds)
 {
 	if (TEST_TSAN)
@@ -528,7 +531,7 @@ TEST(HangingNames, MayBeAnsweredWhileTheirRunEnds)
 	test::run(2, [] { EXPECT_EQ(0, resolve_error("hangs.test")); });
 }
 
-// The child has no helpers, though the parent's hang, and starts its own.
+// The helpers of the parent, which hang, do not exist in the child, and the child starts its own.
 TEST(HangingNames, StayBehindInAFork)
 {
 	if (TEST_TSAN || TEST_EMULATED)

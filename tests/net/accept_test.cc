@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Accepting when there are no descriptors: it pauses, counts the pause, uses almost no processor
-// time, leaves open sessions alone, and resumes by itself when there are descriptors again.
+// Accepting when no descriptors are left: the listener pauses, counts the pause, uses almost no
+// processor time, and resumes by itself when there are descriptors again. Open sessions are not
+// affected.
 #include <atomic>
 #include <ctime>
 #include <string>
@@ -44,7 +45,7 @@ public:
 	Clients(const Clients &) = delete;
 	Clients &operator=(const Clients &) = delete;
 
-	// The backlog takes it without an accept.
+	// The kernel puts the connection into the backlog without an accept.
 	void connect(int i)
 	{
 		EXPECT_EQ(0, ::connect(fds_[size_t(i)], reinterpret_cast<sockaddr *>(&address_),
@@ -125,7 +126,8 @@ TEST(AcceptPause, ResumesByItselfAndCostsLittle)
 		EXPECT_EQ(0, accepted.load());
 		EXPECT_FALSE(failed.load());
 
-		// One descriptor means one connection. For the others the pause goes on.
+		// With one descriptor one connection is accepted. For the others the pause
+		// continues.
 		none.give_back(1);
 		EXPECT_TRUE(test::eventually([&] { return accepted.load() == 1; }));
 		clients.connect(n - 1); // an edge during the pause
@@ -204,7 +206,7 @@ TEST(NoDescriptors, ListenAndConnectFail)
 	});
 }
 
-// Connections that are reset in the backlog are no failure of the listener: the next one is
+// Connections that are reset in the backlog do not make the listener fail: the next connection is
 // accepted.
 TEST(Accept, SkipsConnectionsThatAreGone)
 {
@@ -215,7 +217,8 @@ TEST(Accept, SkipsConnectionsThatAreGone)
 			sn_tcp_abort(test::connect(listener.address()));
 		sn_tcp *last = test::connect(listener.address());
 		EXPECT_EQ(1, sn_tcp_write(last, "l", 1));
-		// Linux returns the reset ones too; only the last one can be read from.
+		// Linux also returns the connections that were reset; only the last one has a byte
+		// to read.
 		for (int i = 0; i < 6; i++) {
 			sn_tcp *conn = listener.accept();
 			char c = 0;

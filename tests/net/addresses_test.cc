@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Malformed addresses, one list for every call that takes an address: each call says -EINVAL (or
-// -ENAMETOOLONG of a path), at once and without asking the name service, makes nothing, and leaves
-// no descriptor behind.
+// Malformed addresses, one list for every call that takes an address: each call returns -EINVAL (or
+// -ENAMETOOLONG for a path) immediately and without asking the name service, creates nothing, and
+// leaves no descriptor open.
 #include <functional>
 #include <string>
 #include <vector>
@@ -19,11 +19,11 @@ namespace
 
 using test::Directory;
 
-// A call that is given an address, and closes what it should not have made.
+// A call that takes an address, and closes what it created when it should have failed.
 struct Call {
 	const char *name;
 	std::function<int(const char *)> call;
-	bool listens = false; // so ":80" is an address
+	bool listens = false; // for a listener ":80" is an address
 };
 
 template <class T>
@@ -98,7 +98,7 @@ std::vector<std::string> malformed()
 		"127.0.0.1",
 		"127.0.0.1:",
 		"127.0.0.1:65536",
-		"127.0.0.1:4294967376", // 80 in 32 bits
+		"127.0.0.1:4294967376", // 80, if cut to 16 bits
 		"127.0.0.1:18446744073709551696",
 		"127.0.0.1:-1",
 		"127.0.0.1:+80",
@@ -156,8 +156,9 @@ TEST(Addresses, MalformedOnesAreRefusedByEveryCall)
 			if (!each.listens) {
 				EXPECT_EQ(-EINVAL, each.call(":80")) << each.name;
 			}
-			// A host that is called unix has only ports. The rest is a Unix socket's,
-			// which not all of these take.
+			// A host with the name unix can only have a port. Other addresses that
+			// begin with "unix:" are those of Unix sockets, which not all of these
+			// calls take.
 			EXPECT_EQ(-EINVAL, each.call("unix:65536")) << each.name;
 		}
 		EXPECT_EQ(0, test::called) << "the name service was asked";
@@ -244,7 +245,7 @@ std::vector<Call> calls_with_paths(bool with_prefix)
 			       }});
 	} else {
 		all = calls_with_ports();
-		all.resize(2); // those of TCP
+		all.resize(2); // the first two, which are those of TCP
 	}
 	return all;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Adopting listening descriptors: what is adopted and how it is changed. A refused descriptor stays
-// the caller's, unchanged.
+// Adopting listening descriptors: what can be adopted and how it is changed. A refused descriptor
+// still belongs to the caller, and is unchanged.
 #include <cerrno>
 #include <string>
 
@@ -22,7 +22,7 @@ namespace
 
 using test::Task;
 
-// A plain, blocking descriptor, as a service manager makes it.
+// A plain, blocking descriptor, as a service manager creates it.
 int plain(int family, int type, bool bound, bool listening)
 {
 	const int fd = socket(family, type, 0);
@@ -36,7 +36,7 @@ int plain(int family, int type, bool bound, bool listening)
 	else if (family == AF_INET6)
 		reinterpret_cast<sockaddr_in6 *>(&address)->sin6_addr = in6addr_loopback;
 	else
-		length = sizeof(sa_family_t); // any free abstract name
+		length = sizeof(sa_family_t); // the kernel chooses an abstract name
 	if (bound) {
 		EXPECT_EQ(0, bind(fd, reinterpret_cast<sockaddr *>(&address), length));
 	}
@@ -88,7 +88,7 @@ TEST(Adopt, TakesOverListeningSockets)
 	});
 }
 
-// Connections from before the adoption are accepted. A deadline and a close end the waiting.
+// Connections from before the adoption are accepted. A deadline and a close end the wait.
 TEST(Adopt, ServesTheBacklogAndIsAListenerLikeOthers)
 {
 	test::run([] {
@@ -181,7 +181,8 @@ TEST(Adopt, RefusesOtherDescriptorsAndLeavesThemUnchanged)
 	});
 }
 
-// A connection by plain calls to a listener of the family: its descriptor, and the other end.
+// A connection by plain calls to a listener of the family: its descriptor, and that of the other
+// end.
 std::pair<int, int> plain_connection(int family)
 {
 	const int listener = plain(family, SOCK_STREAM, true, true);
@@ -265,8 +266,8 @@ TEST(Adopt, RefusesADescriptorThatItHasAlready)
 	});
 }
 
-// A number that was a stream's is closed, while the open file lives on under another number. Then
-// it gets the number again, as happens to a descriptor that is passed over a Unix socket.
+// The number of a stream is closed, while the open file stays open under another number. Then the
+// file gets the number again, as happens to a descriptor that is passed over a Unix socket.
 TEST(Adopt, TakesOverANumberThatHasComeBack)
 {
 	test::run([] {
@@ -280,7 +281,7 @@ TEST(Adopt, TakesOverANumberThatHasComeBack)
 		ASSERT_EQ(fds[0], dup2(kept, fds[0]));
 		ASSERT_EQ(0, sn_stream_adopt(&stream, fds[0]));
 		EXPECT_EQ(-EEXIST, sn_stream_adopt(&again, fds[0])) << "it is a stream's now";
-		// It is reported in epoll.
+		// epoll reports the descriptor.
 		Task reading([&] {
 			char byte;
 

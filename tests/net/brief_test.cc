@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Tasks that promise to be brief (SN_TASK_BRIEF): the thread that makes one runnable may keep it
- * for itself, and then wakes no other thread. That must strand neither such a task nor any other
- * for which a thread should have been woken. A stranded task no longer answers, and the test never
- * ends.
+ * Tasks that promise to be brief (SN_TASK_BRIEF): the thread that makes such a task runnable may
+ * keep it for itself, and then wakes no other thread. This must not strand the task, or any other
+ * task for which a thread should have been woken. A stranded task no longer answers, and the test
+ * never ends.
  */
 #include <atomic>
 #include <chrono>
@@ -63,7 +63,7 @@ TEST(Brief, NoTaskIsStranded)
 						std::uint64_t number = std::uint64_t(i) + 1,
 							      got = 0;
 
-						// Timers are served meanwhile too.
+						// Timers are served at the same time, too.
 						if (i % 16 == c)
 							sn::sleep(1ms);
 						peer.write_all(&number, sizeof number).value();

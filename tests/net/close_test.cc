@@ -19,7 +19,7 @@ using test::Task;
 struct Ending {
 	const char *name;
 	int (*end)(sn_tcp *conn);
-	int error; // of the calls that it wakes
+	int error; // the error of the calls that it wakes
 };
 
 const Ending endings[] = {
@@ -102,7 +102,7 @@ TEST(Cancel, FailsEveryLaterCallAndLeavesTheConnectionOpen)
 				  nullptr, nullptr, &result));
 		EXPECT_EQ(SN_COPY_READ, result.failed);
 		EXPECT_GT(sn_tcp_peer_address(pair.client, text, sizeof text), 0);
-		// The peer has not noticed anything yet.
+		// The peer has not been notified of anything yet.
 		sn_tcp_set_read_deadline(pair.server, sn_now() + 5 * test::ms);
 		EXPECT_EQ(-ETIMEDOUT, sn_tcp_read(pair.server, &c, 1));
 		sn_tcp_set_read_deadline(pair.server, SN_NO_DEADLINE);
@@ -203,8 +203,8 @@ TEST(WaitClosed, ReportsAReset)
 	});
 }
 
-// The case for which the call exists: the peer's stream has been read to its end, then the peer
-// resets.
+// The case for which sn_tcp_wait_closed() exists: the peer's stream has been read to its end, then
+// the peer resets.
 TEST(WaitClosed, ReportsAResetAfterAHalfClose)
 {
 	test::run([] {
@@ -253,10 +253,10 @@ TEST(WaitClosed, TimesOutAndCanBeRepeated)
 
 /*
  * Thousands of connections that live for one message at most and are closed under a reader, so that
- * descriptor numbers and the runtime's own blocks are reused at once, while other tasks still wait.
- * Each connection carries a tag of its own in both directions. A reader that gets anything else was
- * given another connection's bytes. The tags of a worker's earlier connections are the most
- * similar.
+ * descriptor numbers and the runtime's own blocks are reused immediately, while other tasks still
+ * wait. Each connection carries a tag of its own in both directions. A reader that gets anything
+ * else was given another connection's bytes. The tags of a worker's earlier connections are the
+ * most similar.
  */
 TEST(Storm, NoTaskGetsAnothersBytes)
 {
@@ -278,7 +278,8 @@ TEST(Storm, NoTaskGetsAnothersBytes)
 					uint64_t tag = 0, again = 0;
 					ssize_t n = sn_tcp_read(conn, &tag, sizeof tag);
 
-					// Odd tags are answered, even ones are left waiting.
+					// The server answers odd tags, and leaves clients with even
+					// ones waiting.
 					if (n == ssize_t(sizeof tag) && tag % 2)
 						n = sn_tcp_write(conn, &tag, sizeof tag);
 					if (n == ssize_t(sizeof tag))
@@ -320,7 +321,8 @@ TEST(Storm, NoTaskGetsAnothersBytes)
 					});
 					EXPECT_EQ(ssize_t(sizeof tag),
 						  sn_tcp_write(conn, &tag, sizeof tag));
-					// From now on no new call begins: it may be closed.
+					// Waits until no new call can begin, so that the connection
+					// may be closed.
 					while (!read.load() && !probe_fd_waiting(conn, 0))
 						sn_yield();
 					if (random.below(2))
@@ -328,7 +330,8 @@ TEST(Storm, NoTaskGetsAnothersBytes)
 					EXPECT_EQ(0, random.below(2) ? sn_tcp_close(conn)
 								     : sn_tcp_abort(conn));
 					if (random.below(2)) {
-						// The next connection, beside the old reader.
+						// The next connection, while the old reader may
+						// still wait.
 						sn_tcp *next = test::connect(listener.address());
 
 						sn_tcp_close(next);
@@ -338,7 +341,7 @@ TEST(Storm, NoTaskGetsAnothersBytes)
 			});
 		for (Task &task : all)
 			task.join();
-		// The backlog still holds some, closed and reset ones too.
+		// The backlog still holds some connections, among them closed and reset ones.
 		EXPECT_TRUE(test::eventually(
 			[&] { return sessions.load() >= uint64_t(workers * rounds); }));
 		// No new call may begin after the close, so the server must be in one.

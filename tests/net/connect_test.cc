@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Connecting by name: deadline and scope while the name resolves, and names with several addresses.
-// The test has a resolver of its own, which hangs and answers as each case wants.
+// The test has a resolver of its own, which hangs and answers as each case needs.
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -18,7 +18,7 @@
 #include "support/names.h"
 #include "support/net.h"
 
-// As many detached threads as this are refused, once all of them are being started.
+// How many starts of detached threads fail, once all of them are in progress.
 static std::atomic<int> to_refuse, refused;
 
 using Start = int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
@@ -113,12 +113,13 @@ TEST(ConnectByName, EndsWithItsScope)
 	});
 }
 
-// Each caller relies on a thread that another is starting, until all of them have failed.
+// Each caller relies on a thread that another caller is starting, until all starts have failed.
 TEST(ConnectByName, IsNotStrandedWhenNoThreadCanBeStarted)
 {
 	if (TEST_TSAN)
 		GTEST_SKIP() << "the sanitizer replaces pthread_create()";
-	// Starting a thread occupies the caller's processor, so there are enough of them.
+	// A caller that starts a thread occupies its processor, so there are enough processors for
+	// all.
 	for (int callers : {1, 2, 3})
 		test::run(8, [callers] {
 			Listener listener;
@@ -170,7 +171,7 @@ TEST(ConnectByName, LateAnswersAreDiscarded)
 	});
 }
 
-// Look-ups that outlive their run write nothing into the next one, nor into the memory of their
+// Lookups that outlive their run write nothing into the next one, nor into the memory of their
 // tasks.
 TEST(ConnectByName, TheEndOfARunDoesNotWaitForTheNameService)
 {

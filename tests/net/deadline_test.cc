@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Deadlines of reading, writing, accepting and connecting: in the past, while waiting, moved,
+// Deadlines of reading, writing, accepting and connecting: in the past, set during a wait, moved,
 // removed. A call that timed out can be repeated.
 #include <atomic>
 #include <memory>
@@ -31,7 +31,7 @@ using test::Task;
 struct Waiter {
 	const char *name;
 	bool writes;
-	// A wait that nothing satisfies by itself.
+	// Begins a wait that only satisfy() or a deadline ends.
 	int (*wait)(Listener &listener, Pair &pair);
 	int (*set_deadline)(Listener &listener, Pair &pair, int64_t deadline);
 	// Makes the waiting call succeed.
@@ -71,7 +71,8 @@ const Waiter waiters[] = {
 	 [](Listener &, Pair &pair) {
 		 ssize_t n;
 
-		 // The kernel may make room while it moves bytes to the peer: then fill it again.
+		 // The kernel may make room while it moves bytes to the peer, so fill the buffer
+		 // again.
 		 room_was_made = false;
 		 do {
 			 test::fill(pair.client);
@@ -86,8 +87,9 @@ const Waiter waiters[] = {
 		 std::string buf(1 << 20, 0);
 
 		 room_was_made = true;
-		 // Drains until nothing more is on its way: then the writer has room. Unsent bytes
-		 // may only lack their acknowledgement, so a blocking read could wait forever.
+		 // Drains until no more bytes are on their way, so that the writer has room. Bytes
+		 // that count as unsent may only lack their acknowledgement, so a blocking read
+		 // could wait forever.
 		 EXPECT_TRUE(test::eventually([&] {
 			 while (test::unread(pair.server) > 0)
 				 (void)!sn_tcp_read(pair.server, buf.data(), buf.size());
@@ -171,7 +173,7 @@ TEST_P(Deadline, CanBeRepeatedAfterATimeout)
 TEST_P(Deadline, AppliesToAWaitThatHasBegun)
 {
 	with([](Listener &listener, Pair &pair) {
-		// First none, then a long one, then a shorter one.
+		// First no deadline, then a distant one, then an earlier one.
 		Task waiter([&] { return GetParam().wait(listener, pair); });
 		EXPECT_TRUE(waits(listener, pair));
 		GetParam().set_deadline(listener, pair, sn_now() + 3600 * test::second);
@@ -197,7 +199,8 @@ TEST_P(Deadline, SetInThePastWakesAWait)
 TEST_P(Deadline, MovedToLaterOrRemovedDoesNotFire)
 {
 	with([](Listener &listener, Pair &pair) {
-		// If the machine stalls us until the first deadline, try again with a later one.
+		// If the machine stalls the test until the first deadline, try again with a later
+		// one.
 		bool in_time = false;
 		for (int64_t gap = 150 * test::ms; !in_time; gap *= 2) {
 			ASSERT_LT(gap, test::patience);
@@ -222,7 +225,7 @@ TEST_P(Deadline, MovedToLaterOrRemovedDoesNotFire)
 				EXPECT_EQ(-ETIMEDOUT, waiter.join());
 				continue;
 			}
-			// The wait must go on past the first deadline.
+			// The wait must continue past the first deadline.
 			sn_sleep_until(first + 5 * test::ms);
 			EXPECT_FALSE(done) << "the deadline had been moved by then";
 			GetParam().set_deadline(listener, pair, SN_NO_DEADLINE);
@@ -232,13 +235,15 @@ TEST_P(Deadline, MovedToLaterOrRemovedDoesNotFire)
 	});
 }
 
-// Deadlines that are postponed all the time, as by an idle timeout, while calls come and go.
+// Deadlines that are postponed again and again, as by an idle timeout, while calls begin and end.
 TEST_P(Deadline, PostponedManyTimes)
 {
 	with([](Listener &listener, Pair &pair) {
 		if (std::string(GetParam().name) == "WaitClosed")
 			GetParam().set_deadline(listener, pair,
-						1); // it ends only once: just set it
+						// this wait can end only once, so the test just
+						// sets the deadline
+						1);
 		for (int i = 0; i < test::scaled(100); i++) {
 			GetParam().set_deadline(listener, pair, sn_now() + test::patience + i);
 			if (std::string(GetParam().name) == "WaitClosed")
@@ -265,14 +270,14 @@ void connect_and_close(Listener &listener)
 }
 
 /*
- * A deadline that passes while the process is stopped, or busy, is no evidence that nothing has
- * come. Here the deadline passes at the moment at which something comes, before the poller can
- * tell: the only processor stays with the task that does both.
+ * A deadline that passes while the process is stopped, or busy, does not prove that nothing has
+ * come. Here the deadline passes just when something comes, before the poller can report it: the
+ * only processor stays with the task that does both.
  */
 TEST_P(Deadline, ThatPassesAsSomethingComesIsFollowedByAnotherAttempt)
 {
 	if (GetParam().writes)
-		return; // room is not made without waiting
+		return; // a write cannot get room before the writer waits
 	test::run(1, [] {
 		for (int round = 0; round < 50; round++) {
 			Listener listener;
@@ -281,7 +286,7 @@ TEST_P(Deadline, ThatPassesAsSomethingComesIsFollowedByAnotherAttempt)
 
 			EXPECT_TRUE(waits(listener, pair));
 			if (GetParam().name == std::string("Accept"))
-				connect_and_close(listener); // the usual way parks
+				connect_and_close(listener); // the usual way of connecting parks
 			else
 				GetParam().satisfy(listener, pair);
 			GetParam().set_deadline(listener, pair, sn_now());
@@ -310,7 +315,8 @@ TEST(DeadlineSides, AreIndependent)
 	});
 }
 
-// It "fails at once" even if there is something to read, because the caller's time is over.
+// A call after the deadline fails immediately even if there are bytes to read, because the caller's
+// time is over.
 TEST(DeadlineSides, InThePastWinsOverAvailableBytes)
 {
 	test::run([] {
@@ -327,7 +333,7 @@ TEST(DeadlineSides, InThePastWinsOverAvailableBytes)
 	});
 }
 
-// A low-water mark keeps epoll from telling of a byte, which a read finds nevertheless.
+// A low-water mark keeps epoll from reporting a byte, which a read finds nevertheless.
 void send_without_an_edge(Pair &pair)
 {
 	const int most = 100;
@@ -403,8 +409,9 @@ public:
 		EXPECT_EQ(0, listen(listener_, 0));
 		EXPECT_EQ(0, getsockname(listener_, reinterpret_cast<sockaddr *>(&in), &size));
 		address_ = "127.0.0.1:" + std::to_string(ntohs(in.sin_port));
-		// As many as the backlog takes, which is one, and some that stay pending. Wait for
-		// the first one: until it is established, the kernel would let others through.
+		// Connects more often than the backlog of one connection allows, so that some
+		// connects stay pending. Wait for the first one, because until it is established
+		// the kernel would let others through.
 		for (int i = 0; i < 3; i++) {
 			const int fd =
 				socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -472,7 +479,7 @@ TEST(DeadlineConnect, DoesNotOutliveTheConnect)
 		char c;
 		int err;
 
-		do { // later and later on a machine that stalls us
+		do { // with a later deadline each time, in case the machine stalls the test
 			listener = std::make_unique<Listener>();
 			deadline = sn_now() + gap;
 			err = sn_tcp_connect(&conn, listener->address().c_str(), deadline);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// fork() while the runtime runs, and a new sn_run() in the child: what the child must not inherit
-// from its parent, and that all of the runtime works there.
+// fork() during a run, and a new sn_run() in the child: the child must not inherit certain things
+// from its parent, and all of the runtime works there.
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -17,7 +17,8 @@
 #include "support/net.h"
 
 // TSan does not let the child of a process with threads start threads. ASan looks for leaks when a
-// process exits, which the child does on the stack of a task. qemu starts no thread in a child.
+// process exits, which the child does on the stack of a task. Under qemu a child cannot start
+// threads.
 #if !TEST_TSAN && !TEST_ASAN && !TEST_EMULATED
 
 namespace
@@ -27,7 +28,7 @@ using test::Listener;
 using test::Pair;
 using test::Task;
 
-// A child that hangs is a failure of its test, and must not use up the time of all tests.
+// A child that hangs makes its test fail, and must not use up the time of all tests.
 constexpr unsigned too_long = 120;
 
 int status_of(pid_t child)
@@ -40,7 +41,7 @@ int status_of(pid_t child)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
 }
 
-// Runs the body in a child. Returns the child's exit status.
+// Runs the body in a child process, and returns the child's exit status.
 template <class F>
 int in_child(F body)
 {
@@ -144,7 +145,8 @@ void everything_works()
 	});
 }
 
-// Each process's signals reach its own tasks, although the descriptors are copies.
+// Each process's signals reach its own tasks, although the child has copies of the parent's
+// descriptors.
 TEST(Fork, SignalsReachTheProcessesOwnTasks)
 {
 	test::run([] {
@@ -162,7 +164,7 @@ TEST(Fork, SignalsReachTheProcessesOwnTasks)
 		EXPECT_EQ(SIGUSR1, sn_signal_wait(sn_now() + test::patience))
 			<< "the parent's signal";
 		EXPECT_EQ(-ETIMEDOUT, sn_signal_wait(sn_now() + test::ms));
-		// While the parent waits.
+		// The parent waits while the child does.
 		Task waiting([] { return sn_signal_wait(sn_now() + test::patience); });
 		sn_yield();
 		EXPECT_EQ(0, in_child([] { run_anew(signals_work); }));
@@ -200,7 +202,7 @@ TEST(Fork, TheEndOfTheChildsRunClosesNoneOfItsDescriptors)
 	});
 }
 
-// The parent's connections do not count as something that could wake a task.
+// In the child, the parent's connections do not count as something that could wake a task.
 TEST(Fork, TheParentsDatagramSocketCanOnlyBeClosedInTheChild)
 {
 	test::run([] {
@@ -210,7 +212,7 @@ TEST(Fork, TheParentsDatagramSocketCanOnlyBeClosedInTheChild)
 
 		ASSERT_EQ(0, sn_udp_open(&udp, "127.0.0.1:0", nullptr));
 		ASSERT_EQ(0, sn_udp_local(udp, &at));
-		// One is on the side, one behind it.
+		// The first waits on the side, the second behind it.
 		Task first([&] { return int(sn_udp_recv(udp, &byte, 1, nullptr)); });
 		Task second([&] { return int(sn_udp_recv(udp, &byte, 1, nullptr)); });
 		ASSERT_TRUE(test::eventually([&] { return probe_udp_waiting(udp, 0) == 2; }));
@@ -224,7 +226,8 @@ TEST(Fork, TheParentsDatagramSocketCanOnlyBeClosedInTheChild)
 					  CHILD_CHECK(sn_udp_send(udp, &mine, 1, &at) == -EBADF);
 					  CHILD_CHECK(sn_udp_close(udp) == 0);
 					  CHILD_CHECK(sn_udp_close(udp) == -EBADF);
-					  // In the place of the parent's.
+					  // The new socket of the child reuses the place of the
+					  // parent's.
 					  datagrams_work();
 				  });
 			  }));
@@ -263,7 +266,8 @@ TEST(Fork, DeadlockIsNoticedInTheChild)
 	});
 }
 
-// Before the new run, in it and after it. Every other call on them fails.
+// The connections can be closed before, during and after the new run. Every other call on them
+// fails.
 TEST(Fork, TheParentsConnectionsCanOnlyBeClosedInTheChild)
 {
 	test::run([] {
@@ -303,7 +307,7 @@ TEST(Fork, TheParentsConnectionsCanOnlyBeClosedInTheChild)
 	});
 }
 
-// At the fork, locks are in any state, and tasks anywhere.
+// At the fork, locks may be in any state, and tasks anywhere.
 TEST(Fork, WhileEverythingIsBusy)
 {
 	for (const bool from_task : {true, false})
@@ -330,7 +334,7 @@ TEST(Fork, WhileEverythingIsBusy)
 						task.join();
 					}
 				});
-				busy.emplace_back([&] { // the signals' lock
+				busy.emplace_back([&] { // the lock of the signals
 					while (!stop) {
 						sn_signal_catch(SIGUSR1);
 						sn_sleep(50 * test::us);
@@ -425,8 +429,8 @@ TEST(Fork, FaultHandlersAreNotTheirOwnSuccessors)
 }
 
 // Without a run there is nothing to dump, so the dump's signal has the action that it had before.
-// The action is set here: a shell without job control has a command ignore it that it starts with
-// &.
+// The test sets that action, because a shell without job control makes commands that it starts with
+// & ignore the signal.
 TEST(Fork, SigquitEndsTheChild)
 {
 	const auto former = signal(SIGQUIT, SIG_DFL);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Mistakes of programs with connections, listeners and streams: each is reported as an error, and
-// never reaches another connection.
+// never affects another connection.
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -95,7 +95,7 @@ TEST(Misuse, NullArguments)
 	});
 }
 
-// The next connection reuses the structure at once.
+// The next connection reuses the structure immediately.
 template <class F>
 void with_successor(F check)
 {
@@ -150,7 +150,7 @@ TEST(Misuse, AClosedConnectionIsNotItsSuccessor)
 			MISTAKE(-EBADF, sn_relay(stream, good, nullptr, nullptr)),
 			MISTAKE(-EBADF, sn_relay(good, stream, nullptr, nullptr)),
 		});
-		/* None of that has touched the successor. */
+		/* None of these calls has touched the successor. */
 		EXPECT_EQ(1, sn_tcp_write(next.client, "a", 1));
 		EXPECT_EQ(1, sn_tcp_read(next.server, buf, sizeof buf));
 		EXPECT_EQ('a', buf[0]);
@@ -159,8 +159,8 @@ TEST(Misuse, AClosedConnectionIsNotItsSuccessor)
 	});
 }
 
-// An operation that found the connection before it was closed, and begins afterwards, takes no
-// side.
+// An operation that found the connection before it was closed, but begins afterwards, does not
+// claim a side of its successor.
 TEST(Misuse, ALateOperationTakesNoSideOfTheSuccessor)
 {
 	int same_place = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Connecting to names with several addresses, which answer, refuse, are silent, or fail with errors
-// of the kernel's. The name service and connect() are the test's own, as far as that goes.
+// of the kernel. The test replaces the name service, and connect() where it simulates errors.
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -27,7 +27,7 @@ namespace
 
 using test::Task;
 
-// The attempts: the last part of each IPv4 address, or "v6".
+// The attempts in their order: the last part of each IPv4 address, or "v6".
 std::mutex tried_lock;
 std::vector<std::string> tried;
 
@@ -44,14 +44,15 @@ std::string attempt_at(const sockaddr *address)
 
 } // namespace
 
-// For the leak sanitizer: a task that its run abandons does not free the list of addresses.
+// For the leak sanitizer: a task that is abandoned at the end of its run does not free the list of
+// addresses.
 extern "C" const char *__lsan_default_suppressions();
 extern "C" const char *__lsan_default_suppressions()
 {
 	return "leak:Race_EndsWithItsRun_Test\n";
 }
 
-// Whether a socket gets the port that it connects to as its own, as by chance.
+// If set, a socket gets the port that it connects to as its own, as can happen by chance.
 std::atomic<bool> meets_itself;
 
 // Notes the attempt. Those to 127.0.1.N fail with the error N.
@@ -94,7 +95,8 @@ size_t attempt_count()
 	return tried.size();
 }
 
-// Only sockets: the monitor opens a file for some microseconds when it looks at a thread.
+// Counts only sockets, because the monitor opens a file for some microseconds when it looks at a
+// thread.
 int open_sockets()
 {
 	DIR *folder = opendir("/proc/self/fd");
@@ -121,9 +123,8 @@ sockaddr_in at_loopback(int last, int port)
 	return at;
 }
 
-// Addresses of one name, at the same port of 127.0.0.N: those that answer, and those that are
-// silent, because their backlog is full, and Linux drops what would connect then. All others
-// refuse.
+// Addresses of one name, at the same port of 127.0.0.N. Some answer; some are silent, because their
+// backlog is full, so that Linux drops further SYNs. All others refuse.
 class Addresses
 {
 public:
@@ -139,7 +140,8 @@ public:
 	Addresses(const Addresses &) = delete;
 	Addresses &operator=(const Addresses &) = delete;
 
-	// The name stands for these addresses in this order; "v6" is ::1, where nothing listens.
+	// Makes the name stand for these addresses in this order; "v6" is ::1, where nothing
+	// listens.
 	std::string named(const std::vector<std::string> &order)
 	{
 		test::Answer answer;
@@ -152,9 +154,9 @@ public:
 		test::set_answer("many.test", answer);
 		return "many.test:" + std::to_string(port_);
 	}
-	// Takes from the backlog of the first silent address until the condition holds. So the
-	// packets that are sent again are answered, those of the connections that have filled it
-	// and others.
+	// Accepts connections from the first silent address until the condition holds. The SYNs
+	// that are sent again are then answered, first those of the connections that filled the
+	// backlog.
 	template <class F>
 	void let_in_until(F condition)
 	{
@@ -166,7 +168,7 @@ public:
 		}));
 	}
 
-	// Nothing listens at the first silent address any more, so the next packet is refused.
+	// Closes the first silent address for connections, so that the next SYN is refused.
 	void refuse_at_first() { shutdown(silent_[0], SHUT_RD); }
 
 private:
@@ -202,7 +204,7 @@ private:
 		port_ = ntohs(at.sin_port);
 		return fd;
 	}
-	// A backlog of 0 is full after one connection. From then on SYNs are dropped.
+	// A backlog of 0 is full after one connection. Further SYNs are dropped.
 	void fill(int last)
 	{
 		sockaddr_in at = at_loopback(last, port_);
@@ -215,7 +217,7 @@ private:
 			fds_.push_back(fd);
 		}
 	}
-	// Taken on an address that no test uses, so that no other test gets it.
+	// The port is bound at an address that no test connects to, so that no other test gets it.
 	int unused_port()
 	{
 		const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -256,7 +258,7 @@ int connect_to(const std::string &name, int64_t deadline, std::string *reached =
 	return 0;
 }
 
-// Nothing that a race has opened is open after it.
+// Checks that no descriptor that a race has opened is open after it.
 class NothingLeft
 {
 public:
@@ -267,7 +269,7 @@ private:
 	int before_;
 };
 
-// Without a deadline the silent address would take two minutes, alone.
+// Without a deadline the silent address alone would take two minutes.
 TEST(Race, ASilentAddressDoesNotKeepTheOthersWaiting)
 {
 	test::run([] {
@@ -322,7 +324,7 @@ TEST(Race, AlternatesBetweenTheFamilies)
 	});
 }
 
-// All of them are tried before a deadline that leaves less than 250 ms to each.
+// All addresses are tried before the deadline, although it leaves less than 250 ms to each.
 TEST(Race, EndsAtItsDeadline)
 {
 	test::run([] {
@@ -382,7 +384,8 @@ TEST(Race, EndsWithItsRun)
 	});
 }
 
-// Also one of a single address, and again: its port is free at once.
+// This holds for a name with one address, too, and repeatedly, because the port is free again
+// immediately.
 TEST(Race, AnAttemptThatMeetsItselfIsRefused)
 {
 	test::run({2}, [] {
@@ -399,7 +402,7 @@ TEST(Race, AnAttemptThatMeetsItselfIsRefused)
 	});
 }
 
-// An attempt that was overtaken goes on, and wins if it is the first to succeed.
+// An attempt that was overtaken continues, and wins if it is the first to succeed.
 TEST(Race, AnEarlierAttemptMayWin)
 {
 	test::run({2}, [] {
@@ -421,7 +424,7 @@ TEST(Race, AnEarlierAttemptMayWin)
 	});
 }
 
-// There is a descriptor for one attempt only. The second address has its turn when that attempt has
+// There is a descriptor for one attempt only. The second address is tried when that attempt has
 // failed.
 TEST(Race, WaitsForADescriptor)
 {
@@ -432,7 +435,7 @@ TEST(Race, WaitsForADescriptor)
 		std::string reached;
 		rlimit former = {};
 
-		sn_sleep(test::ms); // the runtime has opened what it needs
+		sn_sleep(test::ms); // until the runtime has opened what it needs
 		ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &former));
 		const int next = dup(0);
 		close(next);
@@ -445,7 +448,8 @@ TEST(Race, WaitsForADescriptor)
 			return err;
 		});
 		EXPECT_TRUE(test::eventually([] { return attempt_count() == 1; }));
-		sn_sleep(300 * test::ms); // the second would have begun by now
+		// without the shortage, the second attempt would have begun by now
+		sn_sleep(300 * test::ms);
 		EXPECT_EQ("1", attempts());
 		addresses.refuse_at_first();
 		EXPECT_TRUE(test::eventually([&] { return over.load(); }));
@@ -458,7 +462,7 @@ TEST(Race, WaitsForADescriptor)
 	});
 }
 
-// The first address stays silent, so only time can tell.
+// The first address stays silent, so the second attempt begins only because time passes.
 TEST(Race, GoesOnWhenThereIsADescriptorAgain)
 {
 	test::run({2}, [] {
@@ -467,7 +471,7 @@ TEST(Race, GoesOnWhenThereIsADescriptorAgain)
 		rlimit former = {};
 		std::string reached;
 
-		sn_sleep(test::ms); // the runtime has opened what it needs
+		sn_sleep(test::ms); // until the runtime has opened what it needs
 		ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &former));
 		const int next = dup(0);
 		close(next);
@@ -475,7 +479,8 @@ TEST(Race, GoesOnWhenThereIsADescriptorAgain)
 		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &tight));
 		Task task([&] { return connect_to(name, sn_now() + test::patience, &reached); });
 		EXPECT_TRUE(test::eventually([] { return attempt_count() == 1; }));
-		sn_sleep(300 * test::ms); // the second would have begun by now
+		// without the shortage, the second attempt would have begun by now
+		sn_sleep(300 * test::ms);
 		EXPECT_EQ("1", attempts());
 		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &former));
 		EXPECT_EQ(0, task.join());
@@ -483,7 +488,7 @@ TEST(Race, GoesOnWhenThereIsADescriptorAgain)
 	});
 }
 
-// The ninth address takes the descriptor of the first.
+// The attempt at the ninth address takes over the descriptor of the first attempt.
 TEST(Race, HoldsAFewDescriptorsOnly)
 {
 	test::run({2}, [] {

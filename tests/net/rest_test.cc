@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The poller may rest while another thread polls (sched/idle.c). Nothing may be forgotten because
-// of that: not when the other thread begins to compute, and not when it has nothing more to do.
+// The poller may rest while another thread polls (sched/idle.c). No event may be lost because of
+// that: not when the other thread begins to compute, and not when it has nothing more to do.
 #include <atomic>
 #include <thread>
 
@@ -17,7 +17,7 @@ namespace
 using test::Task;
 using test::UnixPair;
 
-// Two tasks that pass a byte to and fro, for so many rounds.
+// Two tasks that pass a byte back and forth, for so many rounds.
 void play(int rounds)
 {
 	UnixPair pair;
@@ -38,8 +38,8 @@ void play(int rounds)
 	answers.join();
 }
 
-// Without leases the monitor takes no processor from a task that computes, so nobody but the poller
-// can serve what is waited for meanwhile.
+// Without leases the monitor takes no processor from a task that computes, so only the poller can
+// serve what other tasks wait for during that time.
 TEST(Rest, EndsWhenTheOtherThreadComputes)
 {
 	test::Environment leases("SENNIT_LEASES", "0");
@@ -97,8 +97,9 @@ TEST(Rest, EndsWhenAllAreIdle)
 	});
 }
 
-// The tasks stay with the thread that polls while the other rests. The fair turns, which poll every
-// 0.1 ms where nothing else does, would each wake a thread, which steals the task or ends the rest.
+// The tasks stay with the thread that polls while the other rests. The fair turns poll every 0.1 ms
+// if no other thread does. Each of these polls would wake a thread, which would steal the task or
+// end the rest.
 TEST(Rest, LastsThroughFairTurns)
 {
 	if (TEST_TSAN || TEST_ASAN || TEST_EMULATED)

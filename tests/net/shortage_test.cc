@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// Running out of descriptors, in every call that makes one. The process has 0 free descriptors at
-// the call, then 1, then 2 and so on until it succeeds, so each step of it fails once; then the
-// same with a system that has none left (ENFILE). A call that fails says so, leaves no descriptor
-// behind, and works as soon as there are some.
+// Running out of descriptors, in every call that creates one. The process has 0 free descriptors at
+// the call, then 1, then 2 and so on until the call succeeds, so each of its steps fails once; then
+// the same with a system that has none left (ENFILE). A call that fails reports it, leaves no
+// descriptor open, and works as soon as there are some.
 #include <functional>
 #include <set>
 #include <string>
@@ -26,7 +26,7 @@
 namespace test
 {
 
-// How many of the calls below still succeed; negative: all.
+// How many of the functions below still succeed; negative: all of them.
 std::atomic<int> system_has{-1};
 
 static bool system_is_full()
@@ -48,8 +48,8 @@ static F *real(const char *name)
 
 } // namespace test
 
-// Each replaces the C library's, also for the library under test. No test can fill the system's own
-// table of files without disturbing other programs.
+// Each function replaces that of the C library, also for the library under test. No test can fill
+// the system's own table of files without disturbing other programs.
 extern "C" {
 
 int socket(int family, int type, int protocol) noexcept
@@ -100,10 +100,11 @@ using test::Pair;
 // More than any call needs.
 constexpr int most = 24;
 
-// A call that is tried. It returns 0 or more after it has closed all that it made, or an error.
+// A call under test. It returns 0 or more after it has closed everything that it created, or an
+// error.
 using Call = std::function<int()>;
 
-// What a call may return without descriptors.
+// The errors that a call may return without descriptors.
 using Errors = std::set<int>;
 
 std::string names_of_open()
@@ -120,7 +121,8 @@ std::string names_of_open()
 	return all;
 }
 
-// Descriptors that a call has left are gone soon, if at all: a program's task may still be at work.
+// Waits, because descriptors that a call has left open may be closed a little later: a task of the
+// program may still be working.
 void expect_open(int before, const std::string &what)
 {
 	EXPECT_TRUE(test::eventually([&] { return open_descriptors() <= before; },
@@ -151,7 +153,7 @@ int try_with_few(const std::string &what, const Call &call, const Errors &errors
 	return most;
 }
 
-// The same with a system that has none left.
+// Does the same with a system that has none left.
 int try_in_full_system(const std::string &what, const Call &call, Errors errors)
 {
 	if (errors.erase(-EMFILE))
@@ -173,9 +175,8 @@ int try_in_full_system(const std::string &what, const Call &call, Errors errors)
 }
 
 /*
- * Tries a call under both kinds of shortage, and then without. `needs`: at least so many
- * descriptors, so that a call which quietly does without is not taken for one that was tested.
- * `keeps`: how many
+ * Tries a call under both kinds of shortage, and then without. `needs`: the call needs at least so
+ * many descriptors; a call that quietly does without them would not be tested. `keeps`: how many
  * the runtime opens at the first such call and keeps.
  */
 void try_call(const std::string &what, int needs, const Call &call, Errors errors = {-EMFILE},
@@ -242,7 +243,8 @@ TEST(ShortageTcp, Accept)
 		try_call("sn_tcp_accept", 1,
 			 [&] {
 				 sn_tcp *conn = nullptr;
-				 // The client's connection waits in the backlog until then.
+				 // Until a descriptor is free, the client's connection waits in the
+				 // backlog.
 				 if (accepted > 0)
 					 return 0;
 				 sn_tcp_listener_set_deadline(listener.get(),
@@ -282,7 +284,7 @@ TEST(ShortageUnix, ListenBindConnectAndPair)
 				EXPECT_TRUE(err == 0 || !test::exists(path)) << "leaves a file";
 				return err < 0 ? err : sn_unix_listener_close(made);
 			});
-		// Each success takes one of them.
+		// Each call that succeeds removes one of these.
 		std::vector<std::string> left;
 		for (const char *name : {"a", "b", "c"}) {
 			left.push_back(directory / name);
@@ -379,7 +381,7 @@ TEST(ShortageUnix, DescriptorsThatArrive)
 		test::UnixListener listener;
 		sn_unix *near = test::unix_connect(listener.address()), *far = listener.accept();
 		const int pidfd = sn_unix_peer_pidfd(far);
-		if (pidfd >= 0) { // else the kernel does not know how
+		if (pidfd >= 0) { // if not, the kernel does not support it
 			close(pidfd);
 			try_call("sn_unix_peer_pidfd", 1, [&] {
 				const int fd = sn_unix_peer_pidfd(far);
@@ -419,8 +421,7 @@ TEST(ShortageUdp, OpenAndConnect)
 
 // ---- names ----
 
-// The C library may say of names that it cannot look up for want of a descriptor that they are
-// unknown.
+// The C library may report a name as unknown when it cannot look it up for want of a descriptor.
 TEST(ShortageNames, AreNotUnknown)
 {
 	in_runs([] {
@@ -542,7 +543,7 @@ TEST(ShortageSignal, Catch)
 
 // ---- waiting, and what needs no descriptor ----
 
-// A copy of the descriptor is needed only where it is sennit's own.
+// sn_fd_wait() needs a copy of the descriptor only if that belongs to sennit.
 TEST(ShortageWait, OnADescriptor)
 {
 	in_runs([] {
@@ -575,7 +576,7 @@ TEST(ShortageWait, OnADescriptor)
 	});
 }
 
-// What is taken over needs no other descriptor: the first attempt succeeds.
+// Adopting a descriptor needs no other one: the first attempt succeeds.
 TEST(ShortageAdopt, NeedsNone)
 {
 	in_runs([] {
@@ -633,8 +634,8 @@ TEST(ShortageAdopt, NeedsNone)
 	});
 }
 
-// Copies go through the process where there is no pipe, and files need none. What the pool of pipes
-// has made, it keeps.
+// Without pipes, copies go through memory of the process, and copies between files need no pipe
+// anyway. The pool keeps the pipes that it has created.
 TEST(ShortageCopy, GoesOn)
 {
 	const int outside = open_descriptors();
@@ -695,7 +696,7 @@ TEST(ShortageCopy, GoesOn)
 	EXPECT_GE(outside + 2 * int(pool.pipes), open_descriptors()) << names_of_open();
 }
 
-// A dump reads the program's own file for the names of functions, and does without.
+// A dump reads the executable for the names of functions, and leaves names out if it cannot.
 TEST(ShortageDump, HasFewerNames)
 {
 	in_runs([] {
@@ -725,7 +726,8 @@ TEST(ShortageRun, Begin)
 	const int before = open_descriptors();
 	bool failed = false;
 
-	EXPECT_EQ(0, run_nothing()); // warm: what it opens once and keeps is none of these
+	// so that what the runtime opens once and keeps is open already
+	EXPECT_EQ(0, run_nothing());
 	{
 		NoDescriptors none;
 		for (int room = 0, err = -1; err < 0; room++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // SIGPIPE never reaches a program because of sennit's own system calls, whatever they return. A
-// SIGPIPE that something else sends to the program is never lost.
+// SIGPIPE from another source is never lost.
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -31,7 +31,7 @@ void note(int)
 	delivered++;
 }
 
-// While it exists, counts the SIGPIPEs that get through.
+// As long as it exists, counts the SIGPIPEs that get through.
 class Counter
 {
 public:
@@ -77,7 +77,7 @@ void make_blocking(int fd)
 	ASSERT_EQ(0, fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK));
 }
 
-// Acts once the thread sleeps in a call that has already made bytes readable at fd.
+// Acts once the thread sleeps in a call that has already written bytes, which can be read from fd.
 template <class F>
 std::thread when_stuck(int fd, const std::atomic<pid_t> &thread, F act)
 {
@@ -93,9 +93,9 @@ pid_t this_thread()
 	return pid_t(syscall(SYS_gettid));
 }
 
-// The kernel sleeps in write() for room, and the reader goes: the kernel raises the signal and
-// returns what it had written. A task's pipe can block if another process has changed the flag of
-// the open file.
+// write() sleeps in the kernel for lack of room, and the reader closes its end: the kernel raises
+// the signal and returns the number of bytes that it had written. A pipe of a task can block if
+// another process has changed the flag of the open file.
 TEST(Sigpipe, OfAPartialWriteIsHidden)
 {
 	Counter counter;
@@ -121,7 +121,7 @@ TEST(Sigpipe, OfAPartialWriteIsHidden)
 	EXPECT_EQ(0, delivered);
 }
 
-// The same with sendfile(), where the kernel goes on after a part of a file.
+// The same with sendfile(), which continues after a part of a file.
 TEST(Sigpipe, OfAPartialSendfileIsHidden)
 {
 	Counter counter;
@@ -154,8 +154,8 @@ TEST(Sigpipe, OfAPartialSendfileIsHidden)
 	EXPECT_EQ(0, delivered);
 }
 
-// And with splice(), which does not sleep: the peer has to go during the call, which happens in
-// some of many rounds.
+// The same with splice(), which does not sleep: the peer has to close during the call, which
+// happens in some of many rounds.
 TEST(Sigpipe, OfAPartialSpliceIsHidden)
 {
 	Counter counter;
@@ -194,8 +194,8 @@ TEST(Sigpipe, OfAPartialSpliceIsHidden)
 	EXPECT_EQ(0, delivered);
 }
 
-// A SIGPIPE that the program sends to the thread meanwhile is delivered to the program, once,
-// whether the call raises another or not.
+// A SIGPIPE that the program sends to the thread during the call is delivered to the program, once,
+// whether the call raises another one or not.
 TEST(Sigpipe, OfTheProgramIsDelivered)
 {
 	for (const bool reader_goes : {true, false}) {

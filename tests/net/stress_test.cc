@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Everything at once for some seconds, at random: tasks that spawn, join, yield, sleep, block and
-// talk, on 1 to 8 processors. In the end the sums must be right, and no task may be left.
+// Everything at the same time for some seconds, at random: tasks that spawn, join, yield, sleep,
+// block and talk, on 1 to 8 processors. At the end the sums must be right, and no task may be left.
 #include <atomic>
 #include <string>
 #include <thread>
@@ -65,7 +65,7 @@ public:
 	}
 
 private:
-	// Some children that do the same, joined in reverse order.
+	// Some children that do the same as their parent, joined in reverse order.
 	void children(test::Random &random, int depth)
 	{
 		std::vector<Task> tasks;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Labels: machine
 //
-// TCP as its header promises it: echo over both families, addresses good and bad, both ends of a
-// half-close, resets, writing to a closed peer, and which call gets which error.
+// TCP as its header describes it: echo over both families, valid and malformed addresses, both ends
+// of a half-close, resets, writing to a closed peer, and which call gets which error.
 #include <atomic>
 #include <cstring>
 #include <string>
@@ -158,7 +158,8 @@ TEST(Address, MalformedOnesAreRefused)
 			EXPECT_EQ(nullptr, listener);
 			EXPECT_EQ(nullptr, conn);
 		}
-		// ":PORT" is every address of the machine: to listen on, not to connect to.
+		// ":PORT" stands for every address of the machine: a listener can have it, a
+		// connection cannot.
 		sn_tcp *conn = nullptr;
 		EXPECT_EQ(-EINVAL, sn_tcp_connect(&conn, ":80", SN_NO_DEADLINE));
 	});
@@ -186,7 +187,7 @@ TEST(Address, ThatOfAnotherMachineIsNotAvailable)
 	test::run(1, [] {
 		sn_tcp_listener *listener = nullptr;
 
-		// 192.0.2.0/24 is for documentation: no machine has it.
+		// 192.0.2.0/24 is for documentation: no machine has such an address.
 		EXPECT_EQ(-EADDRNOTAVAIL, sn_tcp_listen(&listener, "192.0.2.1:0"));
 	});
 }
@@ -406,7 +407,7 @@ TEST(Reset, IsSeenByAWaitingWriter)
 	test::run([] {
 		Listener listener;
 		Pair pair(listener);
-		const std::string much(size_t(64) << 20, 'x'); // more than any buffers take
+		const std::string much(size_t(64) << 20, 'x'); // more than all buffers hold
 		Task writer([&] {
 			return int(
 				sn_tcp_write_all(pair.client, much.data(), much.size(), nullptr));
@@ -421,7 +422,7 @@ TEST(Reset, IsSeenByAWaitingWriter)
 
 TEST(Write, ToAClosedPeerIsEpipeWithoutASignal)
 {
-	signal(SIGPIPE, SIG_DFL); // it would kill the test
+	signal(SIGPIPE, SIG_DFL); // the signal would kill the test
 	test::run([] {
 		Listener listener;
 		Pair pair(listener);

@@ -23,15 +23,15 @@ using test::Message;
 using test::Socket;
 using test::Task;
 
-// Loopback takes whatever is sent at once, so a full send buffer has to be simulated: while this is
-// set, the calls below find one.
+// Loopback takes whatever is sent immediately, so a full send buffer has to be simulated: while
+// this is set, the calls below report one.
 std::atomic<bool> buffer_is_full{false};
-// The same of the device's queue, for one call.
+// The same for the device's queue, for one call.
 std::atomic<bool> queue_is_full{false};
-// So many calls that receive messages succeed, and the next one fails. Below 0: all succeed.
+// So many calls that receive messages succeed, and the next one fails. Negative: all succeed.
 std::atomic<int> receives_before_error{-1};
 
-// Makes the kernel report room again: it does after each datagram that it has delivered.
+// Makes the kernel report room again, which it does after each datagram that it has delivered.
 void report_room(const Socket &socket, const sn_address &to)
 {
 	sockaddr_storage storage;
@@ -71,7 +71,7 @@ TEST(UdpErrors, AreReturnedToTheSenderOnASocketForOnePeer)
 		ASSERT_TRUE(test::receivers_wait(*socket));
 		EXPECT_EQ(1, socket->send("x"));
 		receiver.join();
-		// The next call is not affected, and causes the next error.
+		// The call after the error succeeds, and causes the next error.
 		EXPECT_EQ(1, socket->send("x"));
 		EXPECT_EQ(-ECONNREFUSED, socket->send("x"));
 		EXPECT_EQ(1, socket->send("x"));
@@ -105,7 +105,7 @@ void expect_refused(const sn_udp_error &error, const sn_address &nobody)
 	EXPECT_EQ(0u, error.mtu);
 	sn_address reporter = nobody;
 	reporter.port = 0;
-	if (!TEST_EMULATED) { // the emulator does not pass it on
+	if (!TEST_EMULATED) { // the emulator does not report the error
 		EXPECT_TRUE(error.reporter == reporter) << test::text(error.reporter);
 	}
 }
@@ -154,7 +154,7 @@ TEST(UdpErrors, OfOnePeerDoNotKeepFromSendingToAnother)
 		EXPECT_EQ(4, sn_udp_send_messages(socket.get(), both, 4));
 		EXPECT_EQ("y", friendly.receive());
 		EXPECT_EQ("y", friendly.receive());
-		// A receiver learns of it nevertheless, and all of them are there.
+		// A receiver learns of the error nevertheless, and no error is lost.
 		EXPECT_EQ("error " + std::to_string(ECONNREFUSED), socket.receive());
 		for (int i = 0; i < 7; i++) {
 			EXPECT_EQ(1, sn_udp_next_error(socket.get(), &error)) << i;
@@ -176,7 +176,7 @@ TEST(UdpErrors, AWaitingReceiverLearnsOfWhatASenderMet)
 		});
 
 		ASSERT_TRUE(test::receivers_wait(socket));
-		// The second may take the error before the receiver has run.
+		// The second call may take the error before the receiver runs.
 		EXPECT_EQ(1, socket.send("x", nobody));
 		EXPECT_EQ(1, socket.send("y", friendly.address()));
 		receiver.join();
@@ -198,7 +198,7 @@ TEST(UdpErrors, OfAnotherPeerInABatchAreNotLost)
 	});
 }
 
-// A sender that meets another's error first, and then a full buffer.
+// A sender gets another peer's error first, and then meets a full buffer.
 TEST(UdpErrors, AreNotLostWhenASenderWaits)
 {
 	test::run({1, 2}, [] {
@@ -216,7 +216,7 @@ TEST(UdpErrors, AreNotLostWhenASenderWaits)
 	});
 }
 
-// It comes from this machine, and says nothing about an earlier datagram.
+// The error comes from this machine, and says nothing about an earlier datagram.
 TEST(UdpErrors, AFullQueueIsTheSendersOwn)
 {
 	test::run({1, 2}, [] {
@@ -279,7 +279,7 @@ TEST(UdpErrors, SayWhatThePathTakes)
 		error.peer.port = 9;
 		EXPECT_TRUE(error.peer == group) << test::text(error.peer);
 		EXPECT_EQ("none", test::text(error.reporter));
-		// The try that finds out that it is the sender's own leaves another one.
+		// The attempt that shows that the error is the sender's own leaves a second error.
 		EXPECT_EQ(1, sn_udp_next_error(socket.get(), &error));
 		EXPECT_EQ(0, sn_udp_next_error(socket.get(), &error));
 	});
@@ -320,7 +320,7 @@ TEST(UdpSegments, AreCutByTheSystem)
 			EXPECT_EQ(bytes.substr(i * 100, 100), to.receive());
 		EXPECT_EQ("plain", to.receive());
 		EXPECT_TRUE(to.is_empty());
-		// More than the kernel cuts.
+		// More segments than the kernel accepts.
 		Message many(std::string(200, 'x'), to.address());
 		many.segment = 1;
 		EXPECT_EQ(-EINVAL, sn_udp_send_messages(from.get(), &many, 1));
@@ -345,7 +345,7 @@ TEST(UdpSegments, AreJoinedByTheSystem)
 			joined |= got.segment == 100 && got.length == 950;
 			received += got.length;
 		}
-		// Loopback passes on what was to be cut as one.
+		// Loopback passes a datagram on uncut that was to be cut into segments.
 		EXPECT_TRUE(joined);
 		from.send("alone", to.address());
 		ASSERT_EQ(1, sn_udp_recv_messages(to.get(), &got, 1));
@@ -436,8 +436,8 @@ TEST(UdpInfo, CarriesTheTypeOfServiceOfEachMessage)
 	});
 }
 
-// Options of the program's own can ask for more than there is room for. What the kernel cuts off is
-// left out.
+// Options of the program's own can ask for more information than there is room for. The kernel cuts
+// off the rest, which is left out.
 TEST(UdpInfo, LeavesOutWhatHasNoRoom)
 {
 	test::run(1, [] {
@@ -462,7 +462,7 @@ TEST(UdpInfo, LeavesOutWhatHasNoRoom)
 		EXPECT_EQ("x", got.text());
 		EXPECT_EQ("127.0.0.1:0", test::text(got.local));
 		EXPECT_EQ(lo, got.interface);
-		// There may be room for it where records are smaller.
+		// This record may fit where records are smaller.
 		EXPECT_EQ(got.flags & SN_UDP_HAS_TOS ? 0x28 : 0, got.tos);
 	});
 }
@@ -473,7 +473,7 @@ TEST(UdpInfo, KeepsTheScopeOfLinkLocalAddresses)
 		struct if_nameindex *all = if_nameindex();
 		std::string host;
 
-		// Whatever interface has such an address.
+		// Tests every interface that has such an address.
 		for (struct if_nameindex *each = all; each && each->if_name; each++) {
 			FILE *file = fopen("/proc/net/if_inet6", "re");
 			char address[33], name[32];
@@ -540,7 +540,8 @@ TEST(UdpGroups, AreJoinedAndLeft)
 	});
 }
 
-// Sends to a group of IPv6 on the interface, which few systems have a route for on lo. 0: no route.
+// Sends to a group of IPv6 on the interface. Few systems have a route for that on lo; returns 0 if
+// there is none.
 ssize_t send_to_group(Socket &sender, sn_address &to, unsigned interface)
 {
 	to.scope = interface;
@@ -685,7 +686,8 @@ TEST(UdpRoom, SendersWaitForIt)
 		report_room(socket, to);
 		for (Task &sender : senders)
 			sender.join();
-		while (received < 7) // two senders of one, two of two, and ours
+		// two senders of one datagram, two of two, and that of report_room()
+		while (received < 7)
 			received += peer.receive() != "";
 		EXPECT_TRUE(peer.is_empty());
 	});
@@ -728,7 +730,8 @@ TEST(UdpRoom, OfABatchThatWasSentInPart)
 		Message message("x", to);
 		std::vector<sn_udp_message> all(40, message);
 
-		// A batch of a system call goes, the rest does not until the deadline.
+		// The first system call of the batch succeeds, and the rest waits until the
+		// deadline.
 		buffer_is_full = true;
 		EXPECT_EQ(0, sn_udp_set_write_deadline(socket.get(), sn_now() + 50 * test::ms));
 		EXPECT_EQ(-ETIMEDOUT, sn_udp_send_messages(socket.get(), all.data(), all.size()));
@@ -742,8 +745,8 @@ TEST(UdpRoom, OfABatchThatWasSentInPart)
 
 } // namespace
 
-// What a call that sends fails with; 0: it goes on. The kernel looks for an error before it looks
-// for room.
+// Returns the error of a call that sends, or 0 if it may continue. The kernel looks for an error
+// before it looks for room.
 static int refusal(int fd)
 {
 	int error = 0;
@@ -757,7 +760,7 @@ static int refusal(int fd)
 	return error ? error : EAGAIN;
 }
 
-// In place of the C library's, for the library under test.
+// Replaces the function of the C library, for the library under test.
 extern "C" ssize_t sendto(int fd, const void *buf, size_t size, int flags, const sockaddr *to,
 			  socklen_t length)
 {

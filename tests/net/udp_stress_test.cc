@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Several tasks that receive and send on the same sockets, while scopes are cancelled and deadlines
-// pass. Every datagram is counted: each is received exactly once. Senders keep no more under way
-// than the receive buffers hold, since the system drops what they do not.
+// pass. Every datagram is counted: each is received exactly once. Senders have no more datagrams
+// under way than the receive buffers hold, because the system drops the rest.
 #include <memory>
 #include <vector>
 
@@ -27,7 +27,7 @@ struct Datagram {
 struct Shared {
 	explicit Shared(int each) : each(each), counts(size_t(senders_n) * size_t(each)) {}
 
-	const int each; // datagrams of a sender
+	const int each; // how many datagrams a sender sends
 	Socket server;
 	std::vector<std::atomic<int>> counts;
 	std::atomic<int> received{0}, interrupted{0};
@@ -50,7 +50,7 @@ void count(Shared &shared, const sn_udp_message &m)
 	sn_cancel_unmask();
 }
 
-// Receives one or several, in either way: the result of the call.
+// Receives one or several datagrams, by either call; returns the result of the call.
 int receive_some(Shared &shared, Random &random, std::vector<std::unique_ptr<Message>> &room)
 {
 	sn_udp_message all[8];
@@ -103,7 +103,7 @@ void receiver(Shared &shared, uint64_t seed)
 	}
 }
 
-// Takes the acknowledgements of its own datagrams.
+// Takes the acknowledgements of the caller's own datagrams.
 void take_acknowledgements(Socket &socket, int &under_way, int most)
 {
 	while (under_way > most) {
@@ -163,8 +163,8 @@ TEST(UdpStress, EachDatagramIsReceivedOnce)
 	});
 }
 
-// Receivers come and go while single datagrams arrive, so that the last of them is on the side, or
-// behind another, or about to wait.
+// Receivers come and go while single datagrams arrive. When the last datagram comes, a receiver is
+// on the side, or queued behind another, or about to wait.
 TEST(UdpStress, NoWakeUpIsLost)
 {
 	Random seeds;
@@ -183,7 +183,8 @@ TEST(UdpStress, NoWakeUpIsLost)
 				while (left > 0 && sn_udp_recv(server.get(), &byte, 1, &peer) == 1)
 					ASSERT_EQ(1, sn_udp_send(server.get(), &byte, 1, &peer));
 			});
-		// One at a time: if a wake-up is lost, nothing else wakes anybody.
+		// One datagram at a time, so that after a lost wake-up nothing else wakes a
+		// receiver.
 		Random random(seeds.next());
 		while (left > 0) {
 			const int burst = 1 + int(random.below(3));
@@ -201,8 +202,8 @@ TEST(UdpStress, NoWakeUpIsLost)
 }
 
 // Receivers come, wait, are cancelled and run out of time while datagrams arrive, until something
-// ends the use of the socket. It must reach all of them, wherever each of them is. The next round's
-// socket has the same structure.
+// ends the use of the socket. This must reach all receivers, wherever each of them is. The socket
+// of the next round has the same structure in memory.
 void receive_until(sn_udp *udp, int end, uint64_t seed, std::atomic<int> &received)
 {
 	Random random(seed);
@@ -250,7 +251,8 @@ TEST(UdpStress, AnEndReachesAll)
 				if (random.below(3) == 0)
 					sn_yield();
 			}
-			// Sometimes all tasks wait by then, sometimes none does.
+			// In half of the rounds all datagrams are received first, so that usually
+			// all receivers wait.
 			if (random.below(2)) {
 				ASSERT_TRUE(test::eventually([&] { return received == sent; }));
 			}
@@ -288,7 +290,8 @@ TEST(UdpStress, AServerWithManyClientsNeedsFewThreads)
 			Socket server;
 			const sn_address to = server.address();
 			std::vector<Task> clients;
-			sn_semaphore under_way = SN_SEMAPHORE_INIT(40); // fit into the buffer
+			// so many datagrams fit into the buffer
+			sn_semaphore under_way = SN_SEMAPHORE_INIT(40);
 			int most = 0;
 			Task echo([&] {
 				char buf[64];
@@ -314,15 +317,16 @@ TEST(UdpStress, AServerWithManyClientsNeedsFewThreads)
 							  socket.send(text, to));
 						ASSERT_EQ(text, socket.receive());
 						ASSERT_EQ(0, sn_semaphore_release(&under_way, 1));
-						// Looking is a system call that may block.
+						// Reading the number is a system call that may
+						// block.
 						if (i == 0)
 							most = std::max(most, threads());
 					}
 				});
 			for (Task &client : clients)
 				client.join();
-			// A busy machine adds one for each processor that the monitor takes from a
-			// thread that the kernel does not run.
+			// On a busy machine, one thread is added for each processor that the
+			// monitor takes from a thread that does not run.
 			EXPECT_LE(uint64_t(most),
 				  uint64_t(processors) + 5 + test::stats().revocations);
 			sn_udp_cancel(server.get());

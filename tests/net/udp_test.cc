@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Labels: machine
 //
-// UDP as its header promises it: datagrams of all sizes over both families, peers, batches, what is
-// too large, and how waits end that several tasks share.
+// UDP as its header describes it: datagrams of all sizes over both families, peers, batches,
+// datagrams that are too large, and how waits end that several tasks share.
 #include <memory>
 #include <thread>
 #include <vector>
@@ -89,7 +89,7 @@ TEST_P(Udp, MovesBatches)
 		for (int i = 0; i < count + 10; i++) {
 			owned.push_back(std::make_unique<Message>(size_t(200)));
 			got.push_back(*owned.back());
-			got.back().interface = 77; // what the caller need not set
+			got.back().interface = 77; // the caller need not set this
 			got.back().flags = ~0u;
 		}
 		while (received < count) {
@@ -136,7 +136,8 @@ TEST_P(Udp, ReportsWhatTheBufferDoesNotHold)
 		EXPECT_EQ(9u, message.length);
 		EXPECT_EQ("too ", message.text());
 		EXPECT_EQ(SN_UDP_TRUNCATED, message.flags);
-		// What waits without a buffer learns of the next datagram, and its size.
+		// A receive without a buffer takes the next datagram, and reports whether that had
+		// bytes.
 		socket.send("x", at);
 		EXPECT_EQ(-EMSGSIZE, sn_udp_recv(socket.get(), nullptr, 0, nullptr));
 		socket.send("", at);
@@ -183,7 +184,7 @@ TEST_P(Udp, ReceivesFromItsOnePeerOnly)
 		stranger.send("not for you", peer);
 		server.send("for you", peer);
 		EXPECT_EQ("for you", client.receive());
-		// Another peer, and then any.
+		// First another peer, then no fixed one.
 		const sn_address other = stranger.address();
 		EXPECT_EQ(0, sn_udp_set_peer(client.get(), &other));
 		EXPECT_EQ(2, client.send("hi"));
@@ -213,7 +214,7 @@ TEST(UdpBatch, StopsAtTheFirstMessageWithAnError)
 		all[0] = first, all[1] = second, all[2] = wrong, all[3] = last;
 		EXPECT_EQ(2, sn_udp_send_messages(socket.get(), all, 4));
 		EXPECT_EQ(-EINVAL, sn_udp_send_messages(socket.get(), all + 2, 2));
-		// An error of sennit's, before the kernel sees the message.
+		// sennit returns an error of its own, before the kernel sees the message.
 		all[2] = first;
 		all[2].local = test::address("[::1]:0");
 		EXPECT_EQ(2, sn_udp_send_messages(socket.get(), all, 4));
@@ -253,7 +254,7 @@ TEST(UdpWait, ADeadlineEndsAll)
 		for (Task &task : tasks)
 			task.join();
 		EXPECT_EQ(-ETIMEDOUT, sn_udp_recv(socket.get(), buf, sizeof buf, nullptr));
-		// The socket is as it was.
+		// The socket works as before.
 		socket.send("later", socket.address());
 		EXPECT_EQ("later", socket.receive());
 	});
@@ -296,7 +297,7 @@ TEST(UdpWait, CloseEndsAll)
 		sn_address address;
 
 		ASSERT_TRUE(receivers_wait(socket, 5));
-		// What has arrived is not received by one that is woken by the close.
+		// A receiver that the close wakes does not receive what has arrived.
 		socket.close();
 		for (Task &task : tasks)
 			task.join();
@@ -305,7 +306,7 @@ TEST(UdpWait, CloseEndsAll)
 		EXPECT_EQ(-EBADF, sn_udp_local(stale, &address));
 		EXPECT_EQ(-EBADF, sn_udp_fd(stale));
 		EXPECT_EQ(-EBADF, sn_udp_close(stale));
-		// Its successor in the same place is another.
+		// The next socket reuses the place, but is another socket.
 		Socket next;
 		EXPECT_EQ(-EBADF, sn_udp_recv(stale, buf, sizeof buf, nullptr));
 		EXPECT_EQ(-EBADF, sn_udp_cancel(stale));
@@ -354,7 +355,7 @@ TEST(UdpWait, ATaskWhoseScopeIsCancelledPassesItsPlaceOn)
 		std::vector<Task> last = receivers(socket, 2, 1);
 		ASSERT_TRUE(receivers_wait(socket, 4));
 
-		// One that is on the side, and one that is behind another.
+		// The first waits on the side, the second is queued behind another.
 		first.cancel();
 		ASSERT_TRUE(receivers_wait(socket, 3));
 		Scoped third(socket);
@@ -489,7 +490,7 @@ TEST(UdpOpen, SocketsShareAPort)
 		int received = 0;
 
 		EXPECT_EQ(-EADDRINUSE, sn_udp_open(&udp, at.c_str(), nullptr));
-		// Each datagram reaches one of them.
+		// Each datagram reaches one of the sockets.
 		for (int i = 0; i < 50; i++) {
 			Socket client;
 
@@ -533,7 +534,7 @@ TEST(UdpOpen, AdoptsADescriptor)
 	});
 }
 
-// Leaves no descriptor to open.
+// Leaves no free descriptors.
 class NoDescriptors
 {
 public:
@@ -565,7 +566,7 @@ TEST(UdpOpen, SaysWhenDescriptorsHaveRunOut)
 			EXPECT_EQ(-EMFILE, sn_udp_open(&udp, "127.0.0.1:0", nullptr));
 			EXPECT_EQ(-EMFILE,
 				  sn_udp_connect(&udp, "127.0.0.1:1", nullptr, SN_NO_DEADLINE));
-			// What is open needs none.
+			// Open sockets need no more descriptors.
 			before.send("x", before.address());
 			EXPECT_EQ("x", before.receive());
 		}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Tasks that receive from one socket, one of which is held between a try that found nothing and
-// what it does then.
+// Tasks that receive from one socket. One of them is held between a try that found nothing and its
+// next step.
 #include <cerrno>
 
 #include <sched.h>
@@ -43,8 +43,9 @@ ssize_t receive(const Socket &socket)
 	return sn_udp_recv(socket.get(), &byte, 1, nullptr);
 }
 
-// The leader takes the edge of two datagrams, and one of them, after the other task's try. (The
-// poller can come between the two datagrams, so that there are two edges, but seldom does.)
+// Between the other task's try and its wait, the leader takes the edge that reports two datagrams,
+// and one of these. (The poller can come between the two datagrams and report two edges, but seldom
+// does.)
 TEST(UdpTurns, AnEdgeThatWasTakenSinceATryIsNoticed)
 {
 	test::run(4, [] {
@@ -68,7 +69,7 @@ TEST(UdpTurns, AnEdgeThatWasTakenSinceATryIsNoticed)
 	});
 }
 
-// One that was handed the lead, tries, and cannot wait any more.
+// A task was handed the lead, tries, and is then cancelled, so that it cannot wait.
 TEST(UdpTurns, ALeaderThatIsCancelledBeforeItWaitsPassesItsPlaceOn)
 {
 	test::run(4, [] {
@@ -107,7 +108,7 @@ TEST(UdpTurns, ALeaderThatIsCancelledBeforeItWaitsPassesItsPlaceOn)
 
 } // namespace
 
-// In place of the C library's, for the library under test.
+// Replaces the function of the C library, for the library under test.
 extern "C" ssize_t recvfrom(int fd, void *buf, size_t size, int flags, sockaddr *from,
 			    socklen_t *length)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// How often the calls ask that wait for room in the backlog of a Unix listener.
+// How often calls try again that wait for room in the backlog of a Unix listener.
 #include <gtest/gtest.h>
 
 #include "net/unix_interval.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Labels: machine
 //
-// Messages of Unix sockets: their boundaries, what does not fit, addresses of datagrams, full
-// queues; and descriptors that are passed, of which none may be left open by accident.
+// Messages of Unix sockets: their boundaries, messages that do not fit, addresses of datagrams,
+// full queues; and descriptors that are passed, none of which may be left open by accident.
 #include <string>
 #include <vector>
 
@@ -93,7 +93,7 @@ TEST(UnixMessage, KeepsItsBoundaries)
 				EXPECT_EQ(ssize_t(strlen(text)), send_text(pair.a, text));
 			for (const char *text : {"one", "twenty", "x"})
 				EXPECT_EQ(text, receive(pair.b).text);
-			// One that waits for it.
+			// A task that waits for the message.
 			Task receiving([&] { EXPECT_EQ("late", receive(pair.a).text); });
 			EXPECT_TRUE(test::someone_reads(pair.a));
 			EXPECT_EQ(4, send_text(pair.b, "late"));
@@ -118,7 +118,7 @@ TEST(UnixMessage, IsNeverCutSilently)
 			const std::string huge(64 << 20, 'h');
 			EXPECT_EQ(-EMSGSIZE, send_text(pair.a, huge));
 		}
-		// A stream's bytes stay for the next.
+		// For a stream, the rest of the bytes stays for the next read.
 		UnixPair stream;
 		send_text(stream.a, "a long message");
 		EXPECT_EQ("a long", receive(stream.b, 6).text);
@@ -251,7 +251,8 @@ TEST(UnixDatagram, GoesToAnAddress)
 	});
 }
 
-// To a peer that the socket is connected to, and to an address: nothing is announced there.
+// Tests sending to the connected peer, and sending to an address, for which the kernel reports no
+// room.
 TEST(UnixDatagram, WaitsWhileTheQueueIsFull)
 {
 	test::run([] {
@@ -273,7 +274,7 @@ TEST(UnixDatagram, WaitsWhileTheQueueIsFull)
 			for (int i = 0; i < n; i++)
 				ASSERT_EQ(std::to_string(i), receive(server).text);
 			sending.join();
-			// The deadline, and the close.
+			// First the deadline ends the wait, then the close.
 			sn_unix_set_write_deadline(client, sn_now() + 20 * test::ms);
 			ssize_t err;
 			while ((err = send_text(client, "x", to)) > 0)
@@ -342,7 +343,8 @@ TEST(UnixFds, ArePassedSeveralAtOnce)
 	});
 }
 
-// Too little room, none at all, a reader that knows of none, and more than the process may open.
+// There is too little room for descriptors, none at all, a reader that does not expect any, or more
+// than the process may open.
 TEST(UnixFds, AreNotLeaked)
 {
 	test::run(1, [] {
@@ -361,7 +363,7 @@ TEST(UnixFds, AreNotLeaked)
 				EXPECT_EQ("three", got.text.substr(0, 5));
 				EXPECT_EQ(before + 3, test::open_descriptors());
 			}
-			// Cut in both ways.
+			// Both the bytes and the descriptors are cut.
 			if (type != SN_UNIX_STREAM) {
 				send_text(pair.a, "three", nullptr, {file, file, file});
 				EXPECT_EQ(-EMSGSIZE, receive(pair.b, 2, 3).result);
@@ -382,7 +384,7 @@ TEST(UnixFds, AreNotLeaked)
 				none.give_back();
 			}
 			EXPECT_EQ(before + 3, test::open_descriptors());
-			// Of a message that nobody takes.
+			// The descriptors of a message that is never received.
 			send_text(pair.a, "left", nullptr, {file, file});
 			close(file);
 		}
@@ -414,7 +416,8 @@ TEST(UnixFds, AsManyAsTheKernelTakes)
 	});
 }
 
-// What the program has asked the kernel to add to each message is in nobody's way.
+// Ancillary data that the program has asked the kernel to add to each message does not get in the
+// way.
 TEST(UnixFds, BesideCredentialsAndPidfds)
 {
 	test::run(1, [] {
@@ -427,7 +430,7 @@ TEST(UnixFds, BesideCredentialsAndPidfds)
 						sizeof on));
 			EXPECT_EQ(0, setsockopt(sn_unix_fd(pair.b), SOL_SOCKET, SO_TIMESTAMP, &on,
 						sizeof on));
-			// Linux 6.5
+			// since Linux 6.5
 			setsockopt(sn_unix_fd(pair.b), SOL_SOCKET, pass_pidfd, &on, sizeof on);
 			send_text(pair.a, "x", nullptr, std::vector<int>(SN_UNIX_FDS_MAX, file));
 			const Received got = receive(pair.b, 1, SN_UNIX_FDS_MAX);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The calls for TCP with the addresses and the descriptors of Unix sockets.
+// The calls for TCP, used with addresses and descriptors of Unix sockets.
 #include <string>
 
 #include <sys/file.h>
@@ -27,7 +27,7 @@ sn_tcp_listener *listen_at(const std::string &address)
 
 	EXPECT_EQ(0, sn_tcp_listen(&listener, address.c_str())) << address;
 	if (!listener)
-		abort(); // nothing else in the test would make sense
+		abort(); // without these, nothing else in the test would make sense
 	return listener;
 }
 
@@ -125,7 +125,7 @@ TEST(UnixTcp, ChecksAddresses)
 {
 	for (const char *text : {"unix:/a", "unix:./a", "unix:../a", "unix:@a", "unix:@"})
 		EXPECT_TRUE(sn_unix_name_is_meant(text)) << text;
-	// A host called unix, and no address at all.
+	// Hosts with the name unix, and texts that are no address.
 	for (const char *text : {"unix:80", "unix:http", "unix:", "unix", "/run/a", "@a", ""})
 		EXPECT_FALSE(sn_unix_name_is_meant(text)) << text;
 	test::run(1, [] {
@@ -165,7 +165,7 @@ TEST(UnixTcp, TheLongestAddressFits)
 
 		expect_works(listener, "unix:" + path);
 		EXPECT_EQ(0, sn_tcp_listener_close(listener));
-		// One that others have bound, relative to the current folder.
+		// A path that others have bound, relative to the current directory.
 		char *const former = getcwd(nullptr, 0);
 		ASSERT_EQ(0, chdir(dir.path().c_str()));
 		const std::string bare(107, 'm');
@@ -280,7 +280,7 @@ TEST(UnixTcp, HasItsOtherName)
 			sn_unix_listener_address(sn_tcp_listener_unix(listener), text, sizeof text),
 			0);
 		EXPECT_EQ(address_of(listener), std::string("unix:") + text);
-		// A descriptor goes with the bytes.
+		// A descriptor is sent along with the bytes.
 		int sent = dup(0);
 		sn_unix_message message = {};
 		message.data = text;
@@ -298,7 +298,7 @@ TEST(UnixTcp, HasItsOtherName)
 		EXPECT_EQ(0, sn_tcp_read(far, text, 1)) << "there is no reset";
 		EXPECT_EQ(0, sn_tcp_close(far));
 		EXPECT_EQ(0, sn_tcp_listener_close(listener));
-		// Asked of TCP.
+		// The option belongs to TCP.
 		EXPECT_EQ(-EPROTOTYPE,
 			  sn_unix_listener_address(sn_tcp_listener_unix(tcp), text, sizeof text));
 		EXPECT_EQ(-EPROTOTYPE, sn_unix_listener_set_unlink(sn_tcp_listener_unix(tcp), 1));
@@ -366,7 +366,7 @@ TEST(UnixUnlink, TakesNothingElse)
 		EXPECT_EQ(0, sn_unix_listener_close(listener));
 		EXPECT_TRUE(test::exists(path));
 		unlink(path.c_str());
-		// The file that it owns is replaced by another one.
+		// Another file replaces the one that the listener owns.
 		ASSERT_EQ(0, sn_unix_listener_adopt(&listener,
 						    test::plain_bound(path, SOCK_STREAM, 5)));
 		EXPECT_EQ(0, sn_unix_listener_set_unlink(listener, 1));
@@ -374,14 +374,14 @@ TEST(UnixUnlink, TakesNothingElse)
 		close(test::plain_bound(path));
 		EXPECT_EQ(0, sn_unix_listener_close(listener));
 		EXPECT_TRUE(test::exists(path));
-		// An abstract name has none.
+		// An abstract name has no file.
 		ASSERT_EQ(0, sn_unix_listen(&listener, "@", nullptr));
 		EXPECT_EQ(0, sn_unix_listener_set_unlink(listener, 1));
 		EXPECT_EQ(0, sn_unix_listener_close(listener));
 	});
 }
 
-// What it has made, or has found once, is the only file that it can own.
+// A listener can only own the file that it has created, or that it has found at the first call.
 TEST(UnixUnlink, OwnsOneFileAndNoOther)
 {
 	test::run(1, [] {
@@ -400,16 +400,16 @@ TEST(UnixUnlink, OwnsOneFileAndNoOther)
 				ASSERT_EQ(0, sn_unix_listen(&listener, path.c_str(), nullptr));
 			}
 			ASSERT_EQ(0, rename(path.c_str(), aside.c_str()));
-			// It is gone: the call changes nothing.
+			// The file is gone, so the call changes nothing.
 			EXPECT_EQ(-ENOENT, sn_unix_listener_set_unlink(listener, 1));
 			EXPECT_EQ(1, sn_unix_listener_set_unlink(listener, 0));
 			EXPECT_EQ(-ENOENT, sn_unix_listener_set_unlink(listener, 1));
 			EXPECT_EQ(0, sn_unix_listener_set_unlink(listener, 0));
-			// Somebody else's socket stands there.
+			// The socket at the path is not the listener's.
 			close(test::plain_bound(path));
 			EXPECT_EQ(-ENOENT, sn_unix_listener_set_unlink(listener, 1));
 			EXPECT_EQ(0, sn_unix_listener_set_unlink(listener, 0));
-			// It is back.
+			// The file is back.
 			ASSERT_EQ(0, rename(aside.c_str(), path.c_str()));
 			EXPECT_EQ(0, sn_unix_listener_set_unlink(listener, 1));
 			EXPECT_EQ(1, sn_unix_listener_set_unlink(listener, 1));
@@ -419,7 +419,7 @@ TEST(UnixUnlink, OwnsOneFileAndNoOther)
 	});
 }
 
-// The end of the run removes what the listener owns by then.
+// The end of the run removes the files that listeners own at that moment.
 TEST(UnixUnlink, HoldsAtTheEndOfTheRun)
 {
 	Directory dir;

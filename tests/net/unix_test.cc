@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Unix sockets: addresses, the files that stand for them, connecting, and what a connection does as
-// a stream. Messages and descriptors are in unix_message_test.cc.
+// a stream. unix_message_test.cc tests messages and descriptors.
 #include <string>
 #include <vector>
 
@@ -48,7 +48,7 @@ int try_connect(const std::string &address, sn_unix_type type = SN_UNIX_STREAM)
 	return err;
 }
 
-// What one end writes, the other reads, both ways; then the ends of the streams.
+// Each end reads what the other writes; then the streams end.
 void expect_connection(sn_unix *near, sn_unix *far)
 {
 	char got[8] = {};
@@ -167,7 +167,8 @@ TEST(UnixPath, ReplacesAStaleSocket)
 	});
 }
 
-// Whatever uses it, and however far that has come; and its owner learns nothing.
+// Whatever type of socket uses the path, and whether it listens already or not. The owner does not
+// notice the attempts.
 TEST(UnixPath, LeavesAPathInUseAlone)
 {
 	test::run(2, [] {
@@ -221,7 +222,8 @@ TEST(UnixPath, RemovesNothingButSockets)
 	});
 }
 
-// Of several that start at once over a stale file one gets the path, keeps it, and is reached.
+// When several listeners start at the same time over a stale file, one gets the path, keeps it, and
+// can be reached.
 TEST(UnixPath, GoesToOneOfSeveral)
 {
 	test::run({2, 4}, [] {
@@ -257,7 +259,7 @@ TEST(UnixPath, GoesToOneOfSeveral)
 	});
 }
 
-// Someone may hold the directory's lock for as long as it lives.
+// Another process may hold the directory's lock for as long as it lives.
 TEST(UnixPath, IsTakenWithoutTheLockInTheEnd)
 {
 	test::run(1, [] {
@@ -271,13 +273,13 @@ TEST(UnixPath, IsTakenWithoutTheLockInTheEnd)
 		const int64_t begin = sn_now();
 		EXPECT_EQ(0, try_listen(path));
 		EXPECT_GT(sn_now() - begin, 100 * test::ms);
-		// A cancelled task does not wait for it.
+		// A cancelled task does not wait for the lock.
 		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
 		sn_scope_cancel(scope);
 		EXPECT_EQ(-ECANCELED, try_listen(path));
 		sn_scope_close(scope);
 		close(holder);
-		// A directory that may be searched, but not read, has no lock.
+		// A directory that may be searched, but not read, cannot be locked.
 		if (geteuid() != 0) {
 			ASSERT_EQ(0, chmod(dir.path().c_str(), 0300));
 			close(test::plain_bound(path));
@@ -325,7 +327,7 @@ TEST(UnixPath, IsRemovedOnlyByItsOwner)
 		EXPECT_TRUE(test::exists(path));
 		EXPECT_TRUE(test::exists(aside));
 		unlink(path.c_str());
-		// The next listener's.
+		// The file belongs to the next listener.
 		ASSERT_EQ(0, try_listen(path, &listener));
 		unlink(path.c_str());
 		UnixListener next(path);
@@ -345,7 +347,7 @@ TEST(UnixPath, IsRemovedOnlyByItsOwner)
 		EXPECT_TRUE(test::exists(path));
 		EXPECT_EQ(0, sn_unix_listener_close(listener));
 		EXPECT_FALSE(test::exists(path));
-		// The end of the run closes it.
+		// The end of the run closes the listener.
 		ASSERT_EQ(0, try_listen(path, &listener));
 	});
 	EXPECT_FALSE(test::exists(path));
@@ -353,7 +355,7 @@ TEST(UnixPath, IsRemovedOnlyByItsOwner)
 
 // ---- connecting ----
 
-// Fills the backlog of a plain listener, and returns those that have connected.
+// Fills the backlog of a plain listener, and returns the sockets that have connected.
 std::vector<int> fill_backlog(const std::string &path)
 {
 	const sockaddr_un address = test::unix_address(path);
@@ -447,7 +449,7 @@ TEST(UnixConnect, GivesUp)
 		EXPECT_TRUE(test::eventually([] { return waiting() == 1; }));
 		sn_scope_cancel(scope);
 		sn_scope_close(scope);
-		// The listener goes away.
+		// The listener is closed while a task waits.
 		Task connecting([&] { EXPECT_EQ(-ECONNREFUSED, try_connect(path)); });
 		EXPECT_TRUE(test::eventually([] { return waiting() == 1; }));
 		close(listener);
@@ -463,7 +465,8 @@ TEST(UnixAccept, PausesWithoutDescriptors)
 	test::run([] {
 		UnixListener listener;
 		sn_unix *near = unix_connect(listener.address());
-		// Pooled pipes of an earlier test would be given up by the pause.
+		// Without this, the pause would give up pipes that an earlier test left in the
+		// pool.
 		probe_pipes_reset();
 		test::NoDescriptors none;
 		sn_unix *far = nullptr, *other = nullptr, *ends[2];
@@ -496,7 +499,7 @@ TEST(UnixAccept, EndsWithDeadlineAndClose)
 		EXPECT_EQ(-EBUSY, sn_unix_accept(handle, &second));
 		listener.close();
 		accepting.join();
-		// The handle reaches no later listener.
+		// The old handle does not reach a later listener.
 		UnixListener next;
 		char text[SN_UNIX_ADDRESS_MAX];
 		EXPECT_EQ(-EBADF, sn_unix_accept(handle, &conn));
@@ -584,7 +587,8 @@ TEST(Unix, IsAdopted)
 		EXPECT_EQ(-EEXIST, sn_unix_listener_adopt(&listener, fd));
 		conn = unix_connect(path, SN_UNIX_SEQPACKET);
 		ASSERT_EQ(0, sn_unix_accept(listener, &far));
-		// Its type was found: it refuses to be a stream.
+		// The adoption has found out the type: this SOCK_SEQPACKET connection is not a
+		// stream.
 		EXPECT_EQ(-EPROTOTYPE, sn_unix_write(far, "x", 1));
 		sn_unix_close(conn);
 		sn_unix_close(far);
@@ -626,7 +630,7 @@ TEST(Unix, WakesWhoWaitsOnAConnection)
 
 // ---- copying and relaying ----
 
-// A connected pair by path, as a stream each.
+// A connected pair by path; each end is a stream.
 std::unique_ptr<test::Ends> by_path(const std::string &path)
 {
 	UnixListener listener(path);
@@ -636,7 +640,8 @@ std::unique_ptr<test::Ends> by_path(const std::string &path)
 					    sn_unix_stream(listener.accept()));
 }
 
-// From one pair through a copy to the other, as sn_copy() would between clients and servers.
+// Checks that bytes go from one pair through a copy to the other, as sn_copy() moves them between
+// clients and servers.
 void expect_copied(std::unique_ptr<test::Ends> in, std::unique_ptr<test::Ends> out)
 {
 	test::Random random;
@@ -705,7 +710,7 @@ TEST(UnixStream, IsRelayedBothWays)
 	});
 }
 
-// Lines and messages through the reader with a buffer, over a connection by name.
+// Lines and messages, read through a buffered reader, over a connection by name.
 TEST(UnixStream, IsReadThroughABuffer)
 {
 	test::run(1, [] {
@@ -751,7 +756,7 @@ TEST(Unix, ManyIdleConnectionsNeedFewThreads)
 			return std::all_of(far.begin(), far.end(),
 					   [](sn_unix *c) { return probe_fd_waiting(c, 0); });
 		}));
-		// Threads that were preempted, and so lost their processors, end soon.
+		// Threads that lost their processors because they were preempted end soon.
 		EXPECT_TRUE(test::eventually([&] {
 			return test::process_status("Threads") <= processors + 5 + TEST_TSAN;
 		})) << test::process_status("Threads");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Labels: machine
 //
-// Programs that tasks start: what they get, how they are waited for and ended, what is left behind.
+// Programs that tasks start: what they inherit, how tasks wait for them and end them, and what is
+// left afterwards.
 #include <atomic>
 #include <csignal>
 #include <fstream>
@@ -26,7 +27,7 @@ namespace
 using test::soon;
 using test::Task;
 
-// Arguments as the C interface takes them.
+// The argument vector that the C interface takes.
 class Arguments
 {
 public:
@@ -53,11 +54,11 @@ sn_process *start(const Arguments &argv, const sn_process_attr *attr = nullptr)
 
 	EXPECT_EQ(0, sn_process_start(&process, argv, attr));
 	if (!process)
-		abort(); // nothing else in the test would make sense
+		abort(); // without these, nothing else in the test would make sense
 	return process;
 }
 
-// Waits for it, and gives it back: the exit code, or 1000 and the signal.
+// Waits for the process, and frees the handle. Returns the exit code, or 1000 plus the signal.
 int end_of(sn_process *process)
 {
 	sn_process_status status = {};
@@ -86,7 +87,8 @@ TEST(Process, ExitsWithACode)
 		EXPECT_EQ(0, status.signum);
 		EXPECT_EQ(0, status.core_dumped);
 		EXPECT_FALSE(exists(pid)) << "a zombie is left";
-		// Again, by any number of tasks, and with a deadline in the past.
+		// A second wait works as well, by any number of tasks, and with a deadline in the
+		// past.
 		EXPECT_EQ(0, sn_process_wait(process, nullptr, 1));
 		EXPECT_EQ(pid, sn_process_pid(process));
 		EXPECT_EQ(-ESRCH, sn_process_kill(process, SIGTERM));
@@ -191,9 +193,9 @@ TEST(Process, ReadsAndWritesPipes)
 	});
 }
 
-// ---- what the program gets ----
+// ---- what the program inherits ----
 
-// A program's standard output, and with err.kind of SN_PROCESS_STDOUT also its errors.
+// The standard output of a program; if err.kind is SN_PROCESS_STDOUT, its errors are included.
 std::string output_of(const Arguments &argv, const sn_process_attr *attr = nullptr)
 {
 	sn_process_result output = {};
@@ -264,7 +266,7 @@ TEST(ProcessGets, ADirectory)
 	});
 }
 
-// A directory for files, which is removed with them.
+// A directory for files, which is removed together with them.
 class Directory
 {
 public:
@@ -311,7 +313,7 @@ TEST(ProcessGets, FoundByItsName)
 		sn_process *process = nullptr;
 		sn_process_attr attr = {};
 
-		// What must not be executed is passed over, but remembered.
+		// A file that must not be executed is skipped, but the error is remembered.
 		EXPECT_EQ("found " + both + "\n", output_of({"both"}));
 		EXPECT_EQ(-EACCES, sn_process_start(&process, Arguments{"closed"}, nullptr));
 		EXPECT_EQ(-ENOEXEC, sn_process_start(&process, Arguments{"raw"}, nullptr));
@@ -336,7 +338,7 @@ TEST(ProcessGets, NoOtherDescriptors)
 		const sn_process_descriptor further[] = {{open_ends[1], 7}, {open_ends[0], 600}};
 		sn_process_attr attr = {};
 
-		// The last is the directory that the shell itself reads.
+		// The last number is the directory that the shell itself reads.
 		EXPECT_EQ("0 1 2 3\n", shell(list));
 		attr.descriptors = further;
 		attr.descriptor_count = 2;
@@ -347,7 +349,7 @@ TEST(ProcessGets, NoOtherDescriptors)
 	close(open_ends[1]);
 }
 
-// What a program has as its standard input, in a child process of its own.
+// Checks that a program has no standard input. Runs in a child process of its own.
 void expect_no_input(void (*before_the_run)(), void (*in_the_run)())
 {
 	const pid_t child = fork();
@@ -381,7 +383,8 @@ void expect_no_input(void (*before_the_run)(), void (*in_the_run)())
 	EXPECT_EQ(0, status);
 }
 
-// Nor under the number of a standard one that this process has closed.
+// Nor does the program get one under the number of a standard descriptor that this process has
+// closed.
 TEST(ProcessGets, NoDescriptorOfOursAsAStandardOne)
 {
 	if (TEST_TSAN)
@@ -389,16 +392,18 @@ TEST(ProcessGets, NoDescriptorOfOursAsAStandardOne)
 	const auto close_input = [] { CHILD_CHECK(close(0) == 0); };
 	const auto nothing_more = [] {};
 
-	// The runtime has not taken the number. Its monitor may have a file open there for a
+	// The runtime does not take the number, but its monitor may have a file open there for a
 	// moment.
 	expect_no_input(close_input, [] {
 		CHILD_CHECK(test::eventually([] { return fcntl(0, F_GETFD) < 0; }));
 	});
-	expect_no_input(nothing_more, close_input); // and the pipe to the program does not
+	// and the pipe to the program does not take the number either
+	expect_no_input(nothing_more, close_input);
 	expect_no_input(close_input, [] {
 		struct stat about = {};
 
-		// This one does, unless the monitor has it, and is close-on-exec.
+		// The listener takes it, unless the monitor has it at that moment, and is
+		// close-on-exec.
 		CHILD_CHECK(test::eventually([&] {
 			sn_tcp_listener *listener = nullptr;
 
@@ -415,7 +420,8 @@ TEST(ProcessGets, NoDescriptorOfOursAsAStandardOne)
 		nothing_more);
 }
 
-// Also when the descriptors have to change places, or are each other's standard descriptors.
+// This holds when descriptors have to change places, or when each is the other's standard
+// descriptor.
 TEST(ProcessGets, DescriptorsUnderOtherNumbers)
 {
 	Directory directory;
@@ -544,7 +550,7 @@ uint64_t signals_of(const char *name, const sn_process_attr *attr)
 	return strtoull(text.substr(text.find(':') + 1).c_str(), nullptr, 16);
 }
 
-// The same, of this process.
+// The same set of this process.
 uint64_t own_signals(const std::string &name)
 {
 	std::ifstream status("/proc/self/status");
@@ -558,7 +564,7 @@ uint64_t own_signals(const std::string &name)
 
 void nothing(int) {}
 
-// Those that are for the C library: 32 and 33.
+// The signals that the C library reserves: 32 and 33.
 constexpr uint64_t reserved = uint64_t{3} << 31;
 
 // The program has the default actions, whatever this process does with signals.
@@ -579,10 +585,11 @@ TEST(ProcessGets, DefaultSignals)
 		sigfillset(&all);
 		pthread_sigmask(SIG_SETMASK, &all, &former);
 		EXPECT_EQ(0u, signals_of("SigBlk", &attr));
-		// An emulator keeps some for itself, and does not pass them on.
+		// An emulator reserves some signals for itself, and does not pass them on.
 		EXPECT_EQ(0u, signals_of("SigIgn", &attr) & ~(TEST_EMULATED ? reserved : 0));
 		attr.flags = SN_PROCESS_IGNORED;
-		// What this process ignores, which may be more: its parent may have ignored others.
+		// The signals that this process ignores. There may be more than the test sets,
+		// because its parent may have ignored others.
 		const uint64_t ignored = own_signals("SigIgn");
 		EXPECT_EQ(1u << (SIGPIPE - 1) | 1u << (SIGHUP - 1),
 			  ignored & (1u << (SIGPIPE - 1) | 1u << (SIGHUP - 1)));
@@ -652,7 +659,7 @@ TEST(ProcessEnd, LeavesNoZombieWhenNobodyWaits)
 	});
 }
 
-// A program that was given back goes on.
+// A program whose handle was freed continues.
 TEST(ProcessEnd, GivingItBackEndsNothing)
 {
 	test::run({2}, [] {
@@ -667,10 +674,10 @@ TEST(ProcessEnd, GivingItBackEndsNothing)
 		Task waiting([&] { return sn_process_wait(process, nullptr, soon()); });
 		sn_yield();
 		EXPECT_EQ(0, sn_process_close(process));
-		// Its input has ended, so it continues.
+		// The program's input has ended, so it continues.
 		EXPECT_EQ(POLLIN, sn_fd_wait(ends[0], POLLIN, soon()));
 		EXPECT_EQ(1, read(ends[0], &byte, 1));
-		// It began before or after the close.
+		// The wait began before or after the close.
 		const int result = waiting.join();
 		EXPECT_TRUE(result == 0 || result == -ESRCH) << result;
 		close(ends[0]);
@@ -746,8 +753,8 @@ TEST(ProcessEnd, TakesNoThreads)
 		for (sn_process *process : processes)
 			waiting.emplace_back([=] { return end_of(process); });
 		sn_sleep(10 * test::ms);
-		// TSan has a thread of its own. Those that were preempted, and so lost their
-		// processors, end soon.
+		// TSan has a thread of its own. Threads that lost their processors because they
+		// were preempted end soon.
 		EXPECT_TRUE(test::eventually([] {
 			return test::process_status("Threads") <= 2 + 5 + TEST_TSAN;
 		})) << test::process_status("Threads");
@@ -800,7 +807,7 @@ TEST(ProcessScope, CancellationEndsIt)
 		sn_process *at_once =
 			start_in_scope("trap 'exit 3' TERM; echo; exec sleep 1000", -1);
 		for (sn_process *process : {polite, stubborn, at_once})
-			EXPECT_EQ("", line_of(process)); // it has its trap
+			EXPECT_EQ("", line_of(process)); // the program has set its trap
 		EXPECT_EQ(0, sn_scope_cancel(scope));
 		EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
 		EXPECT_EQ(3, end_of(polite));
@@ -809,7 +816,7 @@ TEST(ProcessScope, CancellationEndsIt)
 	});
 }
 
-// The deadline of a scope, and programs whose handles were given back.
+// The deadline of a scope ends programs, including those whose handles were freed.
 TEST(ProcessScope, DeadlineEndsIt)
 {
 	test::run([] {
@@ -846,7 +853,8 @@ TEST(ProcessScope, CancelledStartsNothing)
 	});
 }
 
-// What the leader has started is killed as well, even when the leader itself ends in time.
+// The processes that the leader has started are killed as well, even if the leader itself ends in
+// time.
 TEST(ProcessScope, TheGroupEndsWithIt)
 {
 	test::run([] {
@@ -862,7 +870,8 @@ TEST(ProcessScope, TheGroupEndsWithIt)
 		EXPECT_EQ(0, sn_scope_cancel(scope));
 		EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
 		EXPECT_EQ(3, end_of(process));
-		// Its pipe's end proves it; init may leave a zombie for a while.
+		// The end of its pipe proves that it has ended; init may leave a zombie for a
+		// while.
 		EXPECT_TRUE(test::eventually([&] {
 			const std::string state = "/proc/" + std::to_string(grandchild) + "/stat";
 			FILE *file = fopen(state.c_str(), "re");
@@ -902,8 +911,8 @@ TEST(ProcessRun, EndsThoseInScopesAndLeavesTheOthers)
 	});
 }
 
-// Programs that ask for a signal when their parent dies. Each is started on a thread of its own.
-// All of these block at the same time, and then end.
+// Programs that ask for a signal when their parent dies. Each is started on a thread of its own:
+// all these tasks block at the same time, and then end.
 TEST(ProcessEnd, IsNotThatOfTheThreadThatHasStartedIt)
 {
 	test::Environment soon_idle("SENNIT_IDLE_MS", "10");
@@ -956,7 +965,7 @@ TEST(ProcessFork, HandlesAreStaleInTheChild)
 			CHILD_CHECK(sn_process_kill(process, SIGKILL) == -ESRCH);
 			CHILD_CHECK(sn_process_pid(process) == -ESRCH);
 			CHILD_CHECK(sn_process_close(process) == -ESRCH);
-			// The thread sanitizer has no threads after a fork.
+			// Under TSan there are no threads after a fork.
 			if (!TEST_TSAN && !TEST_EMULATED)
 				CHILD_CHECK(run_one() == 5);
 			_exit(0);
@@ -1033,7 +1042,7 @@ TEST(ProcessOutput, EndsAtItsLimitsAndDeadline)
 					    nullptr, 0, 0, nullptr, sn_now() + 20 * test::ms));
 		EXPECT_EQ(SIGKILL, output.status.signum);
 		sn_process_result_free(&output);
-		// Its pipes stay open in what it has started.
+		// A process that the program has started keeps its pipes open.
 		sn_process_attr attr = {};
 		attr.flags = SN_PROCESS_GROUP;
 		EXPECT_EQ(-ETIMEDOUT,
@@ -1082,7 +1091,7 @@ TEST(ProcessOutput, EndsWithItsScope)
 int open_descriptors()
 {
 	DIR *directory = opendir("/proc/self/fd");
-	int n = -1; // that of the directory itself
+	int n = -1; // does not count the descriptor of the directory itself
 
 	while (readdir(directory))
 		n++;
@@ -1090,7 +1099,7 @@ int open_descriptors()
 	return n;
 }
 
-// Whichever descriptor is the one too many, nothing is left behind.
+// At whichever descriptor the limit is reached, nothing is left open.
 TEST(ProcessShortage, OfDescriptors)
 {
 	test::run({1}, [] {
@@ -1129,9 +1138,9 @@ TEST(ProcessShortage, OfDescriptors)
 	});
 }
 
-// As a user who may have no more processes. In a child, because the limit counts all of a user's.
-// The child starts threads, so under the thread sanitizer this has to run alone in its process, as
-// it does under ctest.
+// Runs as a user who may not have more processes, in a child, because the limit counts all
+// processes of a user. The child starts threads, so under the thread sanitizer this has to run
+// alone in its process, as it does under ctest.
 TEST(ProcessShortage, OfProcesses)
 {
 	const pid_t child = fork();
@@ -1151,7 +1160,7 @@ TEST(ProcessShortage, OfProcesses)
 				if (another == 0)
 					_exit(0);
 				if (another > 0)
-					return 77; // this system does not mind
+					return 77; // this system does not enforce the limit
 				CHILD_CHECK(sn_process_start(&process, argv, nullptr) == -EAGAIN);
 				CHILD_CHECK(process == nullptr);
 				return 0;
@@ -1184,7 +1193,8 @@ TEST(ProcessShortage, OutsideATaskAndWithoutArguments)
 	EXPECT_EQ(0, sn_process_close(nullptr));
 }
 
-// Makes this process's kernel one without pidfds and close_range(). False where that is impossible.
+// Makes the kernel refuse pidfds and close_range() to this process, as an old one does. Returns
+// false where that is impossible.
 bool become_old()
 {
 	return test::refuse({{434 /* pidfd_open */, ENOSYS},
@@ -1211,7 +1221,7 @@ int use_old(void *)
 	process = start({"sleep", "1000"}, &attr);
 	CHILD_CHECK(sn_scope_close(scope) == -ETIMEDOUT);
 	CHILD_CHECK(end_of(process) == 1000 + SIGKILL);
-	// Descriptors are closed in another way.
+	// Without close_range() descriptors are closed in another way.
 	CHILD_CHECK(dup2(0, 500) == 500);
 	CHILD_CHECK(sn_process_output(&output,
 				      Arguments{"sh", "-c", "cd /proc/$$/fd && test ! -e 500"},
@@ -1236,7 +1246,8 @@ TEST(ProcessShortage, OfPidfds)
 	EXPECT_EQ(8, WEXITSTATUS(status));
 }
 
-// Loading a program hangs while another has a lease of its file that has to be broken first.
+// Loading a program hangs while another process has a lease on its file, which has to be broken
+// first.
 class HangingProgram
 {
 public:
@@ -1260,13 +1271,14 @@ public:
 	HangingProgram &operator=(const HangingProgram &) = delete;
 
 	bool hangs() const { return leased_; }
-	// The lease is then about to become a lesser one. The signal that says so may wait until
-	// the very thread goes on that hangs.
+	// Once someone waits, the kernel reports the lease as one that is being reduced. Its signal
+	// would not do, because it may be delayed until the thread that hangs continues.
 	bool has_someone_waiting() const { return fcntl(fd_, F_GETLEASE) != F_WRLCK; }
 	const std::string &path() const { return path_; }
 	void end()
 	{
-		// Closing would not do: the children that wait have copies of it.
+		// Closing would not suffice, because the children that wait have copies of the
+		// descriptor.
 		if (leased_) {
 			EXPECT_EQ(0, fcntl(fd_, F_SETLEASE, F_UNLCK));
 		}
@@ -1305,7 +1317,7 @@ TEST(ProcessStart, GoesOnBesideThoseThatHang)
 	});
 }
 
-// Many at once, of every kind, beside descriptors that come and go.
+// Many programs at the same time, of every kind, while other descriptors are opened and closed.
 TEST(ProcessStress, ManyAtOnce)
 {
 	test::run([] {
