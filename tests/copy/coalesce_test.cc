@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Coalescing small pieces: the decisions alone, which only count, and relays that do it.
+// Coalescing small pieces: the policy alone, which only counts, and relays that coalesce.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -34,7 +34,8 @@ struct Coalesce : sn_coalesce {
 		said += answered;
 		return sn_coalesce_piece(this, now, bytes, said);
 	}
-	// Small pieces in quick succession, until it coalesces. Returns how many, 100,000 at most.
+	// Reports small pieces in quick succession, at most 100,000, until the policy coalesces.
+	// Returns how many there were.
 	uint32_t begin()
 	{
 		uint32_t n = 1;
@@ -44,8 +45,8 @@ struct Coalesce : sn_coalesce {
 		EXPECT_EQ(SN_COALESCE_LEAST, sn_coalesce_wait(this, now, said));
 		return n;
 	}
-	// So many bytes come while it waits for that long. Returns how many are enough from then
-	// on.
+	// Reports that a wait of this length brought so many bytes. Returns how many bytes are
+	// enough for the next wait.
 	uint32_t wait(uint64_t bytes, int64_t ns, uint32_t answered = 0)
 	{
 		now += ns;
@@ -120,7 +121,7 @@ TEST(Coalesce, AnAnswerStopsItForLongerEachTime)
 		wanted = std::min(2 * wanted, SN_COALESCE_MOST_PIECES);
 	}
 	EXPECT_EQ(SN_COALESCE_MOST_PIECES, wanted);
-	// Coalescing that was worth it resets that.
+	// A success of coalescing resets the penalty.
 	state.begin();
 	for (uint64_t sum = 0; sum < SN_COALESCE_WORTH_IT; sum += SN_COALESCE_MOST)
 		EXPECT_NE(0u, state.wait(SN_COALESCE_MOST, SN_COALESCE_AIM_NS));
@@ -171,7 +172,7 @@ struct Route {
 					&result, &options);
 		});
 	}
-	// Passes a piece through although nothing follows it.
+	// Passes a piece through, without any after it.
 	void pass(const std::string &piece)
 	{
 		char buf[4096];
@@ -285,7 +286,7 @@ TEST(CoalesceInRelays, AvailableBytesAreNotHeldBack)
 			}
 			EXPECT_EQ(0, sn_copy_stats(&after));
 			EXPECT_EQ(std::string(size_t(readable), 'f'), all);
-			// The last bytes may be fewer than enough.
+			// The last bytes may be fewer than the threshold.
 			EXPECT_LE(after.gathered_late - before.gathered_late, 3u) << readable;
 			sn_tcp_cancel(route.from.server);
 			EXPECT_EQ(-ECANCELED, route.relay->join());

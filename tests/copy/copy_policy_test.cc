@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// When a flow is spliced: the policy alone, which only counts.
+// When a flow is spliced: only the policy, which just counts.
 #include <gtest/gtest.h>
 
 #include "copy/copy_policy.h"
@@ -13,7 +13,7 @@ constexpr size_t large_read = 64 << 10, small_read = 64;
 struct Policy : sn_copy_policy {
 	Policy() { sn_policy_init(this); }
 
-	// Makes large reads until the flow is spliced. Returns how many.
+	// Makes large reads until the flow is spliced. Returns how many it took.
 	uint32_t promote()
 	{
 		uint32_t reads = 1;
@@ -23,7 +23,8 @@ struct Policy : sn_copy_policy {
 		sn_policy_begin(this);
 		return reads;
 	}
-	// Makes passes until the flow goes back to userspace, 1000 at most. Returns how many.
+	// Makes passes until the flow goes back to userspace, at most 1000. Returns how many it
+	// took.
 	int demote(uint64_t each)
 	{
 		int passes = 1;
@@ -103,7 +104,7 @@ TEST(CopyPolicy, SwitchingToAndFroBacksOff)
 	EXPECT_EQ(384u, expected);
 }
 
-// A flow that moved enough each time is forgiven.
+// A flow that moved enough each time is not penalized.
 TEST(CopyPolicy, AWorthwhileFlowResetsTheBackoff)
 {
 	Policy policy;
@@ -113,7 +114,7 @@ TEST(CopyPolicy, AWorthwhileFlowResetsTheBackoff)
 		EXPECT_FALSE(sn_policy_pass(&policy, 4 << 20));
 		policy.demote(small_read);
 	}
-	// Flows that were not worth it are forgiven after one that was.
+	// One flow that was worth splicing makes up for earlier ones that were not.
 	for (int i = 0; i < 5; i++) {
 		policy.promote();
 		policy.demote(small_read);

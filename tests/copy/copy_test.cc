@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// sn_copy(): every byte in order whatever the chunks and pauses; limits; failures on either side
-// and what the result then says; deadlines that progress postpones; idle copies, which hold no
+// sn_copy(): every byte arrives in order whatever the chunks and pauses; limits; failures on either
+// side and what the result then says; deadlines that progress postpones; idle copies, which hold no
 // buffers.
 #include <atomic>
 #include <string>
@@ -29,7 +29,7 @@ using test::Task;
 struct Route {
 	Listener listener;
 	Pair source{listener}, sink{listener};
-	// The copy must zero it.
+	// The copy must clear it.
 	struct sn_copy_result result = {77, 77, SN_COPY_WRITE, 77, 77, 77};
 
 	int copy(int64_t n = -1, sn_copy_progress *progress = nullptr, void *arg = nullptr)
@@ -206,7 +206,7 @@ TEST(CopyFailure, OfWriting)
 				continue;
 		});
 
-		// In the middle of the stream, once the copy waits for room.
+		// Fails in the middle of the stream, once the copy waits for room.
 		EXPECT_TRUE(test::someone_writes(route.sink.client));
 		EXPECT_EQ(0, sn_tcp_abort(route.sink.release_server()));
 		const int err = copy.join();
@@ -280,7 +280,7 @@ TEST(CopyDeadline, OfReadingAndOfWriting)
 		sn_tcp_set_read_deadline(route.source.server, sn_now() + 5 * test::ms);
 		EXPECT_EQ(-ETIMEDOUT, route.copy());
 		EXPECT_EQ(SN_COPY_READ, route.result.failed);
-		// A past deadline ends it at once, even if there is something to copy.
+		// A past deadline ends the copy immediately, even if there are bytes to copy.
 		EXPECT_EQ(1, sn_tcp_write(route.source.client, "x", 1));
 		EXPECT_TRUE(
 			test::eventually([&] { return test::unread(route.source.server) == 1; }));
@@ -315,7 +315,7 @@ struct Progress {
 // The first deadline would pass in the middle of the stream, but each chunk postpones it.
 TEST(CopyDeadline, IsPostponedByProgress)
 {
-	// False: the machine stalled us until the first deadline.
+	// Returns false if the machine stalled the test until the first deadline.
 	const auto is_pushed = [](int64_t gap) {
 		Route route;
 		Progress progress{&route};
@@ -367,8 +367,8 @@ size_t heap_in_use()
 #endif
 }
 
-// 200 copies that have copied something and wait for more: 13 MB if each held its buffer, at most
-// 4 MiB that the pool keeps.
+// 200 copies have copied something and wait for more. If each held its buffer, that would take 13
+// MB; the pool keeps at most 4 MiB.
 TEST(CopyIdle, HoldsNoBuffer)
 {
 	test::run([] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Saved packets: through a relay, the end of a stream goes with its last bytes, and the end of a
-// handshake with the first bytes.
+// Saved packets: in a relay, the end of a stream leaves in the packet of its last bytes, and the
+// end of a handshake in that of the first bytes.
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,7 +39,7 @@ struct Route {
 		EXPECT_EQ(ssize_t(bytes.size()),
 			  sn_tcp_write_all(from.client, bytes.data(), bytes.size(), nullptr));
 	}
-	// Waits for the end, so that the relay sees it when it reads.
+	// Waits until the end of the stream has arrived, so that the relay sees it when it reads.
 	void await_end()
 	{
 		EXPECT_TRUE(test::eventually([this] { return probe_fd_irregular(from.server); }));
@@ -67,7 +67,8 @@ TEST(Packets, AnEndGoesWithTheLastBytes)
 				GTEST_SKIP() << "packets are not counted here";
 			route.start();
 			EXPECT_EQ(bytes, test::read_to_end(route.to.server));
-			EXPECT_EQ(before + 1, route.packets()); // 64 KiB on loopback
+			// the limit of a packet on loopback is 64 KiB
+			EXPECT_EQ(before + 1, route.packets());
 			EXPECT_EQ(0, sn_tcp_shutdown(route.to.server, SN_SHUT_WRITE));
 			EXPECT_EQ(0, route.relay->join());
 			EXPECT_EQ(SN_RELAY_FINISHED, route.result.end);
@@ -75,8 +76,8 @@ TEST(Packets, AnEndGoesWithTheLastBytes)
 		});
 }
 
-// If a relay closes both connections when it ends, that close passes the last end on, and the bytes
-// before it too.
+// If a relay closes both connections when it ends, that close passes the last end on, together with
+// the bytes before it.
 TEST(Packets, TheLastEndGoesWithTheClose)
 {
 	test::run([] {
@@ -85,7 +86,8 @@ TEST(Packets, TheLastEndGoesWithTheClose)
 		EXPECT_EQ(0, sn_tcp_shutdown(route.to.server, SN_SHUT_WRITE));
 		route.start(true);
 		EXPECT_EQ("", test::read_to_end(route.from.client));
-		// The relay waits. Bytes and end may arrive together or one after the other.
+		// The relay is waiting. The bytes and the end may arrive together or one after the
+		// other.
 		route.write("the last");
 		EXPECT_EQ(0, sn_tcp_shutdown(route.from.client, SN_SHUT_WRITE));
 		EXPECT_EQ(0, route.relay->join());
@@ -95,7 +97,7 @@ TEST(Packets, TheLastEndGoesWithTheClose)
 	});
 }
 
-// Bytes without an end after them are not held back; a hundred times 200 ms would show.
+// Bytes without an end after them are not held back; a hundred delays of 200 ms would show.
 TEST(Packets, BytesWithoutAnEndGoAtOnce)
 {
 	test::run([] {
@@ -160,8 +162,8 @@ bool holds_acks(sn_tcp *conn)
 	return !as_usual;
 }
 
-// If the machine stalls us for 200 ms meanwhile, the kernel has stopped waiting: then it is tried
-// again.
+// If the machine stalls the test for 200 ms in between, the kernel has stopped waiting. Then the
+// test tries again.
 TEST(ConnectToWrite, TheFirstBytesEndTheHandshake)
 {
 	test::run([] {
@@ -182,7 +184,7 @@ TEST(ConnectToWrite, TheFirstBytesEndTheHandshake)
 	});
 }
 
-// An ordinary connect completes the handshake at once.
+// An ordinary connect completes the handshake immediately.
 TEST(ConnectToWrite, APlainConnectDoesNotWait)
 {
 	test::run([] {
@@ -195,7 +197,7 @@ TEST(ConnectToWrite, APlainConnectDoesNotWait)
 	});
 }
 
-// A connection that does not keep the promise to write is delayed, and nothing else.
+// A connection that does not write, as it promised, is delayed, but nothing else happens.
 TEST(ConnectToWrite, ASilentClientIsConnectedNevertheless)
 {
 	test::run({2}, [] {
@@ -211,8 +213,8 @@ TEST(ConnectToWrite, ASilentClientIsConnectedNevertheless)
 	});
 }
 
-// Otherwise a peer whose second write waits for the acknowledgement of the first would wait for 40
-// ms.
+// Otherwise a peer whose second write waits for the acknowledgement of the first one would wait for
+// 40 ms.
 TEST(ConnectToWrite, AWaitingReaderAcknowledgesWhatItHasRead)
 {
 	test::run([] {
@@ -262,9 +264,9 @@ TEST(ConnectToWrite, RelaysAcknowledgeToo)
 				n += size_t(sn_tcp_read(from.client, &got[n], size - n));
 			EXPECT_EQ(answer, got);
 			EXPECT_EQ(int(size), writer.join());
-			// As soon as the relay waits for more. Which descriptor it waits on does
-			// not tell: if two tasks serve the directions, the other one waits all the
-			// time.
+			// This happens as soon as the relay waits for more. The descriptor on which
+			// it waits does not show that: if two tasks serve the directions, the other
+			// one waits all the time.
 			EXPECT_TRUE(test::eventually([&] { return !holds_acks(client); }));
 			sn_tcp_close(server);
 			sn_tcp_shutdown(from.client, SN_SHUT_WRITE);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Relays that one task serves alone until a direction needs a task of its own. That task waits for
-// both connections at once, and must lose no event of either.
+// Relays that one task serves alone until a direction needs a task of its own. The single task
+// waits for both connections at the same time, and must not lose an event of either.
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -115,7 +115,7 @@ TEST(RelayAlone, ALargeFlowGetsATaskOfItsOwn)
 	});
 }
 
-// When a peer does not read, the other direction goes on.
+// When a peer does not read, the other direction continues.
 TEST(RelayAlone, AStuckDirectionDoesNotBlockTheOther)
 {
 	test::run([] {
@@ -136,8 +136,8 @@ TEST(RelayAlone, AStuckDirectionDoesNotBlockTheOther)
 				pass(to, from, "goes on");
 			std::string all;
 			char buf[65536];
-			// First what filled the buffers, part of which was not sent yet, then what
-			// was relayed.
+			// First come the bytes that filled the buffers, some of which had not been
+			// sent yet, then the relayed ones.
 			while (all.size() < 3 || all.substr(all.size() - 3) != "abc") {
 				const ssize_t n = sn_tcp_read(to, buf, sizeof buf);
 
@@ -227,7 +227,7 @@ TEST(RelayAlone, IsNeverIdleWithTheLongestLimit)
 	});
 }
 
-// Also after an end in one direction, which is passed on.
+// This holds, too, after an end in one direction, which is passed on.
 TEST(RelayAlone, ReportsAResetOfEither)
 {
 	test::run([] {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Deadlines and idle limits that pass while the process does nothing else: they are no evidence
-// that the peers were silent, so a relay or a copy first looks. Here the only processor stays with
-// the task that makes something come, until the limit is over. The poller tells of it only
+// Deadlines and idle limits that pass while the process does nothing else: they do not prove that
+// the peers were silent, so a relay or a copy first looks. Here the only processor stays with the
+// task that makes something arrive, until the limit is over. The poller reports the event only
 // afterwards.
 #include <atomic>
 #include <functional>
@@ -42,9 +42,9 @@ int count(sn_tcp *conn)
 }
 
 /*
- * begin() starts what is tested. come() makes something come, and must not park. If the machine has
- * stalled us, all is over by then, and the round does not count. Then check() is called when it has
- * ended.
+ * run() is what is tested, and begun() returns whether it waits. come() makes something arrive, and
+ * must not park. If the machine has stalled the test so that run() has ended before that, the round
+ * does not count. Otherwise check() is called when run() has ended.
  */
 void rounds(const std::function<void(Between &)> &prepare, int (*run)(Between &),
 	    const std::function<bool(Between &)> &begun, const std::function<void(Between &)> &come,
@@ -125,7 +125,7 @@ TEST(RelayLate, PassesOnAnEndThatHasCome)
 		});
 }
 
-// The relay has read all that there was, and waits for room.
+// The relay has read everything that came, and waits for room.
 TEST(RelayLate, UsesRoomThatWasMade)
 {
 	static int filled;
@@ -151,7 +151,7 @@ TEST(RelayLate, UsesRoomThatWasMade)
 		});
 }
 
-// A limit that the caller keeps itself: progress moves both deadlines.
+// A limit that the caller implements itself: progress moves both deadlines.
 int copy(Between &between)
 {
 	struct sn_copy_result result;

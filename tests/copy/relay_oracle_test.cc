@@ -11,7 +11,7 @@
 //   - The relay reports as many bytes delivered as read, or says which were lost. The bytes of all
 //     paths add up.
 //
-// And for the whole run: as many descriptors, pipes and tasks as before.
+// After the whole run there are as many descriptors, pipes and tasks as before.
 //
 //   SENNIT_TEST_SESSIONS   how many sessions in all, instead of some seconds' worth
 //   SENNIT_TEST_SEED       repeats a run
@@ -37,11 +37,12 @@ using test::Listener;
 using test::Pair;
 using test::Task;
 
-// All streams are cut from text of this period. It is prime, so that places a multiple of any
-// buffer's size apart differ.
+// All streams are cut from a text with this period. The period is prime, so that the text differs
+// at any two places whose distance is a multiple of a buffer's size.
 constexpr size_t period = 65521;
 
-// The bytes at `offset` of the endless stream that begins at `shift`; up to `period` of them.
+// Returns a pointer to the bytes at `offset` of the endless stream that begins at `shift`; at most
+// `period` of them.
 const char *at(uint64_t shift, uint64_t offset)
 {
 	static const std::string *twice = [] {
@@ -55,17 +56,17 @@ const char *at(uint64_t shift, uint64_t offset)
 }
 
 enum class Ending {
-	shut,  // a FIN after the last byte, then reading goes on
-	reset, // in the middle of the stream
+	shut,  // a FIN after the last byte, while reading continues
+	reset, // a reset in the middle of the stream
 };
 
-// What one peer does. Drawn before it begins, so that a seed repeats it.
+// What one peer does. Drawn before the session begins, so that a seed repeats it.
 struct Script {
 	uint64_t shift, size, chunk;
 	Ending ending;
 	int pause_every, read_pause_every;
 	size_t read_size;
-	int buffer; // bytes; 0: the system's default
+	int buffer; // in bytes; 0: the system's default
 	uint64_t seed;
 };
 
@@ -109,11 +110,11 @@ struct Peer {
 	sn_tcp *conn;
 	Script script;
 	const std::atomic<bool> *relay_has_aborted;
-	std::atomic<uint64_t> sent{0};    // at least this many bytes were given to the kernel
-	std::atomic<uint64_t> handing{0}; // at most this many
+	std::atomic<uint64_t> sent{0};    // at least so many bytes were given to the kernel
+	std::atomic<uint64_t> handing{0}; // at most so many
 	std::atomic<bool> shut{false};    // is about to end its stream
 	uint64_t received = 0;
-	bool gives_up = false; // leaves in the middle
+	bool gives_up = false; // the peer leaves in the middle of the stream
 	bool saw_end = false, exact = true, before_end = false;
 };
 
@@ -145,13 +146,13 @@ void write_script(Peer &me)
 		me.shut.store(true);
 		sn_tcp_shutdown(me.conn, SN_SHUT_WRITE);
 	} else {
-		sn_tcp_cancel(me.conn); // our reader leaves; the abort sends the reset
+		sn_tcp_cancel(me.conn); // this peer's reader leaves; the abort sends the reset
 	}
 }
 
-// The kernel reports a reset once: if our writer got it, our reader sees a false end. In that case
-// the connection is already closed. After a true end it is not, unless we have ended our stream
-// too, and then no writer can have got the error.
+// The kernel reports a reset once, so if this peer's writer got it, the reader sees a false end.
+// The connection is then closed already. After a true end it is not, unless this peer has ended its
+// stream, too, but then no writer can have got the error.
 bool is_an_end(const Peer &me)
 {
 	struct tcp_info info = {};
@@ -161,8 +162,8 @@ bool is_an_end(const Peer &me)
 	return info.tcpi_state != TCP_CLOSE || me.shut.load();
 }
 
-// Whether the relay's reset has been lost on its way to me (see SN_RELAY_IDLE below). Then the
-// kernel has nothing to tell me about, so it is not that I was not woken.
+// Whether the relay's reset has been lost on its way to this peer (see SN_RELAY_IDLE below). Then
+// the kernel has nothing to report, so the runtime has not failed to wake the peer.
 bool lost_the_reset(const Peer &me)
 {
 	const int fd = sn_tcp_fd(me.conn);
@@ -258,7 +259,7 @@ private:
 		const bool none = random_[way].below(20) == 0;
 
 		unlimited_[way] |= none;
-		// By the next grant, the time of the last one has come.
+		// By the time of the next grant, that of the previous one must have come.
 		early_[way] += when_[way] > sn_now();
 		return none ? 0 : 1 + random_[way].below(200000);
 	}
@@ -320,7 +321,7 @@ void session(Listener &listener, uint64_t seed, Tally &tally)
 	tuning.gather = static_cast<sn_relay_gather>(random.below(3));
 	options.tuning = &tuning;
 
-	// A timeout that some sessions run into and others do not.
+	// A timeout that passes in some sessions and not in others.
 	if (fate == 0)
 		options.idle_timeout = int64_t(1 + random.below(20)) * test::ms;
 	else
@@ -356,7 +357,7 @@ void session(Listener &listener, uint64_t seed, Tally &tally)
 		if (me.gives_up)
 			canceller = Task([&] {
 				sn_sleep(cut_after);
-				sn_tcp_cancel(me.conn); // its tasks leave
+				sn_tcp_cancel(me.conn); // makes its tasks leave
 			});
 		read_script(me, other);
 		writer.join();
@@ -387,7 +388,7 @@ void session(Listener &listener, uint64_t seed, Tally &tally)
 		tally.finished++;
 		EXPECT_EQ(left.script.size, right.received) << "seed " << seed;
 		EXPECT_TRUE(right.saw_end) << "seed " << seed;
-		if (!left.gives_up) { // otherwise delivered bytes may be unread
+		if (!left.gives_up) { // otherwise some delivered bytes may not have been read
 			EXPECT_EQ(right.script.size, left.received) << "seed " << seed;
 			EXPECT_TRUE(left.saw_end) << "seed " << seed;
 		}
@@ -411,7 +412,7 @@ void session(Listener &listener, uint64_t seed, Tally &tally)
 		 * The kernel may lose a reset. Its sequence number is beyond a segment that was
 		 * dropped for lack of room, so the receiver answers with a challenge
 		 * acknowledgement. It sends only one of these in half a second, and may have just
-		 * sent another.
+		 * sent one.
 		 */
 		EXPECT_TRUE(fate <= 2 || left.script.ending == Ending::reset ||
 			    right.script.ending == Ending::reset)
@@ -442,10 +443,10 @@ int wanted_sessions()
 	return wish ? std::max(1, atoi(wish)) : test::scaled(400);
 }
 
-// Whether some bytes were spliced.
+// Whether some bytes must have been spliced.
 enum class Spliced { some, none, maybe };
 
-// `crowd`: how many sessions at a time.
+// `crowd`: how many sessions run at the same time.
 void run_sessions(int total, int crowd, Spliced spliced)
 {
 	test::Random seeds;
@@ -483,7 +484,7 @@ void run_sessions(int total, int crowd, Spliced spliced)
 	if (testing::Test::HasFailure())
 		return;
 	EXPECT_GT(tally.finished, 0u);
-	// Of the few sessions under an emulator, perhaps none is large enough for a pipe.
+	// Under an emulator there are few sessions, and perhaps none is large enough for a pipe.
 	if (spliced == Spliced::none || (spliced == Spliced::some && total >= 100)) {
 		EXPECT_EQ(spliced == Spliced::some, tally.spliced > 0);
 	}
@@ -495,7 +496,7 @@ TEST(RelayOracle, Sessions)
 	run_sessions(wanted_sessions(), 16, Spliced::some);
 }
 
-// Pipes of one page and of two, which small pieces fill at once.
+// Pipes of one page and of two, which a few small pieces fill.
 TEST(RelayOracle, WithSmallPipes)
 {
 	for (const char *size : {"4096", "8192"}) {
@@ -523,8 +524,8 @@ TEST(RelayOracle, WithoutPipes)
 	run_sessions(wanted_sessions() / 4, 16, Spliced::none);
 }
 
-// Just enough for the sessions, so that a pipe can be had sometimes and sometimes not; with few
-// sessions, perhaps never.
+// Just enough descriptors for the sessions, so that a pipe can sometimes be had and sometimes not;
+// if there are few sessions, perhaps never.
 TEST(RelayOracle, WithFewDescriptors)
 {
 	const int crowd = 16;

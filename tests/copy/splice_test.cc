@@ -34,7 +34,7 @@ struct sn_copy_stats pool()
 	return s;
 }
 
-// While it exists, the pool has another number or size of pipes.
+// As long as it exists, the pool has another number or size of pipes.
 class Pipes
 {
 public:
@@ -49,7 +49,7 @@ private:
 		~Reset() { probe_pipes_reset(); }
 	};
 
-	Reset reset_; // first: destroyed last, when the environment is restored
+	Reset reset_; // first, because it is destroyed last, when the environment has been restored
 	test::Environment most_, size_;
 };
 
@@ -66,7 +66,7 @@ struct Route {
 	Pair source{listener}, sink{listener};
 	struct sn_copy_result result = {};
 
-	// Bounds what is under way to less than what promote() sends.
+	// Limits the bytes that are under way to less than what promote() sends.
 	Route()
 	{
 		for (sn_tcp *conn : {source.client.load(), source.server.load()})
@@ -108,8 +108,9 @@ struct Route {
 		got.resize(done);
 		return got;
 	}
-	// Waits, while another task sends, until the copy waits for room with bytes in a pipe. If
-	// it waits with bytes in its buffer, this reads a little, into `early`, so that it goes on.
+	// While another task sends, waits until the copy waits for room with bytes in a pipe. If
+	// the copy waits with bytes in its buffer, this reads a few, into `early`, so that the copy
+	// continues.
 	bool stalls_in_a_pipe()
 	{
 		return test::eventually([&] {
@@ -124,8 +125,8 @@ struct Route {
 	}
 	std::string early;
 
-	// Sends enough to make the running copy splice: it is held up for a while, and then finds
-	// more than one read takes.
+	// Sends enough to make the running copy splice: the copy is held up for a while, and then
+	// finds more than one read takes.
 	void promote()
 	{
 		const std::string bytes = pattern(8 * MiB);
@@ -153,16 +154,17 @@ TEST(Splice, TakesLargeFlowsAndGivesBackSmallOnes)
 		Route route;
 		Task copy([&] { return route.copy(); });
 
-		// Small: through userspace.
+		// Small pieces go through userspace.
 		for (int i = 0; i < 100; i++) {
 			route.send("ping");
 			EXPECT_EQ("ping", route.receive(4));
 		}
 		EXPECT_EQ(0u, pool().pipes);
 		route.promote();
-		// Idle: no pipe is held.
+		// When the copy is idle, it holds no pipe.
 		EXPECT_TRUE(test::eventually([] { return pool().pipes_borrowed == 0; }));
-		// Small again, and in userspace after at most eight short spliced passes.
+		// Small pieces again: after at most eight short spliced passes they go through
+		// userspace.
 		for (int i = 0; i < 100; i++) {
 			route.send("pong");
 			EXPECT_EQ("pong", route.receive(4));
@@ -192,7 +194,8 @@ TEST(Splice, IsNotUsedWhenForbidden)
 	});
 }
 
-// One copy stalls with bytes in the only pipe. Others go through userspace meanwhile.
+// One copy stalls with bytes in the only pipe. Other copies go through userspace until that pipe is
+// free.
 TEST(Splice, WithoutAPipeCopiesInUserspace)
 {
 	Pipes one("1", "");
@@ -227,7 +230,7 @@ TEST(Splice, WithoutAPipeCopiesInUserspace)
 }
 
 // While a copy waits for room, its source is disarmed: epoll does not report bytes that arrive. The
-// next wait to read arms it again: that of the copy itself or, if that has failed, of another
+// next wait to read arms it again: a wait of the copy itself or, if the copy has failed, of another
 // reader.
 TEST(Splice, DisarmsTheSourceWhileItWaitsForRoom)
 {
@@ -297,7 +300,8 @@ TEST(Splice, LeavesASourceThatTheNextRelayArms)
 			EXPECT_TRUE(test::eventually([&] { return probe_fd_disarmed(source); }));
 			sn_tcp_cancel(route.sink.client);
 			EXPECT_EQ(-ECANCELED, copy.join());
-			// Read past the runtime: a read that does not wait does not arm the source.
+			// Reads without the runtime, because a read that does not wait does not arm
+			// the source.
 			std::string rest(sent.size() - route.result.bytes_read, 0);
 			for (size_t done = 0; done < rest.size();) {
 				const ssize_t n = recv(sn_tcp_fd(source), &rest[done],
@@ -367,8 +371,8 @@ TEST(SpliceTrap, SmallPiecesFillThePipe)
 	}
 }
 
-// SPLICE_F_NONBLOCK does not make a blocking socket non-blocking: with one processor a blocked
-// thread would hold up the task that is to send.
+// SPLICE_F_NONBLOCK does not make a blocking socket non-blocking: with one processor, a blocked
+// thread would hold up the task that is supposed to send.
 TEST(SpliceTrap, BlockingDescriptorsAreMadeNonBlocking)
 {
 	test::run({1}, [] {
@@ -408,7 +412,8 @@ TEST(SpliceTrap, BlockingDescriptorsAreMadeNonBlocking)
 	});
 }
 
-// splice(2) to a socket that is shut raises SIGPIPE, which would end this program.
+// splice(2) to a socket whose writing half is shut down raises SIGPIPE, which would end this
+// program.
 TEST(SpliceTrap, RaisesNoSigpipe)
 {
 	ASSERT_EQ(SIG_DFL, signal(SIGPIPE, SIG_DFL));
@@ -426,8 +431,8 @@ TEST(SpliceTrap, RaisesNoSigpipe)
 		EXPECT_EQ(0, sn_tcp_shutdown(route.sink.client, SN_SHUT_WRITE));
 		EXPECT_EQ(-EPIPE, copy.join());
 		EXPECT_EQ(SN_COPY_WRITE, route.result.failed);
-		// What was in the pipe is lost, and said to be; it may be all that was ever
-		// spliced.
+		// The bytes in the pipe are lost, and reported as lost; they may be all that was
+		// ever spliced.
 		EXPECT_GT(route.result.bytes_read, route.result.bytes_written);
 		EXPECT_EQ(0u, pool().pipes_borrowed);
 		sn_tcp_cancel(route.source.client);
@@ -438,7 +443,7 @@ TEST(SpliceTrap, RaisesNoSigpipe)
 	});
 }
 
-// A pending SIGPIPE that the program blocks stays pending: it is not ours.
+// A pending SIGPIPE that the program blocks stays pending, because the program owns it.
 TEST(SpliceTrap, LeavesAPendingSigpipe)
 {
 	test::run({1}, [] {
@@ -459,7 +464,7 @@ TEST(SpliceTrap, LeavesAPendingSigpipe)
 		EXPECT_TRUE(sigismember(&pending, SIGPIPE));
 		const struct timespec now = {};
 		EXPECT_EQ(SIGPIPE, sigtimedwait(&set, nullptr, &now));
-		// If none was pending, none is left behind.
+		// If no SIGPIPE was pending before, none is afterwards.
 		EXPECT_EQ(-EPIPE, sn_stream_write(out, "x", 1));
 		EXPECT_EQ(0, sigpending(&pending));
 		EXPECT_FALSE(sigismember(&pending, SIGPIPE));
@@ -469,8 +474,8 @@ TEST(SpliceTrap, LeavesAPendingSigpipe)
 	});
 }
 
-// With urgent data next, splice says EAGAIN forever while poll says readable; and, once the FIN is
-// there, that the stream has ended.
+// If urgent data is next, splice returns EAGAIN forever while poll reports the socket as readable;
+// and, once the FIN is there, splice returns 0 as at the end of the stream.
 TEST(SpliceTrap, UrgentDataDoesNotStopTheStream)
 {
 	for (const bool fin_at_once : {false, true})
@@ -493,8 +498,9 @@ TEST(SpliceTrap, UrgentDataDoesNotStopTheStream)
 		});
 }
 
-// A short read is not followed by another one that would only find nothing. So the copy must not
-// wait for something that came together with its bytes: an end, or urgent data with more behind it.
+// A short read is not followed by another one that would only find nothing. The copy must therefore
+// not wait for something that came together with its bytes: an end, or urgent data with more after
+// it.
 TEST(CopyInUserspace, ShortReadsMissNothingThatCameWithThem)
 {
 	for (int round = 0; round < 50; round++)
@@ -506,7 +512,7 @@ TEST(CopyInUserspace, ShortReadsMissNothingThatCameWithThem)
 					copy = std::make_unique<Task>([&] { return route.copy(); });
 			};
 
-			// The copy finds everything at once, or piece by piece.
+			// The copy finds everything together, or piece by piece.
 			if (round % 2)
 				start();
 			for (int i = 0; i < 4; i++) {
@@ -527,7 +533,8 @@ TEST(CopyInUserspace, ShortReadsMissNothingThatCameWithThem)
 		});
 }
 
-// Splicing nothing returns 0, which is no end of stream; and nothing beyond the limit is taken.
+// Splicing zero bytes returns 0, which does not mean the end of the stream; and no bytes beyond the
+// limit are taken.
 TEST(SpliceTrap, LimitsAreExact)
 {
 	test::run([] {
@@ -648,7 +655,7 @@ int tcp_state(sn_tcp *conn)
 // After one ECONNRESET the next read finds a clean end. Both peers write all the time, so either
 // direction of the relay may get the error. If the relay had passed an end on, the FIN would have
 // changed the state of its connection to the other peer, which is read before the close. (The other
-// peer cannot tell: it writes too, and so is in the same trap.)
+// peer cannot show it: it writes, too, and is therefore in the same trap.)
 TEST(SpliceTrap, AResetIsNeverAnEnd)
 {
 	test::run([] {
@@ -684,8 +691,8 @@ TEST(SpliceTrap, AResetIsNeverAnEnd)
 					  Task([&] { read(route.sink.server); })};
 
 			sn_sleep(i % 7 * 300 * test::us);
-			// Ends our own reader and writer there, without a FIN; the abort below
-			// sends the reset.
+			// Ends the reader and the writer at this end, without a FIN; the abort
+			// below sends the reset.
 			sn_tcp_cancel(route.source.client);
 			writers[0].join();
 			readers[0].join();
@@ -699,7 +706,8 @@ TEST(SpliceTrap, AResetIsNeverAnEnd)
 	});
 }
 
-// Which side ended first, or whose connection failed. Only the relay can know, so it reports it.
+// The relay reports which side ended first, or whose connection failed, because only the relay can
+// know.
 TEST(Relay, ReportsWhichSideEndedIt)
 {
 	test::run([] {
@@ -715,7 +723,7 @@ TEST(Relay, ReportsWhichSideEndedIt)
 			});
 
 			switch (i / 2) {
-			case 0: // an end, and the other's after that has arrived
+			case 0: // this side ends first, the other one when that end has arrived
 				EXPECT_EQ(0, sn_tcp_shutdown(peers[side], SN_SHUT_WRITE));
 				EXPECT_EQ(0, sn_tcp_read(peers[1 - side], &byte, 1));
 				EXPECT_EQ(0, sn_tcp_shutdown(peers[1 - side], SN_SHUT_WRITE));
@@ -724,7 +732,7 @@ TEST(Relay, ReportsWhichSideEndedIt)
 				EXPECT_EQ(side, result.side);
 				break;
 			case 1: // a reset
-			case 2: // a reset after the other's end
+			case 2: // this side resets after the other's end
 				if (i / 2 == 2) {
 					EXPECT_EQ(0,
 						  sn_tcp_shutdown(peers[1 - side], SN_SHUT_WRITE));
@@ -757,7 +765,8 @@ TEST(SpliceShortage, OfDescriptors)
 		Task copy([&] { return route.copy(); });
 		const uint64_t missed = pool().pipes_missed;
 
-		route.send("x"); // by now the runtime has opened its own descriptors
+		// once this has arrived, the runtime has opened its own descriptors
+		route.send("x");
 		route.receive(1);
 		ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &former));
 		none = former;
@@ -767,7 +776,7 @@ TEST(SpliceShortage, OfDescriptors)
 		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &former));
 		EXPECT_GT(pool().pipes_missed, missed);
 		EXPECT_EQ(0u, pool().pipes);
-		// It recovers, though not at once.
+		// The copy gets pipes again, but only after a while.
 		EXPECT_TRUE(test::eventually([&] {
 			route.promote();
 			return pool().pipes > 0;
@@ -781,9 +790,9 @@ TEST(SpliceShortage, OfDescriptors)
 	});
 }
 
-// As an unprivileged user whose quota of pipe pages is used up: new pipes hold two pages or one,
-// which is worse than copying. The child starts threads, so under the thread sanitizer this test
-// has to run alone in its process, as it does under ctest.
+// Runs as an unprivileged user whose quota of pipe pages is used up: new pipes hold two pages or
+// one, so splicing would be slower than copying. The child starts threads, so under the thread
+// sanitizer this test has to run alone in its process, as it does under ctest.
 TEST(SpliceShortage, OfTheQuota)
 {
 	const pid_t child = fork();
@@ -793,7 +802,8 @@ TEST(SpliceShortage, OfTheQuota)
 		int ends[2];
 
 		probe_pipes_reset();
-		// A user without pipes so far; if we may not change users, our own will do.
+		// A user who has no pipes so far; if the test may not change users, its own will
+		// do.
 		if (geteuid() == 0)
 			CHILD_CHECK(setuid(4711) == 0);
 		for (int i = 0; i < 400; i++)
@@ -835,7 +845,7 @@ int pipes_in(const char *directory)
 	return n;
 }
 
-// A child has the parent's pipes open, and must not put anything into them.
+// A child inherits the open pipes of the parent, and must not write into them.
 TEST(SpliceFork, ChildHasNoPipesOfTheParent)
 {
 	probe_pipes_reset();
@@ -868,7 +878,7 @@ TEST(SpliceFork, ChildHasNoPipesOfTheParent)
 // A descriptor to copy to or from, and what to do at its other end.
 struct End {
 	sn_stream *stream = nullptr; // used by the copy
-	sn_stream *other = nullptr;  // our end; none for files
+	sn_stream *other = nullptr;  // the test's end; none for files
 	int file = -1;
 
 	~End()
@@ -948,7 +958,7 @@ std::string file_content(int fd)
 std::string read_stream(sn_stream *stream)
 {
 	std::string all;
-	char buf[16384]; // on 32-bit machines a task's whole stack has 64 KiB
+	char buf[16384]; // on 32-bit machines the whole stack of a task has 64 KiB
 	ssize_t n;
 
 	while ((n = sn_stream_read(stream, buf, sizeof buf)) > 0)
@@ -1005,8 +1015,8 @@ TEST(CopyBetween, EveryPairOfKinds)
 	});
 }
 
-// Bytes that were spliced into a pipe must come out of it again if the kernel refuses the second
-// half, as for files that are open for appending.
+// Bytes that were spliced into a pipe have to be read from it again if the kernel refuses to splice
+// them on, as it does for files that are open for appending.
 TEST(CopyBetween, FilesThatTheKernelRefusesGoThroughUserspace)
 {
 	test::run({1, 4}, [] {
@@ -1040,7 +1050,7 @@ TEST(CopyBetween, DevicesAndFilesThatClaimToBeEmpty)
 	});
 }
 
-// A pipe that has lost its reader, and a file to a socket that is shut down.
+// Writing to a pipe that has lost its reader, and copying a file to a socket that is shut down.
 TEST(CopyBetween, FailuresOfPipesAndFiles)
 {
 	test::run({1, 4}, [] {

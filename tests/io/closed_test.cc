@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A descriptor that is closed while a task waits for it, for every kind of wait: the wait ends at
-// once, with -EBADF, and nothing stays open.
+// A descriptor that is closed while a task waits for it, for every kind of wait: the wait ends
+// immediately, with -EBADF, and no descriptor stays open.
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,7 +24,7 @@ using test::Task;
 
 const std::string much(size_t(8) << 20, 'x');
 
-// A call that waits on a stream, and on which of its sides.
+// A call that waits on a stream, and the side on which it waits.
 struct Wait {
 	const char *name;
 	int side;
@@ -96,7 +96,7 @@ TEST(ClosedUnderAWaiter, Streams)
 		for (const Wait &wait : waits_of_streams()) {
 			int pipe_ends[2], pair[2];
 
-			// The end that is waited on, and the other one.
+			// The end on which the task waits, and the other end.
 			ASSERT_EQ(0, pipe2(pipe_ends, O_CLOEXEC));
 			ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
 			Listener listener;
@@ -192,7 +192,7 @@ TEST(ClosedUnderAWaiter, Messages)
 	});
 }
 
-// The one that is closed is sennit's own, or the program's.
+// The closed descriptor belongs to sennit, or to the program.
 TEST(ClosedUnderAWaiter, PollableDescriptors)
 {
 	test::run([] {

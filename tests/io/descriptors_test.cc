@@ -4,7 +4,7 @@
 // and cancel, over every kind of descriptor that tasks can wait for, checked against models.
 //
 // A program is made from its seed alone. It consists of some plays (io/descriptors/play.h), which
-// run at the same time and take each other's numbers:
+// run at the same time and reuse each other's descriptor numbers:
 //
 //   streams.cc    TCP and Unix connections, pipes, socketpairs, terminals
 //   listeners.cc  TCP and Unix listeners
@@ -15,8 +15,8 @@
 // After each program the process has the same descriptors as before, of the same numbers, and no
 // task is left.
 //
-//   SENNIT_TEST_OPERATIONS  how many calls are made and checked in all, instead of some seconds'
-//   worth
+//   SENNIT_TEST_OPERATIONS  how many calls are made and checked in all, instead of some
+//                           seconds' worth
 //   SENNIT_TEST_SEED        repeats from that program on, as far as the machine's timing allows
 #include <cinttypes>
 #include <map>
@@ -70,8 +70,8 @@ std::unique_ptr<Play> make_play(Random &random)
 	}
 }
 
-// What is open, by number. Without the files of /proc, which the monitor opens for some
-// microseconds when it looks at a thread, and this function.
+// Returns the open descriptors by number. Files of /proc are left out: the monitor opens them for
+// some microseconds when it looks at a thread, and so does this function.
 std::map<int, std::string> open_descriptors()
 {
 	std::map<int, std::string> all;
@@ -107,8 +107,8 @@ std::string difference(const std::map<int, std::string> &before,
 	return text;
 }
 
-// The last user of a descriptor closes it, which may be a thread that reports an event. So this
-// looks until nothing changes any more.
+// The last user of a descriptor closes it, which may be a thread that reports an event. This
+// function therefore repeats until nothing changes any more.
 void expect_nothing_left(const std::map<int, std::string> &before)
 {
 	std::map<int, std::string> now;
@@ -134,8 +134,8 @@ void run_program(uint64_t seed)
 		each.join();
 }
 
-// Ends the process with a dump of its tasks if no call returns for longer than any may take. A
-// thread of the test's own, because the runtime is what is tested.
+// Ends the process with a dump of its tasks if no call returns for longer than any call may take.
+// It is a thread of the test's own, because it must not depend on the runtime under test.
 class Watchdog
 {
 public:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Labels: machine
 //
-// Waiting for descriptors that the program owns: of every kind, for every reason for which a wait
-// ends, and with numbers that are closed and used again.
+// Waiting for descriptors that the program owns: every kind of descriptor, every reason for which a
+// wait ends, and numbers that are closed and used again.
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -63,7 +63,7 @@ struct Sockets {
 	int fd[2];
 };
 
-// Until as many tasks wait as are expected to.
+// Waits until as many tasks wait as expected.
 void await_waiting(int fd, int tasks)
 {
 	EXPECT_TRUE(test::eventually([&] { return probe_watch_waits(fd) == tasks; })) << fd;
@@ -94,7 +94,7 @@ TEST(FdWait, EndsWhenItIsReady)
 		await_waiting(event.fd(), 1);
 		event.set();
 		EXPECT_EQ(POLLIN, waits.join());
-		// It is a level: nothing was read.
+		// Readiness is a level: it stays, because nothing was read.
 		EXPECT_EQ(POLLIN, sn_fd_wait(event.fd(), POLLIN, soon()));
 	});
 }
@@ -142,7 +142,7 @@ TEST(FdWait, KindsOfDescriptors)
 		EXPECT_EQ(POLLIN, waits.join());
 		close(inner);
 
-		// Always ready, though epoll does not take it.
+		// A regular file is always ready, though epoll does not accept it.
 		const int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 		EXPECT_EQ(POLLIN | POLLOUT, sn_fd_wait(file, POLLIN | POLLOUT, soon()));
 		EXPECT_EQ(-EPERM, sn_fd_wait(file, POLLPRI, soon()));
@@ -318,7 +318,7 @@ TEST(FdWait, ClosingEndsAllWaits)
 		EXPECT_EQ(1, any.join());
 		EXPECT_EQ(0, several[0].revents);
 		EXPECT_EQ(POLLNVAL, several[1].revents);
-		// It is still open, and can be waited for again.
+		// The descriptor is still open, and can be waited for again.
 		event.set();
 		EXPECT_EQ(POLLIN, sn_fd_wait(fd, POLLIN, soon()));
 	});
@@ -336,8 +336,8 @@ TEST(FdWait, ClosingByAThreadOfTheProgram)
 	});
 }
 
-// A descriptor that is closed without a word, and for whose number nobody waits again: the wait
-// notices by itself. It does not report the descriptor that has the number meanwhile.
+// A descriptor is closed without notice, and no task waits for its number again: the wait notices
+// that by itself. It does not report the descriptor that now has the number.
 TEST(FdWait, NoticesThatItsDescriptorIsGone)
 {
 	test::run(2, [] {
@@ -360,7 +360,7 @@ TEST(FdWait, NoticesThatItsDescriptorIsGone)
 	});
 }
 
-// Looking does not disturb a wait: not its events, and not its deadline.
+// The periodic look at the descriptor does not disturb a wait: neither its events nor its deadline.
 TEST(FdWait, LastsLongerThanALook)
 {
 	test::run(2, [] {
@@ -376,8 +376,8 @@ TEST(FdWait, LastsLongerThanALook)
 	});
 }
 
-// A descriptor that is closed without a word, and whose number is used again: the next wait for the
-// number ends the earlier one, and is woken by the new descriptor alone.
+// A descriptor is closed without notice, and its number is used again: the next wait for the number
+// ends the earlier one, and only the new descriptor wakes it.
 TEST(FdWait, NumbersAreUsedAgain)
 {
 	test::run([] {
@@ -405,7 +405,7 @@ TEST(FdWait, NumbersAreUsedAgain)
 	});
 }
 
-// Sennit's own descriptors are in its epoll already.
+// sennit's own descriptors are in its epoll already.
 TEST(FdWait, ForAConnection)
 {
 	test::run([] {
@@ -428,12 +428,12 @@ TEST(FdWait, ForAConnection)
 		await_waiting(fd, 1);
 		pair.close_server();
 		EXPECT_EQ(-EBADF, waits.join());
-		// The copy is gone, so the peer sees the end.
+		// The copy is closed, so the peer sees the end.
 		EXPECT_EQ(0, sn_tcp_read(pair.client, &byte, 1));
 	});
 }
 
-// What has been waited for may become sennit's.
+// A descriptor for which tasks have waited may be adopted.
 TEST(FdWait, BeforeItIsAdopted)
 {
 	test::run([] {
@@ -456,7 +456,7 @@ TEST(FdWait, BeforeItIsAdopted)
 TEST(FdWaitAny, ReportsWhatIsReady)
 {
 	test::run([] {
-		const int n = 20; // more than fit on the stack
+		const int n = 20; // more descriptors than fit on the stack
 		std::vector<Event> events(n);
 		std::vector<struct pollfd> fds;
 
@@ -491,7 +491,7 @@ TEST(FdWaitAny, OfNothingSleeps)
 	});
 }
 
-// The same descriptor twice, for one side each.
+// The same descriptor is given twice, once for each side.
 TEST(FdWaitAny, TheSameDescriptorTwice)
 {
 	test::run([] {
@@ -598,7 +598,8 @@ TEST(FdWaitStress, RandomWaitsInWideWindows)
 	attack(test::Random().seed());
 }
 
-// Pairs of tasks that wake each other through two eventfds: a wake-up that is missed ends the test.
+// Pairs of tasks that wake each other through two eventfds: if a wake-up is missed, the test does
+// not end.
 TEST(FdWaitStress, NoEventIsMissed)
 {
 	test::run({1, 2, 4}, [] {
@@ -624,8 +625,8 @@ TEST(FdWaitStress, NoEventIsMissed)
 	});
 }
 
-// The same after an error of one of them: nothing is reported of the others, whatever the stack
-// held before.
+// The same after an error of one descriptor: no events are reported for the others, whatever the
+// stack held before.
 TEST(FdWaitAny, FailsIfOneCannotBeWaitedFor)
 {
 	test::run([] {
@@ -655,9 +656,9 @@ TEST(FdWaitAny, NeverFailsForAClosedDescriptor)
 {
 	test::run([] {
 		Event event;
-		const int number = 700; // which no other part of the process takes
+		const int number = 700; // no other part of the process takes this number
 		std::atomic<bool> over{false};
-		// Past TSan, which rightly takes it for a mistake.
+		// Hidden from TSan, which rightly considers it a mistake.
 		std::thread closes([&] {
 			while (!over) {
 				EXPECT_EQ(number, syscall(SYS_dup3, event.fd(), number, O_CLOEXEC));
@@ -685,8 +686,9 @@ std::string link_of(int fd)
 	return name;
 }
 
-// How many descriptors of the process are the same socket. By name, because they may be closed at
-// the same time, which TSan would report if their numbers were used.
+// How many descriptors of the process are the same socket. It compares names, because the
+// descriptors may be closed at the same time, which TSan would report if their numbers were used in
+// system calls.
 int copies(int fd)
 {
 	int count = 0;
@@ -696,7 +698,8 @@ int copies(int fd)
 	return count;
 }
 
-// A descriptor of sennit's is waited for through a copy, which lasts no longer than the waits.
+// For a descriptor of sennit's, a task waits through a copy, which is closed when the waits have
+// ended.
 TEST(FdWait, LeavesNoCopyBehind)
 {
 	test::run([] {
@@ -713,12 +716,13 @@ TEST(FdWait, LeavesNoCopyBehind)
 		EXPECT_EQ(1, sn_tcp_write_all(pair.client, "x", 1, nullptr));
 		EXPECT_EQ(POLLIN, first.join());
 		EXPECT_EQ(POLLIN, second.join());
-		// The thread that has reported the event closes it, while the tasks go on.
+		// The thread that has reported the event closes the copy, while the tasks continue.
 		EXPECT_TRUE(test::eventually([fd] { return copies(fd) == 1; })) << "after an event";
 	});
 }
 
-// What epoll still has of a number's former descriptor does not stand in for the present one.
+// epoll may still have a previous descriptor of a number. Its events are not taken for those of the
+// present one.
 TEST(FdWait, NumbersReturnToAFormerDescriptor)
 {
 	test::run([] {
@@ -764,8 +768,9 @@ TEST(FdWait, ThroughACopyWithAFormerNumber)
 	});
 }
 
-// A former descriptor of a number, which lives on and has the number again, is still known to
-// epoll. When it becomes ready, the waits for the one in between do not report it.
+// A previous descriptor of a number is still open elsewhere, has the number again, and is still
+// known to epoll. When it becomes ready, the waits for the descriptor that had the number in
+// between do not report it.
 TEST(FdWait, NumbersReturnWithoutAWord)
 {
 	test::run([] {
@@ -783,7 +788,7 @@ TEST(FdWait, NumbersReturnWithoutAWord)
 	});
 }
 
-// A wait reports what was there after it began, not an earlier event that the poller has not passed
+// A wait reports what happens after it began, not an earlier event that the poller has not passed
 // on yet.
 TEST(FdWaitStress, NothingStaleIsReported)
 {
@@ -813,7 +818,8 @@ TEST(FdWaitStress, NothingStaleIsReported)
 	});
 }
 
-// A descriptor is adopted while tasks begin to wait for it: they end, and it is sennit's.
+// A descriptor is adopted while tasks begin to wait for it: these waits end, and the descriptor is
+// sennit's.
 TEST(FdWaitStress, AdoptedWhileTasksWait)
 {
 	test::Environment race("SENNIT_RACE", "1");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Select over times, tasks, descriptors and scopes, beside channels: each kind alone, errors, and
-// random selects over all kinds in which every element, end and event has to be accounted for.
+// Select over times, tasks, descriptors and scopes, together with channels: each kind alone,
+// errors, and random selects over all kinds in which every element, end and event has to be
+// accounted for.
 #include <atomic>
 #include <map>
 #include <memory>
@@ -72,7 +73,7 @@ int select(sn_case (&cases)[n], int64_t deadline = SN_NO_DEADLINE)
 	return sn_select(cases, n, deadline);
 }
 
-// An eventfd, in which each select that it ends takes one.
+// An eventfd. Each select that it ends takes one from its count.
 class Event
 {
 public:
@@ -201,7 +202,8 @@ TEST(SelectJoin, MistakesAreReadyWithTheirError)
 		EXPECT_EQ(-EDEADLK, cases[0].result);
 		ASSERT_TRUE(hold.await_receivers(2));
 		cases[0] = end_of(target);
-		// Only looks: while a select waits for the task, the other one cannot join it.
+		// This select only tries: while another select waits for the task, this one cannot
+		// join it.
 		EXPECT_TRUE(test::eventually([&] { return sn_select(cases, 1, SN_TRY) == 0; }));
 		EXPECT_EQ(-EBUSY, cases[0].result);
 		detached.detach();
@@ -263,8 +265,8 @@ TEST(SelectPoll, ReportsEvents)
 	});
 }
 
-// A regular file cannot be waited for, which shows only after the channel was entered. Whichever
-// comes first counts, and the other leaves nothing behind.
+// A regular file cannot be waited for, which is noticed only after the select has entered the
+// channel. Whichever result comes first counts, and the other leaves nothing behind.
 TEST(SelectPoll, AnErrorWhileItBeginsToWaitDoesNothingElse)
 {
 	test::run([] {
@@ -392,8 +394,8 @@ TEST(SelectScope, EndsWithTheLastTask)
 	});
 }
 
-// A task outside the scope watches it. Whatever happens first, it is told, and closing waits for
-// no more than that.
+// A task outside the scope watches it. Whatever happens first is reported to the task, and closing
+// waits for no more than that report.
 TEST(SelectScope, IsToldOfCancellationAndClosing)
 {
 	test::run([] {
@@ -434,7 +436,7 @@ TEST(SelectScope, IsToldOfCancellationAndClosing)
 			for (Task *each : {&one, &two}) {
 				const int result = each->join();
 
-				// Those that came after the close find no scope.
+				// A task that came after the close finds no scope.
 				EXPECT_TRUE(result == -ESRCH ||
 					    result == (i % 3 == 0   ? 0
 						       : i % 3 == 1 ? -ECANCELED
@@ -466,15 +468,15 @@ TEST(SelectScope, TellsTheErrorOfATask)
 					     return -EIO;
 				     },
 				     &go));
-		EXPECT_EQ(0, sn_cancel_mask()); // it works in the scope
+		EXPECT_EQ(0, sn_cancel_mask()); // the task works in the scope
 		EXPECT_EQ(-EIO, watcher.join());
 		EXPECT_EQ(0, sn_cancel_unmask());
 		EXPECT_EQ(-EIO, sn_scope_close(scope));
 	});
 }
 
-// A task of the scope that is not cancelled, because it is masked, does not keep the others from
-// being told.
+// A task of the scope that is not cancelled, because it is masked, does not delay the report to the
+// others.
 TEST(SelectScope, IsToldOfCancellationBeforeTheTasksEnd)
 {
 	test::run([] {
@@ -509,7 +511,7 @@ TEST(SelectScope, IsToldOfCancellationBeforeTheTasksEnd)
 	});
 }
 
-// More watches than are told at a time, some of which leave meanwhile.
+// There are more watches than one step reports to, and some of them leave at the same time.
 TEST(SelectScope, TellsMany)
 {
 	test::run([] {
@@ -829,10 +831,9 @@ TEST(SelectAny, MeetsSelects)
 }
 
 /*
- * Random selects over all kinds. What they wait for is made by other tasks meanwhile: elements with
- * numbers, events of eventfds that count, tasks that end with a result. In the end each element was
- * received once, each task joined once, with its result, and each event is still there or was
- * taken.
+ * Random selects over all kinds. Other tasks produce what they wait for: elements with numbers,
+ * events of eventfds that count, tasks that end with a result. At the end each element was received
+ * once, each task was joined once, with its result, and each event is still there or was taken.
  */
 class Everything
 {
@@ -948,7 +949,7 @@ private:
 			break;
 		case SN_CASE_POLL:
 			EXPECT_EQ(POLLIN, done.result);
-			if (events_[at].take()) // another one may have been faster
+			if (events_[at].take()) // another select may have been faster
 				taken_++;
 			break;
 		case SN_CASE_JOIN:

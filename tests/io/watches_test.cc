@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// No room in epoll sets any more (fs.epoll.max_user_watches, which is one for all processes of a
-// user: so a filter for system calls stands for the limit here). What is open goes on.
+// The limit of epoll (fs.epoll.max_user_watches) is reached, so no more descriptors can be watched.
+// The limit is shared by all processes of a user, so here a filter for system calls stands for it.
+// Open descriptors keep working.
 #include <cstddef>
 #include <cstring>
 
@@ -25,7 +26,7 @@ namespace
 using test::Listener;
 using test::Pair;
 
-// From now on, for all threads. False where that is impossible.
+// Makes epoll refuse further descriptors, for all threads. Returns false where that is impossible.
 bool fill_epoll_sets()
 {
 	const unsigned number = offsetof(seccomp_data, nr);
@@ -55,7 +56,7 @@ void exchange(Pair &pair)
 	CHILD_CHECK(sn_tcp_read(pair.client, &c, 1) == 1 && c == 'y');
 }
 
-// A client that is no part of the runtime.
+// A client that does not use the runtime.
 int connect_to(const std::string &address)
 {
 	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -83,7 +84,8 @@ int use_full(void *)
 	if (!fill_epoll_sets())
 		return 77;
 	exchange(pair);
-	// The errors are those that the headers name. Nothing is left open, and nothing is taken.
+	// The errors are those that the headers name. No descriptor stays open, and none is taken
+	// from the caller.
 	CHILD_CHECK(sn_tcp_listen(&other, "127.0.0.1:0") == -ENOSPC);
 	CHILD_CHECK(sn_tcp_connect(&conn, address.c_str(), sn_now() + test::patience) == -ENOSPC);
 	CHILD_CHECK(sn_udp_open(&udp, "127.0.0.1:0", nullptr) == -ENOSPC);
@@ -91,7 +93,8 @@ int use_full(void *)
 	CHILD_CHECK(pipe(ends) == 0);
 	CHILD_CHECK(sn_stream_adopt(&stream, ends[0]) == -ENOSPC);
 	CHILD_CHECK(fcntl(ends[0], F_GETFD) >= 0);
-	// Accepting pauses. A client cannot be put back into the backlog, so it is closed.
+	// Accepting pauses. An accepted client cannot be put back into the backlog, so it is
+	// closed.
 	const int client = connect_to(address);
 	char c;
 

@@ -28,9 +28,8 @@ std::atomic<bool> holds_starter;
 
 } // namespace
 
-// TSan calls this on threads that it does not know yet The library calls this behind
-// pthread_create(), which the sanitizers must see.
-#if !TEST_TSAN
+#if !TEST_TSAN // TSan calls this function on threads that it does not know yet
+// The library calls this function after pthread_create(), which the sanitizers must see.
 extern "C" int pthread_attr_destroy(pthread_attr_t *attr) noexcept
 {
 	using Destroy = int (*)(pthread_attr_t *);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// A read that has left a connection empty makes the next one wait before it tries. Whatever comes
-// behind the bytes must end that wait, also if epoll has reported it together with the bytes: a
-// mistake there hangs, so each of these runs under the deadline of the test.
+// A read that has left a connection empty makes the next one wait before it tries. Whatever arrives
+// after the bytes must end that wait, even if epoll has reported it together with the bytes. A
+// mistake there hangs, so each of these tests relies on the test's time limit.
 #include <cerrno>
 #include <functional>
 
@@ -16,7 +16,8 @@ namespace
 using test::Listener;
 using test::Pair;
 
-constexpr int64_t WHILE_NS = 5000000; // the poller has harvested what has arrived
+// after this time, the poller has fetched the events of what has arrived
+constexpr int64_t WHILE_NS = 5000000;
 
 std::string read_some(sn_tcp *conn)
 {
@@ -27,7 +28,7 @@ std::string read_some(sn_tcp *conn)
 	return n < 0 ? "" : std::string(buf, size_t(n));
 }
 
-// Both ways: epoll may report what `arrives` does before the bytes are read, or after that.
+// Tests both orders: epoll may report what `arrives` does before the bytes are read, or after that.
 void behind_bytes(const std::function<void(Pair &)> &arrives,
 		  const std::function<void(Pair &)> &is_read)
 {
@@ -92,7 +93,8 @@ TEST(Drained, BytesBehindAnUrgentOneAreSeen)
 		[](Pair &pair) { EXPECT_EQ("y", read_some(pair.server)); });
 }
 
-// Taken by the program, it is no longer reported, and still ends a read before it.
+// When the program has taken the urgent byte, that is no longer reported, but still ends a read
+// before it.
 TEST(Drained, BytesBehindAnUrgentOneAreSeenThatTheProgramHasTaken)
 {
 	test::run({1, 2}, [&] {

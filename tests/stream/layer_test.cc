@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Streams with a layer of the program's own (sennit/layer.h): all calls on streams go through it,
-// whatever it waits for, and it learns of the end.
+// Streams with a layer of the program's own (sennit/layer.h): all calls on streams go through the
+// layer, no matter what it waits for, and it learns how the stream ends.
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -22,13 +22,13 @@ namespace
 using test::eventually;
 using test::patience;
 
-// What became of a layer's state when its stream was closed.
+// What happened to a layer's state when its stream was closed.
 struct Fate {
 	std::atomic<int> closed{0}, orderly{0};
 };
 
-// A layer that inverts all bytes, and ends its writing with a zero byte, as TLS has an end of its
-// own. What the socket does not take stays in `out`.
+// A layer that inverts all bytes, and ends its writing with a zero byte, because a protocol like
+// TLS has an end of its own. What the socket does not take stays in `out`.
 struct Inverter {
 	Inverter(int fd, Fate *fate) : fd(fd), fate(fate) {}
 
@@ -56,7 +56,7 @@ ssize_t flush(Inverter *inverter)
 	return 0;
 }
 
-// Bytes of the socket; bytes of value 1 are taken out.
+// Receives bytes of the socket, and removes bytes of value 1.
 ssize_t receive(Inverter *inverter)
 {
 	char buf[4096];
@@ -273,7 +273,8 @@ TEST(Layer, LargeAmountsInBothDirections)
 				EXPECT_EQ(0, sn_stream_shutdown(to, SN_SHUT_WRITE));
 			});
 		};
-		// The zero byte is the layer's end: its inverse may not be data, nor that of 1.
+		// The zero byte is the layer's end, so neither its inverse nor that of 1 may be
+		// data.
 		for (std::string *bytes : {&want_there, &want_back})
 			for (char &c : *bytes)
 				if (c == char(~0) || c == char(~1))
@@ -406,7 +407,7 @@ TEST(Layer, LearnsHowTheStreamWasClosed)
 	});
 }
 
-// The parent still has the stream, so the peer is told nothing.
+// The parent still has the stream, so the child does not notify the peer.
 TEST(Layer, ChildOfForkTellsThePeerNothing)
 {
 	test::run(1, [] {
@@ -536,7 +537,7 @@ TEST(Layer, CopyThatRunsOutOfTimeLosesNothingThatTheLayerTook)
 		const std::string bytes(1 << 18, 'd');
 		sn_copy_result result;
 
-		// More than any socket holds: until it is closed.
+		// More than any socket holds, so that the writer waits until the stream is closed.
 		test::Task writer([&] {
 			while (sn_stream_write(source->to(), bytes.data(), bytes.size()) > 0)
 				continue;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Buffered reading: whatever the pieces in which the bytes arrive, and whatever fails in between,
-// the calls give what a model gives. Limits, ends, deadlines and closes; streams and functions.
+// the calls return what a model returns. Also limits, ends, deadlines and closes, for streams and
+// functions.
 #include <climits>
 #include <cstring>
 #include <string>
@@ -33,7 +34,7 @@ struct Source {
 	std::string text;
 	test::Random *random = nullptr;
 	size_t most = SIZE_MAX;
-	unsigned errors = 0; // in 256 calls
+	unsigned errors = 0; // how many of 256 calls fail
 	size_t at = 0;
 	unsigned calls = 0;
 	const void *last_buf = nullptr;
@@ -79,7 +80,7 @@ public:
 
 	sn_reader *get() { return &reader_; }
 
-	// A line as it is, or what the call returned.
+	// The line as it is, or what the call returned.
 	std::string line()
 	{
 		char *text = nullptr;
@@ -197,12 +198,12 @@ TEST(Limit, LetsTheBufferGrow)
 	EXPECT_EQ(too_long, reader.line());
 	EXPECT_EQ(0, sn_reader_set_limit(reader.get(), longest.size() + 1));
 	EXPECT_TRUE(reader.line() == longest);
-	EXPECT_LT(source.calls, 20u); // it doubles
+	EXPECT_LT(source.calls, 20u); // the buffer doubles each time
 	EXPECT_EQ("b", reader.line());
 	EXPECT_EQ(too_long, reader.line());
 	EXPECT_EQ(0, sn_reader_set_limit(reader.get(), longest.size() + 2));
 	EXPECT_TRUE(reader.line() == longest + "y");
-	// A lower one counts although more is in the buffer.
+	// A lower limit applies although more bytes are in the buffer.
 	EXPECT_EQ(0, sn_reader_set_limit(reader.get(), 1));
 	EXPECT_EQ(too_long, reader.line());
 	EXPECT_EQ(0, sn_reader_set_limit(reader.get(), 2));
@@ -243,7 +244,8 @@ TEST(Until, FindsDelimitersOfSeveralBytes)
 }
 
 /*
- * Random calls, with random buffers, limits, pieces and errors, against a model that has all bytes.
+ * Random calls, with random buffers, limits, pieces and errors, compared with a model that has all
+ * bytes.
  */
 TEST(Model, AgreesWithEveryCall)
 {
@@ -261,7 +263,7 @@ TEST(Model, AgreesWithEveryCall)
 		size_t limit = own.size(), at = 0;
 		std::string rest;
 		unsigned failures = 0;
-		// Repeats a call that failed: it must find everything as it was.
+		// Repeats a call that failed, which must find everything unchanged.
 		const auto again = [&](auto call) {
 			ssize_t n;
 
@@ -494,7 +496,8 @@ TEST(Stream, GivesLinesHoweverTheyArrive)
 	});
 }
 
-// A deadline, or another end of the wait, in the middle of a line. The bytes before it are kept.
+// The wait ends in the middle of a line, by a deadline or otherwise. The bytes that were read are
+// kept.
 TEST(Stream, KeepsHalfALineWhenTheWaitIsEnded)
 {
 	const struct {
@@ -644,7 +647,7 @@ TEST(Misuse, IsAnError)
 	ASSERT_EQ(0, sn_reader_init_with_fn(&reader, Source::read, &source, buf, sizeof buf));
 	expect_each({
 		MISTAKE(-EINVAL, sn_reader_set_limit(&reader, 0)),
-		MISTAKE(-EINVAL, sn_reader_set_limit(&reader, 9)), // it holds eight
+		MISTAKE(-EINVAL, sn_reader_set_limit(&reader, 9)), // the buffer holds eight bytes
 		MISTAKE(0, sn_reader_set_limit(&reader, 8)),
 		MISTAKE(-EINVAL, sn_reader_line(&reader, nullptr, nullptr)),
 		MISTAKE(-EINVAL, sn_reader_through(&reader, nullptr, 1, &data)),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Reading exactly so many bytes, and reading and writing several pieces of memory: every split of
-// the bytes gives the same result, an error loses no byte, and the caller's list is not changed.
+// Reading an exact number of bytes, and reading and writing several pieces of memory: every split
+// of the bytes gives the same result, an error loses no byte, and the caller's list is not changed.
 #include <climits>
 #include <cstring>
 #include <string>
@@ -20,7 +20,7 @@ using test::Ends;
 using test::expect_each;
 using test::Task;
 
-// The bytes in pieces of random sizes, some of them empty.
+// Cuts the bytes into pieces of random sizes, some of them empty.
 std::vector<iovec> cut(std::string &bytes, test::Random &random, size_t most)
 {
 	std::vector<iovec> pieces;
@@ -80,7 +80,7 @@ TEST(ReadFull, SaysWhatAStreamEndedIn)
 			EXPECT_EQ(5, sn_stream_read_full(ends.from(), buf, 8, &done));
 			EXPECT_EQ(5u, done);
 			EXPECT_STREQ("abcde", buf);
-			// Again: it continues, and the end is still there.
+			// A second call continues, and the end is still there.
 			EXPECT_EQ(5, sn_stream_read_full(ends.from(), buf, 8, &done));
 			done = 0;
 			EXPECT_EQ(0, sn_stream_read_full(ends.from(), buf, 8, &done));
@@ -125,7 +125,7 @@ TEST(ReadFull, ContinuesAfterADeadline)
 	});
 }
 
-// Each way to end the wait from outside, in the middle of the bytes.
+// Each way to end the wait from outside, after some of the bytes.
 TEST(ReadFull, SaysWhatItHadWhenItWasEnded)
 {
 	const struct {
@@ -271,8 +271,8 @@ TEST(Vector, WritesAllPiecesHoweverManyThereAre)
 	});
 }
 
-// Writes with deadlines that pass while it waits: write(stream, &done) is repeated until it has
-// written all that is sent.
+// Writes with deadlines that pass while the writer waits: write(stream, &done) is repeated until it
+// has written everything.
 template <typename Write>
 void expect_the_rest_after_deadlines(const std::string &sent, Write write)
 {
@@ -297,7 +297,8 @@ void expect_the_rest_after_deadlines(const std::string &sent, Write write)
 
 			for (int i = 1; i <= 3; i++) {
 				EXPECT_TRUE(test::someone_writes(ends.to()));
-				// Once more if the writer sets its own only now.
+				// Repeated, because the writer may set its own deadline after this
+				// one.
 				EXPECT_TRUE(test::eventually([&] {
 					sn_stream_set_write_deadline(ends.to(), sn_now());
 					return timeouts >= i;
@@ -319,7 +320,7 @@ TEST(Vector, WritesTheRestAfterADeadline)
 {
 	test::Random random;
 
-	// More than sockets and pipes hold, so that it has to wait.
+	// More than sockets and pipes hold, so that the writer has to wait.
 	std::string sent = test::random_bytes(random, 20 << 20);
 	const std::vector<iovec> pieces = cut(sent, random, 300000);
 
@@ -394,7 +395,7 @@ TEST(Vector, ReportsAClosedPeerWithoutASignal)
 			ssize_t n = 0;
 
 			ends.close_from();
-			// TCP learns of it by the reset that answers a write.
+			// A TCP writer learns of the close from the reset that answers a write.
 			EXPECT_TRUE(test::eventually(
 				[&] { return (n = sn_stream_writev(ends.to(), two, 2)) < 0; }));
 			EXPECT_TRUE(n == -EPIPE || n == -ECONNRESET) << n;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Tasks that begin when their stream can be read (sennit/when_readable.h). A wake-up that is lost
-// hangs, so each of these runs under the deadline of the test.
+// Tasks that begin when their stream can be read (sennit/when_readable.h). A lost wake-up hangs, so
+// each of these tests relies on the test's time limit.
 #include <cerrno>
 #include <thread>
 #include <vector>
@@ -17,7 +17,7 @@ namespace
 using test::Listener;
 using test::Pair;
 
-// What a task finds that has begun: the result of its first read, and what it has read.
+// What a task finds when it has begun: the result of its first read, and the bytes that it read.
 struct Found {
 	sn_stream *stream = nullptr;
 	std::atomic<bool> ended{false};
@@ -42,7 +42,7 @@ struct Found {
 	}
 };
 
-// How many tasks wait, and of these, how many have a stack.
+// How many tasks wait, and how many of these have a stack.
 struct Quiet {
 	int tasks = 0, stacks = 0;
 
@@ -62,7 +62,7 @@ struct Quiet {
 	}
 };
 
-// Where stacks are scarce a task has its stack from the beginning (stack/stack_slab.h).
+// Where stacks are scarce, a task has its stack from the start (stack/stack_slab.h).
 int stacks_of(int tasks)
 {
 	return sizeof(void *) == 8 && probe_stack_guard_is_madvise() ? 0 : tasks;
@@ -96,7 +96,7 @@ TEST(WhenReadable, WhatIsThereAlreadyBeginsItAtOnce)
 		char byte;
 
 		ASSERT_EQ(5, sn_tcp_write_all(pair.client, "hello", 5, nullptr));
-		ASSERT_EQ(1, sn_tcp_read(pair.server, &byte, 1)); // and no further edge
+		ASSERT_EQ(1, sn_tcp_read(pair.server, &byte, 1)); // and there is no further edge
 		Found found(pair.server);
 		ASSERT_EQ(0, sn_go_when_readable(found.stream, Found::look, &found));
 		ASSERT_TRUE(found.ends());
@@ -145,7 +145,7 @@ TEST(WhenReadable, ADeadlineBeginsIt)
 		Pair pair(listener);
 		Found found(pair.server);
 
-		// One that is there, and one that comes later.
+		// A close that has happened already, and one that comes later.
 		for (bool before : {true, false}) {
 			found.ended = false;
 			sn_stream_set_read_deadline(found.stream, SN_NO_DEADLINE);
@@ -236,7 +236,8 @@ TEST(WhenReadable, OthersCannotReadMeanwhile)
 		ASSERT_EQ(0, sn_go_when_readable(found.stream, Found::look, &found));
 		EXPECT_EQ(-EBUSY, sn_tcp_read(pair.server, &byte, 1));
 		EXPECT_EQ(-EBUSY, sn_go_when_readable(found.stream, Found::look, &found));
-		ASSERT_EQ(1, sn_tcp_write_all(pair.server, "y", 1, nullptr)); // writing is free
+		// writing is not excluded
+		ASSERT_EQ(1, sn_tcp_write_all(pair.server, "y", 1, nullptr));
 		ASSERT_EQ(1, sn_tcp_write_all(pair.client, "x", 1, nullptr));
 		ASSERT_TRUE(found.ends());
 		EXPECT_EQ("x", found.bytes);
@@ -262,7 +263,7 @@ TEST(WhenReadable, WhatCannotBeIsRefused)
 			[&] { err = sn_go_when_readable(found.stream, Found::look, &found); });
 		EXPECT_TRUE(test::eventually([&] { return err != 0; }));
 		EXPECT_EQ(-ENOTSUP, err);
-		// None of these holds the stream.
+		// After these errors the stream is free.
 		ASSERT_EQ(0, sn_go_when_readable(found.stream, Found::look, &found));
 		pair.close_client();
 		ASSERT_TRUE(found.ends());
@@ -290,7 +291,7 @@ TEST(WhenReadable, AFileBeginsItAtOnce)
 struct Echo {
 	sn_stream *stream;
 	std::atomic<int> *open;
-	sn_scope *scope; // NULL: none
+	sn_scope *scope; // NULL: no scope
 
 	static int serve(void *arg)
 	{
@@ -310,8 +311,8 @@ struct Echo {
 	int go() { return sn_spawn_when_readable(stream, scope, serve, this, nullptr); }
 };
 
-// Clients write in pieces of any size, so that bytes come while a task is about to leave its
-// connection, and answers are compared.
+// Clients write in pieces of any size, so that bytes arrive while a task is about to leave its
+// connection. The answers are compared.
 void talk(sn_tcp *conn, uint64_t seed, int rounds)
 {
 	test::Random random(seed);
@@ -366,7 +367,8 @@ TEST(WhenReadable, NothingIsLostBetweenOneTaskAndTheNext)
 	});
 }
 
-// The scope is cancelled while connections come and go to rest: each is closed, once.
+// The scope is cancelled while tasks begin on connections and leave them: each connection is
+// closed, once.
 TEST(WhenReadable, CancellingEndsAllOfThem)
 {
 	const int clients = 30;
@@ -406,7 +408,8 @@ TEST(WhenReadable, CancellingEndsAllOfThem)
 	}
 }
 
-// Stacks of parked tasks are given back in part (SENNIT_TRIM_MS). These have none to give.
+// Parked tasks give back a part of their stacks (SENNIT_TRIM_MS). The tasks that wait here have no
+// stacks.
 TEST(WhenReadable, TrimmingPassesOverThem)
 {
 	test::Environment trim("SENNIT_TRIM_MS", "1");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Buffered writing: every byte that was taken is sent once and in order, whatever the sizes, the
-// pieces that the target takes, and the errors in between. Errors stay; clearing one loses nothing.
+// pieces that the target takes, and the errors in between. An error stays until it is cleared, and
+// clearing it loses no bytes.
 #include <climits>
 #include <cstdarg>
 #include <cstring>
@@ -21,12 +22,12 @@ using test::Ends;
 using test::expect_each;
 using test::Task;
 
-// A target in memory, which takes random parts of what it is given, and now and then fails.
+// A target in memory, which takes random parts of what it is offered, and now and then fails.
 struct Target {
 	std::string text;
 	test::Random *random = nullptr;
-	unsigned errors = 0; // in 256 calls
-	int error = 0;       // of every call
+	unsigned errors = 0; // how many of 256 calls fail
+	int error = 0;       // if set, every call fails with it
 	size_t most = SIZE_MAX;
 	unsigned calls = 0;
 	std::vector<iovec> last; // the pieces of the last call
@@ -48,7 +49,7 @@ private:
 		EXPECT_GT(iov->iov_len, 0u);
 		if (error || (random && random->below(256) < errors))
 			return error ? error : -ETIMEDOUT;
-		// Sometimes one that knows of one piece only.
+		// Sometimes plays a target that looks at one piece only.
 		for (int i = 0; i < (random && random->below(2) ? 1 : n); i++)
 			all.append(static_cast<char *>(iov[i].iov_base), iov[i].iov_len);
 		if (random)
@@ -186,7 +187,7 @@ TEST(Error, OfAFunctionThatCannotCount)
 	}
 }
 
-// What is left of a part that was sent makes room again.
+// A part of the buffer was sent; its place can be used again.
 TEST(Error, LeavesRoomForWhatWasSent)
 {
 	Target target;
@@ -214,7 +215,7 @@ TEST(Model, SendsEachByteOnce)
 		target.errors = unsigned(random.below(120));
 		std::string own(size_t(1 + random.below(40)), 0), all;
 		Writer writer(target, own.size(), random.below(2) ? own.data() : nullptr);
-		// Repeats a call after an error with what was not taken.
+		// Repeats a call after an error with the bytes that were not taken.
 		const auto again = [&](std::string text, auto call) {
 			size_t taken;
 
@@ -405,7 +406,7 @@ TEST(Stream, MayBeEndedUnderAFlush)
 					Writer writer(ends.to());
 					const ssize_t n = writer.write(large);
 
-					// TCP reports the reset first.
+					// TCP first reports the reset.
 					EXPECT_TRUE(n == way.expected ||
 						    (way.expected == -EPIPE && n == -ECONNRESET))
 						<< n;

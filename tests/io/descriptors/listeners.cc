@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// Listeners, TCP and Unix ones of both types, opened by the library or adopted: tasks connect, one
-// accepts, and each connection is a task that answers. Each question that is asked is heard once,
-// and answered. The listener may be closed under the tasks; otherwise the last task that has asked
-// closes it under the one that accepts.
+// Listeners, TCP and Unix ones of both types, opened by the library or adopted. Tasks connect, one
+// task accepts, and each connection gets a task that answers. Each question is received once, and
+// answered. The listener may be closed while tasks use it; otherwise the last task that has asked
+// closes it while the other one accepts.
 #include "io/descriptors/play.h"
 #include "support/net.h"
 
@@ -32,7 +32,7 @@ private:
 
 	int plain_listener()
 	{
-		const sockaddr any = {AF_UNIX, {}}; // for an abstract name that the system chooses
+		const sockaddr any = {AF_UNIX, {}}; // asks the system to choose an abstract name
 		int fd;
 
 		if (kind_ == Kind::tcp) {
@@ -169,12 +169,13 @@ private:
 
 	// ---- a connection ----
 
-	// An address may be another play's by now, so a question names its own.
+	// An address may belong to another play when a question arrives there, so each question
+	// names its play.
 	struct Words {
 		uint64_t play, number;
 	};
 
-	// Returns whether all of it was written.
+	// Returns whether all bytes were written.
 	bool say(Random &random, sn_stream *conn, Words words, const Reasons &why)
 	{
 		struct iovec piece = {&words, sizeof words};
@@ -196,7 +197,8 @@ private:
 		return n == sizeof words;
 	}
 
-	// Returns 1; 0 at the end of the connection; -1 when it has failed as it may.
+	// Returns 1 for a question or answer; 0 at the end of the connection; -1 if the call failed
+	// for an allowed reason.
 	int hear(Random &random, sn_stream *conn, Words *words, const Reasons &why)
 	{
 		struct sn_unix_message message = {};
@@ -225,7 +227,7 @@ private:
 	{
 		Words words = {};
 
-		// The task that asks may have given up while it connected.
+		// The task that asks may have given up while it was connecting.
 		if (hear(random, conn, &words, beginning_) == 1 && words.play == seed()) {
 			EXPECT_LT(words.number, seen_.size()) << where();
 			if (words.number < seen_.size())

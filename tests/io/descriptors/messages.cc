@@ -3,8 +3,8 @@
 // Messages: Unix sockets of both types that carry them, with descriptors, and UDP. Each message has
 // a number, its size and a sum of its bytes. Those of a Unix socket arrive once, in the order in
 // which they were sent; those of UDP at most once, and all of them as long as senders keep no more
-// under way than the receive buffer holds. A receiver with too little room is told so, and of what.
-// A descriptor that arrives is the one that was sent with this message.
+// under way than the receive buffer holds. A receiver with too little room learns what was cut off.
+// A descriptor that arrives is the one that was sent with its message.
 #include "io/descriptors/play.h"
 #include "support/udp.h"
 #include "support/unix.h"
@@ -17,8 +17,8 @@ namespace
 struct Header {
 	uint64_t play;
 	uint32_t sender, number, size;
-	uint32_t fds; // how many go with it
-	uint64_t sum; // of all that follows
+	uint32_t fds; // how many descriptors accompany the message
+	uint64_t sum; // the sum of all bytes after the header
 };
 
 constexpr size_t most_bytes = 600;
@@ -32,7 +32,7 @@ uint64_t sum_of(const char *bytes, size_t size)
 	return sum;
 }
 
-// A message's bytes, drawn when it is first sent.
+// Returns a message's bytes, which are drawn when it is first sent.
 std::string compose(Random &random, Header header)
 {
 	std::string bytes(sizeof header + random.below(most_bytes), 0);
@@ -45,7 +45,7 @@ std::string compose(Random &random, Header header)
 	return bytes;
 }
 
-// The parts that plays of both families have.
+// The parts that are common to plays of both families.
 class MessagePlayBase : public Play
 {
 protected:
@@ -55,9 +55,9 @@ protected:
 	{
 	}
 
-	// Checks a message of which `room` bytes are there, and sets its header. `length`: as the
-	// call says; 0: not. False for another play's, which had been sent to an address that was
-	// free again before it arrived.
+	// Checks a message of which `room` bytes have arrived, and sets its header. `length` is its
+	// whole length as the call reports it, or 0 if the call does not. Returns false if another
+	// play had sent the message, to an address that was free again when it arrived.
 	bool check(Header *header, const char *bytes, size_t room, size_t length)
 	{
 		memcpy(header, bytes, sizeof *header);
@@ -76,7 +76,7 @@ protected:
 		return header->sender < uint32_t(senders_) && header->number < uint32_t(each_);
 	}
 
-	// Waits for a socket to become ready. False when the task is to end.
+	// Waits for a socket to become ready. Returns false when the task has to end.
 	bool wait_for(Random &random, Gate &gate, int fd, int events, const Reasons &why,
 		      bool alone)
 	{
@@ -87,12 +87,12 @@ protected:
 		return wait(random, gate, fd, events, why, deadline, alone) != again;
 	}
 
-	const int senders_, each_; // messages of a sender
+	const int senders_, each_; // of each sender
 };
 
 // ---- Unix sockets ----
 
-// A descriptor to be sent, from which the receiver can tell that it is the right one.
+// A descriptor to be sent, by which the receiver can recognize that it is the right one.
 int make_token(Random &random, uint64_t token)
 {
 	int ends[2];
@@ -214,7 +214,7 @@ private:
 			<< where() << err;
 	}
 
-	// Until it is sent, or cannot be.
+	// Repeats until the message is sent, or cannot be sent.
 	bool send_one(Random &random, End &from, const std::string &bytes, std::vector<int> &fds,
 		      bool addressed)
 	{
@@ -255,7 +255,7 @@ private:
 	{
 		std::string bytes(sizeof(Header) + most_bytes, 0);
 
-		// Nothing ends datagrams.
+		// A stream of datagrams has no end, so the loop counts them.
 		while (packets_ || !all_arrived()) {
 			const bool small = random.below(8) == 0;
 			int fds[4];
@@ -316,7 +316,7 @@ private:
 			<< where() << "lost, repeated or out of order";
 		EXPECT_EQ(fits ? ssize_t(header.size) : -EMSGSIZE, n) << where();
 		EXPECT_EQ(fits ? int(header.fds) : 0, message.fd_count) << where();
-		// Its descriptors have to be looked at and closed.
+		// The descriptors have to be checked and closed in any case.
 		EXPECT_EQ(0, sn_cancel_mask());
 		for (int i = 0; i < message.fd_count; i++)
 			check_token(random, message.fds[i], token_of(header, i));
@@ -402,7 +402,7 @@ private:
 
 	const bool packets_;
 	const int counts_;      // of senders
-	std::vector<int> next_; // number of each sender; by the receiver
+	std::vector<int> next_; // the next number of each sender; written by the receiver
 	std::vector<std::atomic<int>> sent_;
 	std::atomic<bool> ended_{false};
 	std::string address_;
@@ -421,7 +421,8 @@ public:
 	}
 
 private:
-	// Datagrams that a sender may have under way, of at most 2 KiB in the receive buffer.
+	// How many datagrams a sender may have under way; they take at most 2 KiB of the receive
+	// buffer.
 	static constexpr int window = 8;
 
 	struct From {
@@ -448,7 +449,7 @@ private:
 			if (from.connected) {
 				EXPECT_EQ(0, sn_udp_set_peer(from.udp, &address_)) << where();
 			}
-			// What it sends after the close of the receiver may be refused.
+			// A message that is sent after the receiver was closed may be refused.
 			from.why.peer_gone = !orderly();
 		}
 	}
@@ -519,7 +520,7 @@ private:
 				return;
 			const int64_t deadline = some_deadline(random);
 			if (deadline) {
-				// For all of them.
+				// The deadline applies to all of them.
 				note_earliest(deadline);
 				sn_udp_set_read_deadline(udp_, deadline);
 			}
@@ -532,7 +533,7 @@ private:
 				return;
 			dally(random);
 		}
-		// The others wait for what does not come.
+		// The other receivers wait for datagrams that do not come.
 		why_.cancelled = true;
 		const int err = sn_udp_cancel(udp_);
 		EXPECT_TRUE(err == 0 || (err == -EBADF && why_.closed)) << where() << err;
@@ -636,7 +637,7 @@ private:
 	{
 		close_all();
 		for (int i = 0; i < senders_; i++) {
-			// Those that wait for the receivers.
+			// Wakes the senders that wait for the receivers.
 			EXPECT_EQ(0, sn_semaphore_release(&from_[i].room, each_));
 		}
 	}

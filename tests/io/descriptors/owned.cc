@@ -3,15 +3,14 @@
 // Descriptors that the program owns, and waits for by poll.h: eventfds, timers, pipes that it reads
 // and writes itself, processes, and numbers that are used again.
 //
-//   - What is given to an eventfd is taken once. A descriptor that tasks wait for is closed under
-//     them, another one gets its number, and so on.
+//   - What is added to an eventfd is taken once. A descriptor is closed while tasks wait for it,
+//     another one gets its number, and so on.
 //   - A timer is not reported before its time.
-//   - The bytes of pipes and sockets arrive. A pipe's reader goes on under other numbers of the
-//   same
-//     open file; two tasks wait for each end of a pair of sockets.
+//   - The bytes of pipes and sockets arrive. A pipe's reader continues under other numbers of the
+//     same open file; two tasks wait for each end of a pair of sockets.
 //   - A process that is reported has ended. While it lived it had copies of all descriptors.
-//   - A number that was given to another descriptor without notice: the waits for the old one do
-//     not report what happens to the new one.
+//   - When a number passes to another descriptor without notice, the waits for the old descriptor
+//     do not report what happens to the new one.
 #include <csignal>
 #include <ctime>
 
@@ -34,7 +33,7 @@ public:
 	explicit EventPlay(uint64_t seed) : Play("eventfd", seed) {}
 
 private:
-	// What has one number for a while.
+	// An eventfd, with the number that it has for a while.
 	struct Event {
 		int fd;
 		bool semaphore;
@@ -53,7 +52,7 @@ private:
 			go([this](Random &random) { keep(random); });
 	}
 
-	// Opens one after the other, each for a few tasks.
+	// Opens one eventfd after the other, each for a few tasks.
 	void keep(Random &random)
 	{
 		for (int i = 0; i < 4 && !broken_ && !sn_cancelled() && !failed(); i++) {
@@ -108,7 +107,7 @@ private:
 			count();
 			dally(random);
 		}
-		// Without anything to take, nobody else ends the play.
+		// If there is nothing to take, no other task ends the play.
 		if (event.each == 0)
 			close(event);
 	}
@@ -151,7 +150,7 @@ private:
 			close(event);
 	}
 
-	// The same open file under another number.
+	// Waits for the same open file under another number.
 	int wait_for_copy(Random &random, Event &event)
 	{
 		const int copy = fcntl(event.fd, F_DUPFD_CLOEXEC, 0);
@@ -169,7 +168,7 @@ private:
 		return sn_cancelled() ? again : std::max(found, 0);
 	}
 
-	// All waits for it end. Its number stays until its tasks have left.
+	// Ends all waits for it. Its number is not reused until its tasks have left.
 	void close(Event &event)
 	{
 		if (event.closing.exchange(true))
@@ -226,7 +225,7 @@ private:
 		}
 	}
 
-	// Returns whether to go on.
+	// Returns whether the task should continue.
 	bool wait_once(Random &random, int fd)
 	{
 		const int64_t when = monotonic() + int64_t(random.below(1000)) * us;
@@ -301,7 +300,7 @@ private:
 		}
 	}
 
-	// Nothing else closes it, so the gate is the caller's own.
+	// Only this task closes the descriptor, so it uses a gate of its own.
 	bool ready(Random &random, int fd, int events)
 	{
 		for (;;) {
@@ -366,7 +365,7 @@ private:
 		}
 	}
 
-	// Goes on under another number.
+	// Continues under another number.
 	void renumber(int &fd)
 	{
 		const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -394,7 +393,7 @@ private:
 
 	const int directions_;
 	Flow flows_[2];
-	int fds_[2] = {-1, -1}; // a pipe's by the one task that uses it
+	int fds_[2] = {-1, -1}; // only the task that uses it changes that of a pipe
 	const Reasons none_;
 	std::atomic<bool> broken_{false};
 };
@@ -414,7 +413,8 @@ private:
 		go([this](Random &random) { have_child(random); });
 	}
 
-	// It writes a word to a pipe and ends. Until then it has copies of all that is open.
+	// Starts a child that writes a word to a pipe and ends. Until then the child has copies of
+	// all open descriptors.
 	void have_child(Random &random)
 	{
 		const unsigned status = unsigned(random.below(200));
@@ -481,7 +481,7 @@ private:
 				<< where() << "it has not ended";
 			EXPECT_EQ(0, sn_fd_closing(pidfd));
 			EXPECT_EQ(0, ::close(pidfd));
-		} else { // a kernel or a container without
+		} else { // this kernel or container does not have them
 			sn_enter_blocking();
 			EXPECT_EQ(child, waitpid(child, &status, 0));
 			sn_exit_blocking();
@@ -506,7 +506,7 @@ public:
 	{
 		static std::atomic<int> last{0};
 
-		number_ = 700 + last++ % 200; // which no other part of the process takes
+		number_ = 700 + last++ % 200; // no other part of the process takes such a number
 	}
 
 private:
@@ -520,8 +520,8 @@ private:
 		});
 	}
 
-	// Past ThreadSanitizer, which rightly takes it for a mistake: another descriptor gets the
-	// number while tasks wait.
+	// Hides the call from ThreadSanitizer, which rightly considers it a mistake: another
+	// descriptor gets the number while tasks wait.
 	void give_number(int fd)
 	{
 		EXPECT_EQ(number_, syscall(SYS_dup3, fd, number_, O_CLOEXEC));
@@ -534,8 +534,8 @@ private:
 		return events_.back();
 	}
 
-	// Tasks wait for the number's descriptor, which never becomes ready. Then the number is
-	// another one's, for which a task waits, too, or which has had the number before.
+	// Tasks wait for the number's descriptor, which never becomes ready. Then the number passes
+	// to another descriptor, for which a task waits, too, or which has had the number before.
 	void renumber(Random &random)
 	{
 		const bool waits_again = random.below(2);
@@ -581,7 +581,7 @@ private:
 	void check_former(int found, int64_t deadline)
 	{
 		count();
-		// The number has been given to another descriptor, and a task has waited for that.
+		// The number has passed to another descriptor, and a task has waited for that.
 		if (found == -EBADF)
 			return;
 		if (found >= 0)
@@ -590,7 +590,7 @@ private:
 			expected(found, none_, deadline, "a former wait");
 	}
 
-	// The number's present descriptor becomes ready.
+	// The descriptor that has the number now becomes ready.
 	int check_later()
 	{
 		const int found = sn_fd_wait(number_, POLLIN, SN_NO_DEADLINE);
@@ -613,7 +613,7 @@ private:
 	}
 
 	int number_;
-	std::vector<int> events_; // all that have had the number
+	std::vector<int> events_; // all descriptors that have had the number
 	const Reasons none_;
 	std::atomic<bool> broken_{false};
 };

@@ -2,9 +2,9 @@
 //
 // What the parts of the oracle for descriptors (io/descriptors_test.cc) have in common. A program
 // consists of plays. A play is one object, or a few that belong together, with the tasks that use
-// them and with a model of what they may see. This header has the play, the reasons for which its
-// calls may fail, the model of a stream of bytes, and the closing of descriptors that are waited
-// for.
+// them and with a model of what they may see. This header declares the play, the reasons for which
+// its calls may fail, the model of a stream of bytes, and the closing of descriptors for which
+// tasks wait.
 #ifndef SENNIT_TESTS_NET_DESCRIPTORS_PLAY_H
 #define SENNIT_TESTS_NET_DESCRIPTORS_PLAY_H
 
@@ -34,14 +34,15 @@ using test::ms;
 using test::Random;
 using test::us;
 
-// What a call in a scope of its own returns when that scope has ended it: nothing was moved. No
-// call of the library returns it.
+// What a call in a scope of its own returns when that scope has ended it: no bytes were moved. No
+// call of the library returns this value.
 constexpr int again = -EAGAIN;
 
-// How many calls were made and checked, of all programs.
+// How many calls were made and checked, in all programs.
 inline std::atomic<uint64_t> operations{0};
 
-// How many of them failed as they may, by errno; under EAGAIN those that their own scope ended.
+// How many of these failed for an allowed reason, by errno; EAGAIN counts those that their own
+// scope ended.
 inline std::array<std::atomic<uint64_t>, 160> failures{};
 
 inline void count()
@@ -50,26 +51,27 @@ inline void count()
 }
 
 /*
- * Why calls on one end of an object may fail. Each reason is noted before it is given, and looked
- * at after the call that it is to explain, so a call that fails earlier is noticed.
+ * Why calls on one end of an object may fail. The party that causes a failure notes the reason
+ * first, and the caller looks at it after the call, so a call that fails too early is noticed.
  */
 struct Reasons {
-	std::atomic<bool> closed{false};    // this end
+	std::atomic<bool> closed{false};    // this end was closed
 	std::atomic<bool> cancelled{false}; // by sn_stream_cancel() or the like
 	std::atomic<bool> peer_gone{false}; // the other end was closed
-	std::atomic<bool> intruded{false};  // another task begins operations of the same side
-	// Of the deadlines that other tasks have set.
+	std::atomic<bool> intruded{false};  // another task operates on the same side
+	// The earliest of the deadlines that other tasks have set.
 	std::atomic<int64_t> earliest{INT64_MAX};
 };
 
 /*
  * Lets tasks wait for a descriptor's number until it is about to be closed: poll.h asks the program
- * to begin no wait then. ThreadSanitizer reports a number that is used and closed at once.
+ * to begin no wait from then on. ThreadSanitizer reports a number that is used and closed at the
+ * same time.
  */
 class Gate
 {
 public:
-	// False when the descriptor is being closed.
+	// Returns false if the descriptor is being closed.
 	bool enter()
 	{
 		inside_++;
@@ -80,14 +82,14 @@ public:
 	}
 	void leave() { inside_--; }
 
-	// No wait begins from now on, and those that have begun are parked. False if that does not
-	// come about.
+	// Lets no further wait begin, and waits until those that have begun are parked. Returns
+	// false if they do not park in time.
 	bool close(int fd)
 	{
 		closing_ = true;
 		return test::eventually([&] { return inside_ == probe_watch_waits(fd); });
 	}
-	// After the descriptor was announced to be closed: all waits have ended.
+	// Called after the close was announced: returns whether all waits have ended.
 	bool left()
 	{
 		return test::eventually([&] { return inside_ == 0; });
@@ -98,12 +100,12 @@ private:
 	std::atomic<bool> closing_{false};
 };
 
-// One direction of a stream of bytes. One task at a time writes to it, and one reads.
+// One direction of a stream of bytes. At any time one task writes to it, and one reads.
 class Flow
 {
 public:
-	// The bytes are cut from text of this period. It is prime, so that places a multiple of any
-	// buffer's size apart differ.
+	// The bytes are cut from a text with this period. The period is prime, so that the text
+	// differs at any two places whose distance is a multiple of a buffer's size.
 	static constexpr size_t period = 65521;
 
 	Flow(uint64_t shift, uint64_t size) : size(size), shift_(shift) {}
@@ -113,14 +115,15 @@ public:
 
 	uint64_t sent() const { return sent_; }
 	uint64_t received() const { return received_; }
-	// The bytes to be written next, which may arrive from now on; up to `period` of them.
+	// Returns the bytes to be written next, at most `period`. They may arrive from this moment
+	// on.
 	const char *handing(size_t n)
 	{
 		handing_ = sent_ + n;
 		return text(sent_);
 	}
 	void wrote(size_t n) { sent_ += n; }
-	// Whether the bytes are those that come next.
+	// Returns whether the bytes are the next ones of the flow.
 	bool took(const char *bytes, size_t n)
 	{
 		if (received_ + n > handing_)
@@ -152,12 +155,12 @@ private:
 	}
 
 	const uint64_t shift_;
-	std::atomic<uint64_t> sent_{0};    // at least so many were given to the kernel
+	std::atomic<uint64_t> sent_{0};    // at least so many bytes were given to the kernel
 	std::atomic<uint64_t> handing_{0}; // at most so many
 	std::atomic<uint64_t> received_{0};
 };
 
-// A socket at some port of 127.0.0.1, as a service manager would hand it down.
+// A socket at some port of 127.0.0.1, as a service manager would pass it.
 inline int plain_socket(int type)
 {
 	const int fd = socket(AF_INET, type, 0);
@@ -185,7 +188,7 @@ public:
 	Play(const Play &) = delete;
 	Play &operator=(const Play &) = delete;
 
-	// An eventfd that nobody sets, for all plays; open as long as the process.
+	// An eventfd that is never set, for all plays; it stays open as long as the process lives.
 	static int silent()
 	{
 		static const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -193,7 +196,7 @@ public:
 		return fd;
 	}
 
-	// In a task.
+	// Runs the play; called in a task.
 	void run()
 	{
 		open();
@@ -223,14 +226,14 @@ public:
 
 protected:
 	enum class Fate {
-		orderly,   // its tasks come to an end by themselves, and nothing is missing then
-		broken,    // something is closed under them
-		cancelled, // their scope is
+		orderly,   // its tasks end by themselves, and then nothing is missing
+		broken,    // a descriptor is closed while they use it
+		cancelled, // their scope is cancelled
 		late,      // their scope has a deadline
 	};
 
 	// Opens the objects; starts the tasks by go(); closes something that they use, so that they
-	// all end; closes all, and compares.
+	// all end; closes everything, and compares.
 	virtual void open() = 0;
 	virtual void start() = 0;
 	virtual void break_it() = 0;
@@ -244,7 +247,8 @@ protected:
 		return std::string(name_) + ", seed " + std::to_string(seed_) + ": ";
 	}
 
-	// A task in the play's scope, with random numbers of its own. False if that is cancelled.
+	// Starts a task in the play's scope, with random numbers of its own. Returns false if the
+	// scope is cancelled.
 	bool go(Random &seeds, std::function<void(Random &)> body)
 	{
 		const uint64_t seed = seeds.next();
@@ -259,7 +263,7 @@ protected:
 	bool go(std::function<void(Random &)> body) { return go(random_, std::move(body)); }
 
 	static int64_t some_time(Random &random) { return int64_t(random.below(3000)) * us; }
-	// For one call: none, one that has passed, or one to come soon.
+	// The deadline of one call: none, one that has passed, or one that comes soon.
 	static int64_t some_deadline(Random &random)
 	{
 		switch (random.below(12)) {
@@ -286,7 +290,8 @@ protected:
 		}
 	}
 
-	// Makes one call, now and then in a scope that ends it early: then the result is `again`.
+	// Makes one call, now and then in a scope that ends it early, in which case the result is
+	// `again`.
 	template <class F>
 	ssize_t call(Random &random, F body)
 	{
@@ -301,7 +306,7 @@ protected:
 		if (err < 0)
 			return err;
 		if (cancelled) {
-			// Its deadline may be earlier.
+			// The scope's deadline may be earlier.
 			EXPECT_EQ(0, sn_scope_cancel(scope));
 		}
 		const ssize_t n = body();
@@ -313,15 +318,15 @@ protected:
 		}
 		if (n == 0 || n != reason)
 			return n;
-		// If its deadline is still ahead, the call has to have another reason.
+		// If the deadline is still ahead, the call must have had another reason.
 		if (reason == -ETIMEDOUT && now < deadline && !sn_cancelled())
 			return n;
 		failures[EAGAIN]++;
 		return again;
 	}
 
-	// Whether a call may have failed so; if not, that is a failure. `deadline` is its own, or
-	// that of its side.
+	// Returns whether the call was allowed to fail with this error; if not, the test fails.
+	// `deadline` is that of the call or of its side.
 	bool expected(ssize_t err, const Reasons &why, int64_t deadline, const char *what)
 	{
 		const int64_t now = sn_now();
@@ -357,7 +362,7 @@ protected:
 		return good;
 	}
 
-	// Whether the task is to call again after such an error.
+	// Returns whether the task should repeat a call after such an error.
 	bool goes_on(ssize_t err) const
 	{
 		return !sn_cancelled() && !failed() &&
@@ -365,9 +370,9 @@ protected:
 	}
 
 	/*
-	 * Waits for a number that is closed by its gate only. Returns the events, 0 if the wait has
-	 * failed as it may, or `again` for an end of the descriptor or of the task. `alone`: no
-	 * other task takes what is waited for, so it has to be there.
+	 * Waits for a number that only its gate closes. Returns the events, 0 if the wait failed
+	 * for an allowed reason, or `again` if the descriptor was closed or the task has to end.
+	 * `alone`: no other task takes what this one waits for, so it must be there afterwards.
 	 */
 	int wait(Random &random, Gate &gate, int fd, int events, const Reasons &why,
 		 int64_t deadline, bool alone)
@@ -394,10 +399,10 @@ protected:
 		return expected(found, why, deadline, "wait") && goes_on(found) ? 0 : again;
 	}
 
-	Random random_; // of the task that runs the play
+	Random random_; // used by the task that runs the play
 
 private:
-	// Among others that are never ready.
+	// Waits for a descriptor among others that are never ready.
 	int wait_for_any(Random &random, int fd, int events, int64_t deadline)
 	{
 		const size_t n = 1 + random.below(12), mine = random.below(n);

@@ -2,13 +2,13 @@
 //
 // Streams of bytes: TCP and Unix connections, and adopted pipes, socketpairs and terminals. Tasks
 // write and read at both ends, wait for the numbers, set deadlines and begin operations beside each
-// other, and an end is closed, reset or cancelled under them. In between, a reader passes its
-// descriptor on over a Unix socket and goes on with what arrives. Some bytes of a Unix connection
-// bring descriptors with them.
+// other, and an end is closed, reset or cancelled under them. Sometimes a reader passes its
+// descriptor over a Unix socket and continues with the one that arrives. Some bytes of a Unix
+// connection are accompanied by descriptors.
 //
-// Every byte is the one that was written at its place. Without an end that was closed, all of them
-// arrive, and the end of the stream after them. After a close, what was in the kernel still
-// arrives, except over TCP, where it may be reset.
+// Every byte is the one that was written at its place. If no end was closed early, all bytes
+// arrive, and then the end of the stream. After a close, the bytes in the kernel still arrive,
+// except over TCP, where a reset may discard them.
 #include <termios.h>
 
 #include "io/descriptors/play.h"
@@ -44,16 +44,16 @@ private:
 		Gate gate;
 	};
 
-	// The descriptors that accompany a flow, each of which has a number.
+	// The descriptors that accompany a flow; each of them has a number.
 	struct Tokens {
 		bool all_wanted = false; // the reader always takes them
-		unsigned made = 0;       // by the writer
-		unsigned last = 0;       // by the reader
+		unsigned made = 0;       // written by the writer
+		unsigned last = 0;       // written by the reader
 		std::atomic<int> sent{0}, taken{0};
 	};
 
-	// A terminal's data is in buffers of the kernel that it moves later, and closing may
-	// discard them. So little is sent that it is never full.
+	// The kernel buffers a terminal's data and moves it later, and a close may discard it. The
+	// play sends so little that the terminal is never full.
 	uint64_t size()
 	{
 		if (kind_ == Kind::terminal)
@@ -128,7 +128,7 @@ private:
 						sizeof size));
 	}
 
-	// A container may have none: then it is a pair of sockets.
+	// A container may have no terminals; a pair of sockets replaces it then.
 	static void open_terminal(int fds[2])
 	{
 		struct termios raw;
@@ -164,14 +164,15 @@ private:
 
 	int side_of(const End &end) const { return &end == &ends_[1]; }
 
-	// Waits until the end is ready, or not for that long. False when the task is to end.
+	// Waits until the end is ready, or for a short time. Returns false when the task has to
+	// end.
 	bool wait_for(Random &random, End &end, int events, bool alone)
 	{
 		if (!end.gate.enter())
 			return true;
 		const int fd = sn_stream_fd(end.stream);
 
-		// The gate keeps it open, unless it was closed before the gate.
+		// The gate keeps the end open, unless it was closed before the gate was entered.
 		if (fd < 0) {
 			EXPECT_EQ(-EBADF, fd);
 			EXPECT_TRUE(end.why.closed) << where();
@@ -180,7 +181,7 @@ private:
 		}
 		const int64_t deadline =
 			random.below(2) ? SN_NO_DEADLINE : sn_now() + some_time(random) / 4;
-		// A terminal's end is not seen. TCP may use up room by itself.
+		// The end of a terminal's stream is not reported. TCP may use up room by itself.
 		const bool forever = alone && kind_ != Kind::terminal;
 		const bool certain = alone && (kind_ != Kind::tcp || events == POLLIN);
 
@@ -231,13 +232,13 @@ private:
 
 	bool expected_or_again(ssize_t err, End &end, int64_t deadline, const char *what)
 	{
-		// What the other end of a terminal makes of being closed.
+		// A terminal whose other end was closed returns this error.
 		if (kind_ == Kind::terminal && err == -EIO && end.why.peer_gone)
 			return true;
 		return err == again || expected(err, end.why, deadline, what);
 	}
 
-	// By any of the calls.
+	// Writes by any of the calls.
 	ssize_t write_some(Random &random, End &from, Flow &flow, size_t n)
 	{
 		char *bytes = const_cast<char *>(flow.handing(n));
@@ -278,7 +279,7 @@ private:
 	bool brings_descriptors() const { return kind_ == Kind::unix_connection && !moves_; }
 	Tokens &tokens_of(const Flow &flow) { return tokens_[&flow == &flows_[1]]; }
 
-	// Some of the bytes, with descriptors.
+	// Sends some of the bytes, with descriptors.
 	ssize_t send(Random &random, End &from, Flow &flow, char *bytes, size_t n)
 	{
 		Tokens &tokens = tokens_of(flow);
@@ -301,7 +302,7 @@ private:
 		return written;
 	}
 
-	// What is there, with its descriptors.
+	// Receives what is there, with its descriptors.
 	ssize_t receive(Random &random, End &to, Flow &flow, std::string &room)
 	{
 		Tokens &tokens = tokens_of(flow);
@@ -377,7 +378,8 @@ private:
 		}
 	}
 
-	// By any of the calls. *full: fewer bytes than there was room for mean an end.
+	// Reads by any of the calls. Sets *full if fewer bytes than there was room for mean that
+	// the stream has ended.
 	ssize_t read_some(Random &random, End &to, Flow &flow, std::string &room, bool *full)
 	{
 		const size_t first = random.below(room.size() + 1);
@@ -388,7 +390,8 @@ private:
 
 		const bool only_messages = brings_descriptors() && tokens_of(flow).all_wanted;
 
-		// A terminal's end is not seen, so nothing may be waited for that does not come.
+		// The end of a terminal's stream is not reported, so a call must not wait for bytes
+		// that may not come.
 		switch (only_messages             ? 3
 			: brings_descriptors()    ? random.below(4)
 			: kind_ == Kind::terminal ? random.below(2)
@@ -422,7 +425,7 @@ private:
 		return n;
 	}
 
-	// The reader has seen the end.
+	// Called when the reader has seen the end.
 	void check_end(Flow &flow, End &to)
 	{
 		EXPECT_TRUE(flow.ended) << where() << "an end that the writer has not made";
@@ -437,7 +440,8 @@ private:
 		}
 	}
 
-	// The other end was closed. What was sent before arrives, except over TCP and in terminals.
+	// Called when the other end was closed. Bytes that were sent before arrive, except over TCP
+	// and in terminals.
 	void check_loss(Flow &flow, End &to)
 	{
 		if (kind_ != Kind::tcp && kind_ != Kind::terminal && !to.why.closed) {
@@ -445,8 +449,8 @@ private:
 		}
 	}
 
-	// Sends the descriptor over a Unix socket, and continues with the one that arrives. The one
-	// that was sent is closed at any time in between.
+	// Sends the descriptor over a Unix socket, and continues with the one that arrives. The
+	// original is closed at some moment in between.
 	void move(Random &random, End &end)
 	{
 		const sn_unix_type types[] = {SN_UNIX_STREAM, SN_UNIX_SEQPACKET, SN_UNIX_DATAGRAM};
@@ -483,7 +487,7 @@ private:
 		count();
 	}
 
-	// Waits, sets deadlines and begins operations beside the tasks that read and write.
+	// Waits, sets deadlines and begins operations while other tasks read and write.
 	void disturb(Random &random)
 	{
 		for (uint64_t i = 5 + random.below(20); i > 0 && !sn_cancelled(); i--) {
@@ -521,7 +525,7 @@ private:
 
 	void check_intrusion(End &end, ssize_t n)
 	{
-		// The deadline of the end's own task counts here, too.
+		// The deadline that the end's own task has set counts here, too.
 		if (n < 0 && n != -ETIMEDOUT)
 			expected_or_again(n, end, 1, "nothing");
 	}
@@ -541,8 +545,8 @@ private:
 		EXPECT_TRUE(err == 0 || (err == -EBADF && end.why.closed)) << where() << err;
 	}
 
-	// The same open file under another number, which is closed while sennit still has its own,
-	// or afterwards.
+	// Waits for the same open file under another number, which is closed while sennit still has
+	// its own number open, or afterwards.
 	void wait_for_copy(Random &random, End &end)
 	{
 		if (!end.gate.enter())
@@ -566,7 +570,7 @@ private:
 
 	// ---- the end ----
 
-	// Closes an end, unless it is closed already, even if tasks use it. Then all waits for it
+	// Closes an end, unless it is closed already, even if tasks use it. All waits for it then
 	// end.
 	void close(int side, bool aborts)
 	{
@@ -592,7 +596,8 @@ private:
 
 		if (random_.below(4) == 0) {
 			for (End &end : ends_) {
-				// What ends one side may leave the other's tasks without a peer.
+				// If one side ends, the tasks of the other may be left without a
+				// peer.
 				end.why.cancelled = true;
 				const int err = sn_stream_cancel(end.stream);
 
@@ -621,7 +626,7 @@ private:
 	const Kind kind_;
 	const int directions_;
 	const bool moves_;
-	Flow flows_[2]; // from the end of that number to the other
+	Flow flows_[2]; // flow N goes from end N to the other end
 	Tokens tokens_[2];
 	End ends_[2];
 };
