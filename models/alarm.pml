@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An alarm that fires once: starting it, stopping it, and the function, which may free it.
+ * An alarm that fires once: starting it, stopping it, and its function, which may free it.
  *
  * What is modelled, by the names of the C code in src/sync/alarm.c:
  *   starts()   sn_alarm_start(): the guard, stop(), sn_timer_start(), the end of the guard
@@ -9,12 +9,12 @@
  *   fires()    the thread with the timers: fire(), under the heap's lock, start_task(), and the
  *              task
  *
- * Abstracted: the heap's lock makes fire(), and what is done to the timer, one step each. The guard
- * and the wait for FIRED to be cleared are conditions. A timer that is to fire again a little later
- * stays active.
+ * Abstracted: fire() is one step, and so is each operation on the timer, because of the heap's
+ * lock. The guard and the wait for FIRED to be cleared are conditions. A timer that is to fire
+ * again a little later stays active.
  *
- * Safety: nobody touches an alarm that was freed. Nobody waits forever. An alarm that was started
- * is stopped or rings, and not both.
+ * Safety: no party touches an alarm that was freed, and none waits forever. An alarm that was
+ * started is stopped or rings, and not both.
  *
  * Mutants, each of which must be caught:
  *   NO_LOOK        fire() does not look whether the guard is held
@@ -23,11 +23,11 @@
  */
 bool guard, timer, fired, freed;
 byte rung, prevented, started;
-byte firings; /* the count in the state */
+byte firings; /* the count in the alarm's state */
 
 inline touch() { assert(!freed) }
 
-/* The guard is held. */
+/* The caller holds the guard. */
 inline stop(state)
 {
 	do
@@ -47,7 +47,7 @@ proctype starts()
 	atomic { !guard -> touch(); guard = 1 };
 	stop(state);
 	atomic { touch(); timer = 1; started++ };
-	atomic { touch(); guard = 0 } /* the last that it does with the alarm */
+	atomic { touch(); guard = 0 } /* its last access to the alarm */
 }
 
 proctype stops()
@@ -66,7 +66,7 @@ end:	do
 		touch();
 		if
 #if !defined(NO_LOOK) && !defined(GUARD_FIRST)
-		:: guard -> goto end /* again, a little later */
+		:: guard -> goto end /* fires again a little later */
 		:: else ->
 #else
 		:: true ->

@@ -1,56 +1,58 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads are started by others than those that want them: src/sched/birth.h. And what is done when
- * none can be started.
+ * Threads are not started by the party that wants one: src/sched/birth.h. The model also shows what
+ * happens when none can be started.
  *
  * What is modelled, by the names of the C code:
  *   thread()    sn_next_task(): tasks that end, that block forever in foreign code, and pinned
  *               ones, which park forever (await_pinned()) or end (give_up_thread(),
  *               thread_dismiss()); sn_stop_spinning(), become_idle(), the poller, sleep_in_parker()
- *   foreign()   a thread of the program's that queues tasks: sn_submitted(), sn_wake_one(); with
- *               JOBS, tasks that ask for helpers: sn_birth_ask(), of which the last may ask when
- *               the run ends already
+ *   foreign()   a foreign thread that queues tasks: sn_submitted(), sn_wake_one(); with JOBS, tasks
+ *               that ask for helpers by sn_birth_ask(); the last one may ask when the run is
+ *               already ending
  *   monitor()   sn_sysmon_nap(), sn_processors_start_asked(), sn_births_serve(), sn_sysmon_sleep();
  *               after a look: a revocation, and sn_processors_notice() with fire_timers()
- * All of them: sn_processor_start(), with what is known to be refused, what the system refuses, and
- * the second look under the lock.
+ * All of them call sn_processor_start(): a start may be known to be refused, or the system refuses
+ * it; then comes the second look, under the lock.
  *
  * Abstracted:
  *   - All tasks are in one queue, what the lock guards is one step, a processor is handed over in
- *     one step. idle.pml and retire.pml have what this leaves out of waking and going idle.
+ *     one step. idle.pml and retire.pml model the details of waking and going idle that are left
+ *     out here.
  *   - The monitor's word is whether it has changed since the monitor read it.
  *   - There is one timer, which is late from some moment on, and makes a task runnable. The thread
  *     with the first processor, or the poller, serves it.
  *   - The system refuses REFUSALS threads; RETRY_NS is over at any moment after that.
- *   - A look comes when it would find something to do. With PROMPT it does not come for anything
- *     but a thread to take a processor from: then everything else must go on without one.
+ *   - A look comes when it would find something to do. With PROMPT it comes only when there is a
+ *     thread to take a processor from, so everything else must continue without a look.
  *
- * Safety (assertions): a processor has one owner; threads are as many as there may be, except that
- * one which leaves has a successor; spinning does not underflow. At rest: no processor waits for
- * its thread; no task is queued while a processor is idle, unless there are as many threads as
- * there may be and none of them is idle; nothing counts as spinning or leaving; no timer is late
+ * Safety (assertions): a processor has one owner; there are no more threads than MOST, besides the
+ * successor of one that leaves; spinning does not underflow. At rest: no processor waits for its
+ * thread; no task is queued while a processor is idle, unless the limit is reached and no thread is
+ * idle; no thread counts as spinning or leaving; no timer is late
  * (not with PROMPT at the limit). With JOBS all helpers that are counted were started.
  *
  * Variants: PROMPT, REFUSALS, JOBS; MOST (threads), TASKS, FOREIGN (tasks).
  *
  * Mutants, each of which must be caught:
- *   NO_WAKE          with PROMPT: who asks for a thread does not wake the monitor
- *   WAKE_FIRST       with PROMPT: or wakes it before it asks
- *   LOOK_FIRST       with PROMPT: the monitor looks for what is asked before it reads the word
+ *   NO_WAKE          with PROMPT: the party that asks for a thread does not wake the monitor
+ *   WAKE_FIRST       with PROMPT: it wakes the monitor before it asks
+ *   LOOK_FIRST       with PROMPT: the monitor looks for requests before it reads the word
  *   SPINS_LOST       a thread that takes a processor for which one was asked forgets that it counts
  *   LEAVES_COUNTED   with PROMPT: a thread that leaves still has its place when it asks for another
  *   LEAVES_UNCOUNTED thread_dismiss() forgets that the thread was counted as leaving
- *   REFUSED_BLIND    with PROMPT: what was known to be refused is not looked at again, under the
- *                    lock, for a thread that has come meanwhile
+ *   REFUSED_BLIND    with PROMPT: after a start that was known to be refused, there is no second
+ *                    look under the lock for a thread that has become idle since
  *   SLEEP_BLIND      with PROMPT: a thread that goes to sleep does not look for a processor that
  *                    was put back because there was no thread
  *   NO_RETRY         with REFUSALS: sn_processors_notice() only looks for timers
  *   RETRY_SLEEPS     with REFUSALS: the monitor sleeps until it is woken, though it is to try again
  *   TIMERS_UNFIRED   sn_processors_notice() fires no timers
- *   TIMERS_SLEEP     the monitor sleeps until it is woken, though no other serves the timer
+ *   TIMERS_SLEEP     the monitor sleeps until it is woken, though no other thread serves the timer
  *   JOBS_SLEEP       with JOBS: the monitor sleeps until it is woken, though a helper is asked for
- *   JOB_CLEARED_LATE with JOBS: what has begun is taken out of the list afterwards
- *   JOBS_DROPPED     with JOBS: what the monitor has not come to is dropped at the end of the run
+ *   JOB_CLEARED_LATE with JOBS: a request is taken out of the list after its helper has begun
+ *   JOBS_DROPPED     with JOBS: requests that the monitor has not served are dropped at the end of
+ *                    the run
  */
 #ifndef PROCESSORS
 #	define PROCESSORS 1
@@ -73,25 +75,25 @@
 byte q;                      /* tasks */
 byte idle[1];                /* idle processors, one bit each */
 byte idle_count;
-byte asked;                  /* those for which the monitor is to start a thread, likewise */
+byte asked;                  /* processors for which the monitor has to start a thread, likewise */
 bool spins[PROCESSORS];
 byte list;                   /* threads in the list of idle ones */
 bool threadless;
 byte spinning;
 bool polling, poller_woken;
 byte count = 1, leaving;     /* threads */
-bool none_before;            /* until RETRY_NS is over */
+bool none_before;            /* set until RETRY_NS is over */
 byte refusals = REFUSALS;
 bool timer, late;
 byte processor[THREADS] = NONE;
 bool counted[THREADS], parker[THREADS], outside[THREADS], born[THREADS];
-byte unborn = 6;            /* threads that may be started, one bit each: not in the machine */
-bool changed, deep;          /* the monitor's word; it sleeps until that */
+byte unborn = 6;            /* threads that may be started, one bit each: only in the model */
+bool changed, deep;          /* the monitor's word; the monitor sleeps until it changes */
 bool stopping;
 byte to_start, started, helpers; /* with JOBS */
 bool job;
-/* Not in the machine. */
-byte looks = 2; /* that find a timer late, and no thread: the first should do */
+/* Only in the model, not in the code. */
+byte looks = 2; /* looks that find a timer late, and no thread: the first should suffice */
 byte owned;                  /* processors that a thread has, or is about to give away */
 
 #define IDLE idle[0]
@@ -106,7 +108,7 @@ byte owned;                  /* processors that a thread has, or is about to giv
 #ifdef RETRY_SLEEPS
 #	define TRIES_AGAIN false
 #else
-	/* sn_threads_may_be_started() reads the time; a look does not come before it. */
+	/* sn_threads_may_be_started() reads the time; no look comes before RETRY_NS is over. */
 #	define TRIES_AGAIN (q > 0 && !ENOUGH)
 #endif
 #define ONLY_MONITOR (MISSING && !polling && (SERVES_TIMERS || TRIES_AGAIN))
@@ -121,7 +123,7 @@ inline idle_put(p)
 	owned--
 }
 
-/* Into p; NONE: there is none. */
+/* Takes an idle processor into p; NONE if there is none. */
 inline idle_get(p)
 {
 	p = (IDLE & 1 -> 0 : (IDLE & 2 -> 1 : NONE));
@@ -138,7 +140,7 @@ inline assign(t, p, s)
 	counted[t] = s
 }
 
-/* Hands p to a thread in the list, if there is one; p is NONE then. */
+/* Hands p to a thread in the list, if there is one. p is NONE afterwards. */
 inline hand_to_sleeper(p, s, t)
 {
 	t = 0;
@@ -166,7 +168,8 @@ inline ask(p, s)
 	owned--
 }
 
-/* The lock is held: one for which a thread is asked, into p, with s; NONE. */
+/* The lock is held. Takes a processor for which a thread was asked into p, and s from the request;
+ * p is NONE if there is none. */
 inline take_asked(p, s)
 {
 	p = (asked & 1 -> 0 : (asked & 2 -> 1 : NONE));
@@ -184,10 +187,10 @@ inline take_asked(p, s)
 	fi
 }
 
-/* ---- starting: p is the caller's, and NONE afterwards; s: it counts as spinning; u, r: variables
- * of the caller that are 0 ---- */
+/* ---- starting: p is the caller's, and NONE afterwards; s: the thread counts as spinning; u, r:
+ * variables of the caller that are 0 ---- */
 
-/* There is no thread for it: the second look under the lock. */
+/* There is no thread for the processor: takes the second look under the lock. */
 inline put_back(p, s, u)
 {
 	d_step {
@@ -209,7 +212,7 @@ inline put_back(p, s, u)
 	}
 }
 
-/* sn_processor_start(), by a thread that may start others: with sn_thread_start() */
+/* sn_processor_start() by a thread that may start others: calls sn_thread_start() */
 inline start_here(p, s, r, u)
 {
 	d_step {
@@ -219,7 +222,7 @@ inline start_here(p, s, r, u)
 	if
 	:: r ->
 		r = 0;
-		/* thread_admit(), and the system */
+		/* thread_admit() or the system may refuse */
 		if
 		:: d_step { MAY_BE_STARTED && unborn != 0 ->
 			count++;
@@ -240,7 +243,7 @@ inline start_here(p, s, r, u)
 	fi
 }
 
-/* The same by one that has to ask. */
+/* sn_processor_start() by a thread that has to ask. */
 inline start_asking(p, s, u)
 {
 #ifdef WAKE_FIRST
@@ -346,7 +349,7 @@ end_unborn:
 	atomic { born[t] -> born[t] = 0 };
 
 loop:	skip;
-	/* the timer; a task */
+	/* the timer, or a task */
 	if
 	:: d_step { timer && late -> timer = 0; late = 0; q++ }
 	:: !(timer && late)
@@ -364,13 +367,13 @@ loop:	skip;
 
 running: skip;
 	if
-	:: goto loop /* it ends */
+	:: goto loop /* the task ends */
 	:: d_step { outside[t] = 1 } -> goto gone
-	:: true -> /* it is pinned, and parks forever */
+	:: true -> /* the task is pinned, and parks forever */
 		d_step { p = processor[t]; processor[t] = NONE };
 		give_asking(p, u);
 		goto gone
-	:: true -> /* it is pinned, and ends */
+	:: true -> /* the task is pinned, and ends */
 #ifndef LEAVES_COUNTED
 		leaving++;
 #endif
@@ -452,7 +455,7 @@ end_parker:
 gone:	skip
 }
 
-/* ---- the program's own ---- */
+/* ---- foreign threads ---- */
 
 proctype foreign()
 {
@@ -637,7 +640,7 @@ init
 		run monitor();
 		run foreign()
 	}
-	/* The timer is late, and RETRY_NS is over, at some time. */
+	/* At some time the timer is late, and RETRY_NS is over. */
 end_time:
 	do
 	:: d_step { timer && !late -> late = 1 }

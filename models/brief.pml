@@ -5,14 +5,14 @@
  * What is modelled, by the names of the C code:
  *   thread()    sleep_in_poller() with take_news() and sn_ready_each(); sn_next_task(),
  *               about_to_run(), sn_stop_spinning(), sn_brief_pay(), hand_over(); a task that makes
- *               others runnable (sn_ready()) and parks, computes forever, or stays outside; a
- *               brief one that calls sn_brief_poll() or sn_brief_end(); become_idle(),
- *               sleep_in_parker(); sn_processor_regain()
+ *               others runnable (sn_ready()) and parks, computes forever, or stays outside; a brief
+ *               one that calls sn_brief_poll() or sn_brief_end(); become_idle(), sleep_in_parker();
+ *               sn_processor_regain()
  *   monitor()   sn_lease_revoke(), sn_processor_give(), sn_processors_notice()
  *   network()   events, each of which makes a task runnable, brief or not; a timer that becomes due
  *   foreign()   a foreign thread's sn_ready()
  *   cpu()       the store buffers: that of the run queue's tail, as in idle.pml. An announced task
- *               spends no time in it, because idle.pml has that. A task that is queued without an
+ *               spends no time in it, because idle.pml models that. A task that is queued without an
  *               announcement stays in it until something drains it.
  *
  * Abstracted:
@@ -20,19 +20,19 @@
  *     thread to start, a processor is handed over in one step, and everything comes to rest.
  *     sn_wake_one() gives the processor away in the step that takes it.
  *   - Something always waits for the poller: sn_nobody_would_notice() is polling == 0.
- *   - FEW_BRIEF is 1, and the poller finds one event at a time. Only the poller and
- *     sn_brief_poll() look for events.
+ *   - FEW_BRIEF is 1, and the poller finds one event at a time. Only the poller and sn_brief_poll()
+ *     look for events.
  *   - Time: sn_brief_poll() may find at any moment that the poller's events have waited for too
  *     long, and any turn may be fair. The timer is in the heap of processor 0, and makes nothing
  *     runnable. Naps are in idle.pml.
- *   - The monitor looks at timers all the time, but revokes only REVOCATIONS times. It cannot
- *     take the processor from a task that computes.
+ *   - The monitor looks at timers all the time, but revokes only REVOCATIONS times. It cannot take
+ *     the processor from a task that computes.
  *
  * Safety (assertions), at rest: no task is queued while a processor is idle, and no processor is
  * idle while no thread is in the poller. The exception is a thread that owes a wake-up and stays in
- * code that has promised to be brief (LEFT). Then there are at most a few tasks, brief ones in its
- * own ring, and no task and no event if it calls sn_brief_turn() again and again. No timer is due
- * while a processor is idle, whatever is owed. spinning is 0.
+ * code that has promised to be brief (LEFT). Then at most a few brief tasks wait, in its own ring;
+ * none do, and no event does, if it calls sn_brief_turn() again and again. No timer is due while a
+ * processor is idle, whatever is owed. spinning is 0.
  *
  * Variants: TASKS, EVENTS, FOREIGN, REVOCATIONS; RETURNS (a thread whose processor was revoked
  * returns); TIMER; BOUND (the foreign thread's task is bound to a thread that waits); QUIET (at
@@ -48,16 +48,16 @@
  *   POLL_OWES       sn_brief_poll() looks for events only, though tasks were left waiting
  *   DEBT_REVOKED    sn_processor_give() ignores the debt of the thread whose processor was revoked
  *   ALL_LEFT        sn_ready() announces no brief task, however many there are
- *   ANY_LEFT        sn_ready() leaves a task that is not brief
- *   LEFT_BY_ALL     sn_ready() leaves a brief task of a thread that owes nothing
+ *   ANY_LEFT        sn_ready() leaves a task unannounced that is not brief
+ *   LEFT_BY_ALL     sn_ready() leaves a brief task unannounced although its thread owes nothing
  *   OWN_ONLY        sn_stop_spinning() of a thread that owes ignores the queues of others too
  *   PARKER_OWES     with BOUND: sleep_in_parker() does not pay
  *   NO_NOTICE       with TIMER: no sn_processors_notice()
- * That a thread forgets its debt when it becomes idle is not among them: without that the debt
- * would only be paid once more.
+ * A thread that does not forget its debt when it becomes idle is no mutant, because it would only
+ * pay the debt once more.
  */
 #ifndef TASKS
-#	define TASKS 1 /* to come, beside those that run at first */
+#	define TASKS 1 /* tasks still to come, besides those that run at first */
 #endif
 #ifndef EVENTS
 #	define EVENTS 1
@@ -99,12 +99,14 @@ bool counted[THREADS];     /* struct sn_thread's spinning */
 bool owes[THREADS];
 bool parker[THREADS];
 bool outside[THREADS];
-byte promised[THREADS];    /* 1: in user code that has promised to be brief; 2: that also calls
-			      sn_brief_turn() */
-byte born[PROCESSORS];     /* 1: waits for a thread to start, 2: which is to count as spinning */
-byte pending[THREADS];     /* brief tasks put into the ring, still in the store buffer */
+byte promised[THREADS];    /* 1: in user code that has promised to be brief; 2: it also calls
+                            * sn_brief_turn() */
+byte born[PROCESSORS];     /* 1: waits for a thread to start; 2: for one that will count as
+                            * spinning */
+byte pending[THREADS];     /* brief tasks that were put into the ring, but are still in the store
+                            * buffer */
 byte events;
-bool due;                  /* a timer */
+bool due;                  /* a timer is due */
 bool bound;                /* with BOUND: the waiting thread's task is in the global queue */
 byte to_come = TASKS;
 hidden byte hp;
@@ -116,17 +118,17 @@ hidden byte hp;
 #endif
 #define WORK_EXISTS (WORK_IN(0) || WORK_IN(1) || WORK_IN(GLOBAL))
 #define WORK_BESIDE(p) (WORK_IN(GLOBAL) || WORK_IN(1 - (p)))
-/* As the thread itself sees it. */
+/* How many the thread itself sees. */
 #define WORK_SEEN(t) (WORK_EXISTS || pending[t] > 0)
 
-/* Whether sn_brief_poll() would change anything. */
+/* Whether sn_brief_poll() would have an effect. */
 #ifdef POLL_OWES
 #	define TURN_DOES(t) (polling || events > 0 || due)
 #else
 #	define TURN_DOES(t) (polling || events > 0 || due || brief[processor[t]] + plain[processor[t]] > 0)
 #endif
 
-/* At rest: what a thread that owes a wake-up may leave undone. */
+/* What a thread that owes a wake-up may leave undone at rest. */
 #define LEFT(t) (owes[t] && promised[t] && processor[t] != NONE && !WORK_BESIDE(processor[t]) && \
 	plain[processor[t]] == 0 && brief[processor[t]] <= (promised[t] == 1 -> FEW : 0))
 
@@ -148,7 +150,7 @@ inline idle_put(p)
 	idle_count++
 }
 
-/* The result is in hp, NONE when there is none. */
+/* The result is in hp; NONE if there is none. */
 inline idle_get()
 {
 	if
@@ -295,7 +297,7 @@ inline stop_spinning(t)
 	fi
 }
 
-/* Makes a task runnable, brief or not, by a thread with a processor. */
+/* A thread with a processor makes a task runnable, brief or not. */
 inline sn_ready(t, b)
 {
 	d_step {
@@ -328,7 +330,7 @@ inline sn_ready(t, b)
 	fi
 }
 
-/* found and v belong to the caller. */
+/* found and v are variables of the caller. */
 inline sn_brief_poll(t)
 {
 	/* others_wait */
@@ -348,7 +350,7 @@ inline sn_brief_poll(t)
 	v = 0
 }
 
-/* The results are in found and is_brief; v: the task is to be handed over. */
+/* The results are in found and is_brief; v is set if the task has to be handed over. */
 inline take(q)
 {
 	if
@@ -394,7 +396,7 @@ end_waits:	atomic { parker[t] -> parker[t] = 0 }
 	:: !runs && !WAITS(t) -> goto end_parker
 	fi;
 
-running: /* a task */
+running: /* runs a task */
 	do
 	:: d_step { to_come > 0 -> to_come--; v = 1 }; sn_ready(t, v)
 	:: d_step { to_come > 0 -> to_come--; v = 0 }; sn_ready(t, v)
@@ -509,7 +511,7 @@ sleep_in_poller:
 end_poller:
 	if
 	:: d_step { events > 0 -> events--; v = 1; in_poller-- } /* a brief task is ready */
-	:: d_step { events > 0 -> events--; v = 2; in_poller-- } /* or another */
+	:: d_step { events > 0 -> events--; v = 2; in_poller-- } /* or one that is not brief */
 	:: d_step { due -> in_poller-- }
 	fi;
 	polling = 0;
@@ -563,15 +565,16 @@ end_parker:
 	atomic { parker[t] -> parker[t] = 0 }
 	goto next_task;
 
-end_turns: /* computes forever, too, and calls sn_brief_turn() */
+end_turns: /* also computes forever, but calls sn_brief_turn() */
 	do
 	:: owes[t] && TURN_DOES(t) -> sn_brief_poll(t)
 	od;
 
-end_user_code: /* when it is outside, until the monitor takes the processor */
+end_user_code: /* while it is outside, until the monitor takes the processor */
 	processor[t] == NONE;
 #ifdef RETURNS
-	/* sn_processor_regain(), if there is an idle one. The thread still owes what it owed. */
+	/* sn_processor_regain(), if there is an idle processor. The thread still has its old
+	 * debt. */
 	d_step {
 		outside[t] = 0;
 		promised[t] = 0;

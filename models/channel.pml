@@ -3,10 +3,11 @@
  * Waiting in channels: src/task/waiter.h and .c, src/sync/channel.c and select.c.
  *
  * What is modelled, by the names of the C code:
- *   selecting()  sn_select() over two unbuffered channels: the attempts with one lock at a time,
- *                then with both; the queues; sn_waiter_park() with park_shared(); leave_queue().
- *                One receives from 0 or sends to 1, and has a deadline and a scope; another does
- *                the opposite, so that they can serve each other through both.
+ *   selecting()  sn_select() over two unbuffered channels: the attempts, first with one lock at a
+ *                time, then with both; the queues; sn_waiter_park() with park_shared();
+ *                leave_queue(). One task receives from 0 or sends to 1, and has a deadline and a
+ *                scope; another one does the opposite, so that they can serve each other through
+ *                both channels.
  *   sending()    sn_chan_send() to 0 of an exclusive waiter, with commit_exclusive()
  *   timers()     sn_timers_run() with deadline_fire()
  *   canceller()  a scope's reason and sn_cancel_take()
@@ -16,17 +17,17 @@
  * identified by its owner and its channel.
  *
  * Abstracted: memory order. Every access to the bits is a read-modify-write, everything else in a
- * channel is under its lock, and the rest is handed on by a run queue. The element of a sender is
- * its number.
+ * channel is under its lock, and the rest passes from thread to thread through a run queue. The
+ * element of a sender is its number.
  *
- * Safety (assertions): a waiter is not touched when its owner has returned; a task is made runnable
- * only when its registers are saved, and once; a call that returns has succeeded in one channel, or
- * has failed with a reason. At rest: no lock is held; what was sent was received, once; in no
- * channel does a sender wait beside a receiver, unless they are the same select; nothing waits in a
- * closed channel, or past its deadline.
+ * Safety (assertions): a waiter is not touched after its owner has returned; a task is made
+ * runnable only when its registers are saved, and once; a call that returns has succeeded in one
+ * channel, or has failed with a reason. At rest: no lock is held; what was sent was received, once;
+ * in no channel does a sender wait beside a receiver, unless they are the same select; nothing
+ * waits in a closed channel, or past its deadline.
  *
  * Mutants, each of which must be caught:
- *   NO_CLAIM        a party that meets a node ends its wait without the claim
+ *   NO_CLAIM        a party that finds a node ends its wait without the claim
  *   NODE_STAYS      a select returns without leaving its other queue
  *   ONE_BY_ONE      a select enters its queues with one lock at a time, so that it is claimed in
  *                   the first while it serves a partner in the second
@@ -62,16 +63,16 @@ chan queue[4] = [3] of { byte };
 byte bits[3];
 bool there[3];    /* the waiter is on its owner's stack */
 bool failed[3];   /* its result is an error */
-bool saved[3];    /* the registers */
+bool saved[3];    /* the registers are saved */
 bool runnable[3];
 byte status[6];
 bool queued[6];
 
 byte taken[3];    /* how often the element of a sender was copied */
-byte sent[3];     /* how often its sender says that it was sent */
+byte sent[3];     /* how often the sender reports that it was sent */
 bool returned[3];
 
-bool timer;       /* in the heap */
+bool timer;       /* the timer is in the heap */
 bool heap_locked;
 bool reason, in_waiter, cancel_locked;
 
@@ -108,7 +109,7 @@ inline claim(w)
 	}
 }
 
-/* done(): the later one of it and the commit makes the task runnable */
+/* done(): whichever comes last, this or the commit, makes the task runnable */
 inline set_done(w)
 {
 	d_step {
@@ -131,7 +132,7 @@ inline sn_waiter_wake(w)
 	fi
 }
 
-/* sn_chan_attempt(): the lock is held; met, or over because the channel is closed. */
+/* sn_chan_attempt(), with the lock held. Sets met, or over if the channel is closed. */
 inline attempt(me, c, op)
 {
 	met = NOBODY;
@@ -263,13 +264,13 @@ end_parked:	d_step { runnable[me] -> runnable[me] = 0; saved[me] = 0 }
 	fi
 }
 
-/* The case of channel 0 is op, that of channel 1 the opposite. */
+/* The case of channel 0 is op, that of channel 1 is the opposite. */
 proctype selecting(byte me; byte op; bool deadline)
 {
 	byte met, was;
 	bool took, over;
 
-	/* choose() may take either for ready, or neither. */
+	/* choose() may consider either ready, or neither. */
 	do
 	:: sn_lock(0); attempt(me, 0, op); sn_unlock(0);
 		if
@@ -352,7 +353,7 @@ proctype selecting(byte me; byte op; bool deadline)
 	leave_queue(me, 1, OTHER(op));
 	d_step {
 		there[me] = 0;
-		/* One thing has ended the wait. */
+		/* Exactly one party has ended the wait. */
 		assert((status[NODE(me, 0)] != PENDING) + (status[NODE(me, 1)] != PENDING) +
 		       failed[me] == 1)
 		if

@@ -5,9 +5,10 @@
  * What is modelled, by the names of the C code:
  *   task()           serve_both() of src/copy/relay.c: takes edges, tries what they are for, and
  *                    waits
- *   commit()         commit_wait(), which may still run when its task has been woken on another
- *                    thread and waits again: so there are two of them
- *   poller()         side_event(), for each edge; two of them, because two threads may poll at once
+ *   commit()         commit_wait(). There are two of them, because one may still run when its task
+ *                    has been woken on another thread and waits again
+ *   poller()         side_event(), for each edge; two of them, because two threads may poll at the
+ *                    same time
  *   end_with()       sn_fd_end_with() of either descriptor
  * The states of a side are NONE, READY and WAITING (the address of the task). OTHER forwards its
  * wake-ups to FIRST: its edges also wake the task that waits there.
@@ -40,7 +41,7 @@
 
 byte state[2] = NONE;
 bool ended[2];           /* control */
-bool data[2];            /* in the kernel */
+bool data[2];            /* in the kernel's buffer */
 chan edge = [EDGES] of { bit };
 bool parked, runnable;
 chan committing = [0] of { bit };
@@ -87,7 +88,7 @@ proctype task()
 	:: d_step { state[OTHER] == READY -> state[OTHER] = NONE; }
 		d_step { data[OTHER] = 0 }
 	:: else ->
-		/* sn_fd_wait_either(): an edge that comes from here on is found by commit(). */
+		/* sn_fd_wait_either(): commit() finds an edge that comes from here on. */
 		if
 		:: ended[FIRST] || ended[OTHER] -> break
 		:: else

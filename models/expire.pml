@@ -5,42 +5,42 @@
  * What is modelled, by the names of the C code:
  *   thread()   thread 0: sn_runtime_enter() and sn_runtime_leave() of a task that never parks, or
  *              of several that yield; sn_private_lease_lost(), lend_if_expired(),
- *              sn_processor_lend(),
- *              sn_processor_regain()
+ *              sn_processor_lend(), sn_processor_regain()
  *   monitor()  end_hog(): sn_lease_revoke(), sn_lease_expire(); sn_processor_give()
  *   asker()    sn_lease_ask(), once
  *   ender()    with ENDS: stop() of src/run/run.c, sn_lease_end()
  * The states of the lease word are enum sn_lease. lease.pml has everything between HELD and
- * REVOKED, with the store buffers. Here it is one step, as if by lease.pml, that the monitor finds
- * the thread inside or outside; what the monitor does after that is not.
+ * REVOKED, with the store buffers. Here lease.pml justifies that the monitor finds the thread
+ * inside or outside in one step; what the monitor does after that takes several.
  *
  * Abstracted:
- *   - Ticks are 1 to TICKS. Each task holds the processor for one tick. The clock is the
- *     monitor's: it may find at any moment that a tick has lasted for too long.
- *   - Something always waits for the processor. A processor that is given away is idle, and
- *     others use it as they like (other()). idle.pml and retire.pml have what really becomes of
- *     it.
+ *   - Ticks are 1 to TICKS. Each task holds the processor for one tick. The clock is the monitor's:
+ *     it may find at any moment that a tick has lasted for too long.
+ *   - Something always waits for the processor. A processor that is given away is idle, and others
+ *     use it as they like (other()). idle.pml and retire.pml show what really happens to it.
  *   - All accesses are sequentially consistent: expired, asked and the word are atomics of that
  *     kind.
  *
- * Safety (assertions): no thread has a processor that another has; when the word of a thread is
- * HELD, and no party is between two steps that belong together, nothing that the thread was asked
- * for is left undone, so its next entry need not take the slow path (not lost); a thread that was
- * asked to lend in the present tick lends its processor at the first entry that begins after that
- * (at_once); a thread that enters with a later tick than it was asked for does not lend (stale);
- * after the end of the runtime no thread continues.
+ * Safety (assertions): no thread has a processor that another thread has; when the word of a thread
+ * is HELD, and no party is between two steps that belong together, nothing that the thread was
+ * asked for is left undone, so its next entry need not take the slow path (not lost); a thread that
+ * was asked to lend in the present tick lends its processor at the first entry that begins after
+ * that (at_once); a thread that enters with a later tick than it was asked for does not lend
+ * (stale); after the end of the runtime no thread continues.
  *
  * Variants: ENDS.
  *
  * Mutants, each of which must be caught:
  *   STORE_ZERO        lend_if_expired() takes what it finds by a load and a store
  *   DECIDE_FORGETS    a revocation that fails checks asked only when it makes the word HELD again
- *   REGAIN_FORGETS    a thread that has regained a processor does not check for a request meanwhile
+ *   REGAIN_FORGETS    a thread that has regained a processor does not check for a request that came
+ *                     while it waited
  *   ASKED_LAST        the monitor changes the word first and then sets expired
- *   ASK_SERVES_ALL    the slow path checks asked first, and then nothing else
+ *   ASK_SERVES_ALL    the slow path checks asked first, and if it is set, nothing else
  *   STALE_LENDS       a thread lends whatever the tick
  *   KEEPS             lend forgets that the processor is no longer its own
- *   NO_CHECK          with ENDS: the end of the runtime is not checked for after lending
+ *   NO_CHECK          with ENDS: after lending, the thread does not check for the end of the
+ *                     runtime
  */
 #ifndef TICKS
 #	define TICKS 2
@@ -56,16 +56,16 @@
 
 byte word[THREADS] = HELD;
 bool inside[THREADS];
-byte expired[THREADS];      /* 0: no */
+byte expired[THREADS];      /* 0: no request */
 bool asked[THREADS];
 byte processor[THREADS] = NONE;
 byte tick[PROCESSORS] = 1;
 bool idle[PROCESSORS];
 bool stopping;
 
-/* Not in the machine. */
+/* Only in the model, not in the code. */
 byte open[THREADS];         /* a party is between two steps that belong together */
-byte told[THREADS];         /* the tick of the last complete expiry, 0 when it is void */
+byte told[THREADS];         /* the tick of the last complete expiry; 0 if that is void */
 bool serves[THREADS];
 
 inline assign(t, p)
@@ -85,7 +85,7 @@ inline give(p)
 	}
 }
 
-/* Another thread runs something there meanwhile, or not. */
+/* Another thread may run something on the processor in between. */
 inline take_idle(t)
 {
 	atomic {
@@ -101,7 +101,7 @@ inline take_idle(t)
 	}
 }
 
-/* Nothing that was asked of the thread is forgotten while its word lets it take the fast path. */
+/* While the thread's word lets it take the fast path, no request to the thread is undone. */
 #define NOT_LOST(t) (word[t] != HELD || open[t] || serves[t] || !(asked[t] || expired[t]))
 
 proctype thread(byte t)
@@ -118,8 +118,8 @@ outside:
 	}
 	if
 	:: w == HELD ->
-		/* It was asked before this began, in the tick that still is: it should be in the
-		 * slow path. */
+		/* The request came before this entry began, in the present tick, so the thread
+		 * should be in the slow path. */
 		assert(p == 0 || processor[t] == NONE || p != tick[processor[t]]);
 		goto entered
 	:: else
@@ -178,7 +178,7 @@ slow:	skip;
 #endif
 	:: else
 	fi;
-	/* What it was asked for before it entered, and did not see. */
+	/* The request that came before the thread entered, and that it did not see. */
 	assert(e || p == 0 || p != tick[processor[t]] || told[t] != p);
 	if
 #ifdef STALE_LENDS
@@ -237,7 +237,7 @@ abandon:
 	}
 }
 
-/* A thread that has the processor which this thread has not. */
+/* A thread that has the processor which the other thread has lost. */
 proctype other()
 {
 end:	do
@@ -286,7 +286,7 @@ look:	if
 	:: d_step { inside[t] || processor[t] != p ->
 		if
 		:: word[t] == REVOKING -> word[t] = HELD
-		:: else /* the end of the runtime was here */
+		:: else /* the end of the runtime came first */
 		fi }
 #ifdef DECIDE_FORGETS
 		if

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which task is next: the order of src/sched/steal.c and turn.h, and that every wait has a bound
- * ("How late things can be" in docs/design.md).
+ * Which task runs next: the order of src/sched/steal.c and turn.h, and the proof that every wait
+ * has a bound ("How late things can be" in docs/design.md).
  *
  * What is modelled, by the names of the C code: one processor, all of whose tasks may behave in any
  * way:
  *   leave_task(), pick_local(), sn_take_local(), sn_take_any_local(), sn_next_task(),
  *   sn_look_for_work(), be_fair(), sn_global_get(), older_is_local(), hurry_if_older_is_left(),
- *   local_put(), global_put_spilled(), sn_ready()
- *   make_fair() of src/sched/sysmon.c, with LONG
+ *   local_put(), global_put_spilled(), sn_ready() make_fair() of src/sched/sysmon.c, with LONG
  * One decision is one step. Between two of them the running task makes up to WAKES others runnable,
  * here or by a foreign thread, and then parks or yields; timers become due, and events come from
  * the network.
@@ -20,18 +19,18 @@
  *     code compares milliseconds; of two tasks of the same millisecond the one in the ring goes
  *     first.
  *   - No thieves: they only ever shorten a queue. Every turn of the network polls.
- *   - The tasks that a poll wakes: as those that a foreign thread makes runnable, if anything is in
- *     the global queue, and otherwise as those that the running task does.
+ *   - The tasks that a poll wakes are treated like those that a foreign thread makes runnable if
+ *     the global queue is not empty, and otherwise like those that the running task makes runnable.
  *   - With LONG each decision lasts for FAIR_NS or more, and the monitor looks once between any
  *     two.
  *
  * Safety (assertions), for all loads: a timer that is due fires, and the network is polled, within
  * FAIR_TICKS decisions, with LONG at the next one; next tasks run at most SN_NEXT_RUNS times while
  * there is something in the ring; task 1 waits for at most 2 * TASKS + FAIR_TICKS turns, where a
- * turn is what runs until a decision that is not for a next task; no task is lost. That number is
- * for these figures: with a larger FAIR_TICKS, or more tasks, the task that a full ring sends to
- * the front with its older half costs some more turns. A bound of the right size is enough to
- * recognize an order that starves a task.
+ * turn is everything that runs until a decision for something other than a next task; no task is
+ * lost. The number holds for these figures: with a larger FAIR_TICKS, or more tasks, the task that
+ * a full ring sends to the front with its older half takes some more turns. A bound of the right
+ * size is enough to recognize an order that starves a task.
  *
  * Variants: LONG; TASKS, WAKES, FAIR_TICKS, MOST_TURNS.
  *
@@ -41,9 +40,9 @@
  *   NEXT_UNLIMITED   the next task always comes before the ring
  *   NEXT_SLOW        the limit does not hold in the scheduler's loop, where the next task comes
  *                    first
- *   SPILL_FRONT      what a full ring sends away goes to the front of the global queue, whatever
- *                    the ages
- *   SPILL_BACK       with 6 FAIR_TICKS: it goes to the end, whatever the ages
+ *   SPILL_FRONT      the tasks that a full ring sends away go to the front of the global queue,
+ *                    whatever their ages
+ *   SPILL_BACK       with 6 FAIR_TICKS: they go to the end, whatever their ages
  *   GLOBAL_ALWAYS    with LONG: a fair turn takes from the global queue, also when an older task is
  *                    at hand
  *   NO_FORCE         with LONG: the monitor does nothing
@@ -66,14 +65,14 @@
 
 chan ring = [CAPACITY] of { byte };
 chan global = [TASKS] of { byte };
-byte next;              /* 0: none */
-byte rank[TASKS + 1];   /* 0: not in a queue; 1 the oldest */
+byte next;              /* 0: no task */
+byte rank[TASKS + 1];   /* 0: not in a queue; 1: the oldest */
 byte queued;            /* how many have a rank */
 byte to_fair = FAIR_TICKS;
 byte next_runs;
 byte running = 1;
 bool timer_due, news;
-/* Not in the machine. */
+/* Only in the model, not in the code. */
 byte timer_waits, news_wait, turns, in_row;
 hidden byte i, n, size, other, task;
 
@@ -127,7 +126,7 @@ inline local_put(t)
 #endif
 		ring?i; global!i;
 		global!t;
-		/* To the front: the others go after it. */
+		/* To the front: the tasks in the queue go after them. */
 		do
 		:: n > 0 && size > 0 -> global?i; global!i; size--
 		:: else -> break
@@ -154,8 +153,8 @@ inline hurry_if_older_is_left()
 	fi
 }
 
-/* The result is in task, 0: none. Takes at most half of the ring: as many as an empty one has room
- * for. */
+/* The result is in task; 0 if there is none. Takes at most half of the ring, which is as many tasks
+ * as an empty ring has room for. */
 inline global_get(most)
 {
 	if
@@ -224,7 +223,7 @@ inline sn_tick()
 	fi
 }
 
-/* The next decision: which task runs. */
+/* The next decision: picks the task that runs. */
 inline decide()
 {
 	task = 0;
@@ -258,7 +257,7 @@ inline decide()
 #else
 			be_fair();
 #	ifndef GLOBAL_ALWAYS
-			/* older_is_local(): that one goes first */
+			/* older_is_local(): the local task goes first */
 			size = 1;
 			if
 			:: len(global) > 0 ->
@@ -299,7 +298,7 @@ inline decide()
 			global_get(CAPACITY / 2 + 1);
 			if
 			:: task == 0 ->
-				/* Idle: it looks everywhere. */
+				/* Idle: the thread looks everywhere. */
 				be_fair(); next_runs = 0; in_row = 0
 			:: else -> turns++; in_row = 0
 			fi
@@ -325,7 +324,7 @@ inline decide()
 
 /* ---- any load ---- */
 
-/* A parked task, 0: there is none. Which of them does not matter, except for the first. */
+/* A parked task, or 0 if there is none. It does not matter which one, except for task 1. */
 inline any_parked()
 {
 	other = 2;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads of the program's own inside a call, and the end of a run, which waits for them; callbacks
- * inside such a call, for which it waits for a bounded time only.
+ * Foreign threads inside a call, for which the end of a run waits; and callbacks inside such a
+ * call, for which it waits only for a bounded time.
  *
  * What is modelled, by the names of the C code in src/sched/foreign.c:
  *   visitor()   sn_tasks_each() on two threads: sn_foreign_enter(), a look at the run's memory,
  *               then sn_foreign_go_out(), the callback, sn_foreign_come_back(), and another look
- *   runs()      two runs: sn_foreign_begin(), sn_foreign_end(), and what is freed after it
+ *   runs()      two runs: sn_foreign_begin(), sn_foreign_end(), and then the freeing of the run's
+ *               memory
  *
  * A callback looks at the memory of the run (stacks), and it may last until the run has ended. The
  * bounded wait ends at any moment.
@@ -14,14 +15,14 @@
  * Abstracted: futexes are conditions, which a thread looks at when they may hold. `guests` has the
  * number of the run and the count, which change in one step.
  *
- * Safety: nobody looks at memory that was freed. What is left of a run is kept if a guest was left
- * behind. A count never falls below zero, and at rest nothing is counted. Both runs end.
+ * Safety: no thread looks at memory that was freed. If a guest was left behind, the memory of its
+ * run is kept. A count never falls below zero, and is zero at rest. Both runs end.
  *
  * Mutants, each of which must be caught:
  *   STAYS         the callback is called without going out
  *   GUESTS_FIRST  the end dismisses the guests before it waits for those inside
- *   COUNT_FIRST   one that comes back takes itself out of the guests before it enters
- *   NO_RUN        one that comes back does not compare the number of the run
+ *   COUNT_FIRST   a guest that comes back removes itself from the guests before it enters
+ *   NO_RUN        a guest that comes back does not compare the number of the run
  *   NO_KEEP       the memory is freed although a guest was left behind
  */
 #define VISITORS 2
@@ -31,7 +32,7 @@ bool running;
 byte inside;
 byte guests, guests_run;     /* one word */
 bool freed[RUNS + 2];        /* the memory of each run, by its number */
-byte ended;                  /* runs that have */
+byte ended;                  /* how many runs have ended */
 
 inline look(which)
 {
@@ -122,7 +123,7 @@ inline dismiss_guests()
 {
 	if
 	:: guests == 0
-	:: true /* the bound */
+	:: true /* the bounded wait ends */
 	fi;
 	atomic { behind = guests; guests = 0; guests_run++ }
 }

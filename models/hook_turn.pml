@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Turns of hooked calls that no flag keeps from blocking: src/hooks/turn.h and .c.
+ * Turns of hooked calls that would block because they have no flag against it: src/hooks/turn.h and
+ * .c.
  *
  * What is modelled, by the names of the C code:
  *   task()     calls that take one event each: sn_hook_turn_take(), the call, sn_hook_turn_give()
  *   source()   events that arrive
  *   thief()    takes an event without a turn: another process, or a task without hooks
- *   closer()   sn_hook_turns_forget(): the descriptor is closed, and another has its number. What
- *              waits for the old one does so for the new one here: a call that blocks in it keeps
- *              an event of its own.
+ *   closer()   sn_hook_turns_forget(): the descriptor is closed, and another one gets its number.
+ *              In the model, calls that wait for the old descriptor then wait for the new one: a
+ *              call that blocks keeps an event of its own.
  *
- * Abstracted: a wait for the descriptor ends when an event is there, and may find it gone. Of the
- * yields and sleeps while another has the turn only their end matters: the turn is free, nothing is
- * ready any more, or they have lasted for long enough, which is at any time while an owner blocks,
- * and never while none does.
+ * Abstracted: a wait for the descriptor ends when an event is there, and may find it gone. A task
+ * yields and sleeps while another one has the turn. Only the end of that matters: the turn is free,
+ * the descriptor is no longer ready, or the task has waited long enough, which may be at any time
+ * while an owner blocks, and never otherwise.
  *
  * Safety: a call in turn does not block, unless a thief or a closer came in between; there is one
  * owner at a time, unless a closer came. At rest no task waits, in any way, while there is an
- * event; and nobody has the turn but a task that blocks in its call.
+ * event; and only a task that blocks in its call has the turn.
  *
  * Variants: EVENTS; THIEF, CLOSER; STUCK, 1: a call blocks forever although poll() says that it
  * need not, such as a write() to an eventfd of more than there is room for.
  *
  * Mutants, each of which must be caught:
- *   NO_TURN      a task that sees the event makes the call whoever has the turn
+ *   NO_TURN      a task that sees the event makes the call although another one may have the turn
  *   LOOK_FIRST   a task looks before it takes the turn
  *   KEEP         a task that finds nothing in its turn waits with it
- *   GIVE_BLIND   with CLOSER: sn_hook_turn_give() frees the word whosever turn it is
+ *   GIVE_BLIND   with CLOSER: sn_hook_turn_give() frees the word although another task may have the
+ *                turn
  *   NO_PASS      with STUCK: a task waits for the turn for as long as another has it
  */
 #ifndef EVENTS
@@ -41,8 +43,8 @@
 
 byte word = NOBODY;
 byte events;
-byte blocked;           /* in their calls, with the turn */
-byte owners;            /* between taking and giving */
+byte blocked;           /* tasks that block in their calls, with the turn */
+byte owners;            /* tasks between taking and giving the turn */
 byte stuck = STUCK;
 bool disturbed;         /* a thief or a closer has come */
 
@@ -105,7 +107,7 @@ await_turn:
 	if
 	:: word == NOBODY || events == 0 -> goto again
 #ifndef NO_PASS
-	/* PASS: without a turn. */
+	/* PASS: makes the call without a turn. */
 	:: blocked > 0 && events > 0 -> taken = 0; goto pass
 #endif
 	fi;

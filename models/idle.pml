@@ -16,19 +16,19 @@
  *   - Queues are counters: one for each processor, and the global one, q[GLOBAL]. sn_work_exists()
  *     reads them all in one step; sn_runqueue_empty() says why a task that moves is not missed.
  *   - What the lock guards is one step.
- *   - A thread to start is one that is about to come into the list of idle threads: born holds
- *     its processor until then. There is always one, except with CAP.
+ *   - A thread to start is one that is about to come into the list of idle threads: born holds its
+ *     processor until then. There is always one, except with CAP.
  *   - A processor is handed over in one step; pin.pml and parker.pml have the mailbox.
- *   - Something always waits for the poller: sn_nobody_would_notice() is polling == 0.
+ *   - Some task always waits for the poller: sn_nobody_would_notice() is polling == 0.
  *   - Tasks make others runnable, end, or stay outside forever. There are few of them, and few
  *     events, so that everything comes to rest. Then only processors that no thread uses, and
  *     threads outside, are left, and the state is checked (the check at the end). The monitor
  *     would, in time, revoke the processors of such threads; that must not be what makes the
  *     protocol right.
  *   - The moment when a new deadline or a wake-up of the poller comes: poll.pml.
- *   - What naps may leave waiting is not modelled: there are no next tasks, all tasks are queued
- *     in the ring. And naps end at any time by themselves; or, with LONG_NAPS, never, which shows
- *     whether everything that must end them does.
+ *   - The tasks that naps may leave waiting are not modelled: there are no next tasks, and all
+ *     tasks are queued in the ring. Naps end by themselves at any time; or, with LONG_NAPS, never,
+ *     which shows whether everything that must end a nap does so.
  *
  * Safety, at rest: no task is queued while a processor is idle; no processor is idle while no
  * thread is in the poller; spinning is 0. Always: spinning does not underflow, and there is one
@@ -37,8 +37,8 @@
  * queued, a thread is in the poller, and the napping thread is the only one that counts as
  * spinning. One thread at a time waits in the parker for naps.
  *
- *   - A rest of the poller, too, ends at any time by itself; or, with LONG_RESTS, never. What
- *     others poll meanwhile is not modelled, so events then wait.
+ *   - A rest of the poller, too, ends by itself at any time; or, with LONG_RESTS, never. Polls by
+ *     other threads during the rest are not modelled, so events wait until it ends.
  *
  * With RESTS, in the end: the poller does not rest while all processors are idle or a thread naps.
  *
@@ -58,7 +58,7 @@
  *   SLEEP_BLIND         with CAP: a thread that goes to its parker does not check, under the lock,
  *                       whether a processor was put back meanwhile because there was no thread
  *   NAP_BLIND           nap() does not look for work once the nap is announced
- *   NAP_LOOK_FIRST      or looks before it is
+ *   NAP_LOOK_FIRST      nap() looks before it announces the nap
  *   NAP_UNENDED         with LONG_NAPS: sn_announce() does not end naps
  *   NAP_FREED           sn_end_nap() lets the next nap begin before the one that it ends is over
  *   NAP_KEEPS_ROLE      the nap was in the poller, and its role is not given up
@@ -68,7 +68,7 @@
  *                       nap
  *   BATCH_UNTOLD        with LONG_NAPS: sn_stop_spinning() ends no nap where there is work
  *   REST_BLIND          with LONG_RESTS: the poller rests without a look at the processors
- *   REST_LOOK_FIRST     or looks before it announces the rest
+ *   REST_LOOK_FIRST     the poller looks before it announces the rest
  *   REST_UNTOLD         with LONG_RESTS: become_idle() ends no rest
  *   REST_GIVEN          with LONG_RESTS: sn_processor_give() ends no rest
  *   REST_NAP            with LONG_RESTS: nap() takes a poller that rests for one that sleeps
@@ -80,7 +80,7 @@
 #	define REVOCATIONS 1
 #endif
 #ifndef TASKS
-#	define TASKS 2 /* to come, beside those that run at first */
+#	define TASKS 2 /* tasks still to come, besides those that run at first */
 #endif
 #ifndef EVENTS
 #	define EVENTS 1
@@ -91,8 +91,8 @@
 #ifndef RESTS
 #	define RESTS 0
 #endif
-/* One more than processors, because the poller is in no list. And one for each that a revocation
- * has left without a processor. */
+/* One more than processors, because the poller is not in the list. And one more for each thread
+ * that a revocation has left without a processor. */
 #define THREADS (PROCESSORS + 1 + REVOCATIONS)
 #define GLOBAL PROCESSORS
 #define NONE 255
@@ -108,21 +108,23 @@ byte processor[THREADS] = NONE;
 bool counted[THREADS];     /* struct sn_thread's spinning */
 bool parker[THREADS];
 bool outside[THREADS];     /* forever */
-byte born[PROCESSORS];     /* 1: waits for a thread to start, 2: which is to count as spinning */
-byte pending[THREADS];     /* tasks put into the thread's own queue, still in its store buffer */
+byte born[PROCESSORS];     /* 1: waits for a thread to start; 2: for one that will count as
+                            * spinning */
+byte pending[THREADS];     /* tasks that were put into the thread's own queue, but are still in
+                            * its store buffer */
 byte events;
 bool woken;                /* the poller's eventfd */
 byte to_come = TASKS;
 #if RESTS > 0
-byte rests = RESTS;         /* that are still to come */
-bool resting;               /* struct sn_runtime's polling is RESTS */
+byte rests = RESTS;         /* rests still to come */
+bool resting;               /* whether struct sn_runtime's polling is RESTS */
 #	define RESTS_NOW resting
 #else
 #	define RESTS_NOW false
 #endif
 #if NAPS > 0
-byte naps = NAPS;           /* that are still to come */
-byte napping;               /* struct sn_runtime's nap: one of these */
+byte naps = NAPS;           /* naps still to come */
+byte napping;               /* struct sn_runtime's nap: one of the values above */
 bool nap_parker;
 byte in_nap_parker;
 #	define NAP_NONE 0
@@ -161,7 +163,7 @@ inline idle_put(p)
 	idle_count++
 }
 
-/* The result is in p, NONE when there is none. */
+/* The result is in p; NONE if there is none. */
 inline idle_get(p)
 {
 	p = 0;
@@ -340,7 +342,7 @@ proctype thread(byte t; bool runs)
 	:: else -> goto end_parker
 	fi;
 
-running: /* a task */
+running: /* runs a task */
 	do
 	:: d_step { to_come > 0 -> to_come--; pending[t]++ };
 		submitted(t, p)
@@ -366,7 +368,7 @@ look_for_work:
 	:: !found && !counted[t] -> goto become_idle /* enough threads are looking */
 	:: !found -> d_step { start_spinning(t) }
 	fi;
-	/* steal(): from one of those that have something; the queue may be empty now */
+	/* steal(): from one of the queues that are not empty; the queue may be empty now */
 	d_step {
 		v = 0;
 		do
@@ -378,7 +380,7 @@ look_for_work:
 			q[v]--;
 			found = 1;
 #if NAPS > 0
-			/* More than one; the others are not published yet. */
+			/* It found more than one task; the others are not published yet. */
 			if
 			:: q[v] > 0 -> q[v]--; pending[t]++
 			:: else
@@ -449,7 +451,7 @@ nap:	if
 	if
 	:: d_step { napping == NAP_NONE -> napping = v }
 	:: napping != NAP_NONE ->
-		/* Another thread naps. */
+		/* Another thread is napping. */
 #	ifdef NAP_LOOK_FIRST
 		found = 0;
 #	endif
@@ -598,8 +600,8 @@ end_rest:		if
 #endif
 end_poller:
 	if
-	:: d_step { events > 0 -> events--; v = 1; in_poller-- } /* a task is ready */
-	:: d_step { events > 0 -> events--; v = 0; in_poller-- } /* or another kind of event */
+	:: d_step { events > 0 -> events--; v = 1; in_poller-- } /* the event makes a task ready */
+	:: d_step { events > 0 -> events--; v = 0; in_poller-- } /* or is of another kind */
 	:: d_step { woken -> woken = 0; v = 0; in_poller-- }
 	fi;
 #ifndef ROLE_LATE
@@ -633,7 +635,7 @@ end_poller:
 
 sleep_in_parker:
 	atomic {
-		/* As for a thread that starts: the processor is waiting already. */
+		/* Continues like a thread that starts: the processor is waiting already. */
 		v = 0;
 		do
 		:: v < PROCESSORS && born[v] == 0 -> v++
@@ -675,7 +677,7 @@ proctype monitor()
 {
 	byte t, p;
 
-	/* sn_lease_revoke() from a thread that is outside */
+	/* sn_lease_revoke(): takes the processor of a thread that is outside */
 end:	if
 	:: d_step { outside[0] -> p = processor[0]; processor[0] = NONE }
 	:: d_step { outside[1] -> p = processor[1]; processor[1] = NONE }

@@ -3,23 +3,23 @@
  * The join word and the end of a task: src/task/join.h, join.c, life.c.
  *
  * What is modelled, by the names of the C code:
- *   ending()    task_main(), sn_exit_task(), the switch away from the ended task, commit_end();
- *               a joiner that already waits may inherit the thread: it runs at once, and no queue
- *               and no claim is involved
+ *   ending()    task_main(), sn_exit_task(), the switch away from the ended task, commit_end(); a
+ *               joiner that already waits may inherit the thread: then it runs immediately, without
+ *               a queue or a claim
  *   joiner()    join(): the first look, the park with commit_join(), the look after it
  *   detacher()  sn_detach()
  * The states of the join word are enum sn_join_state; JOINER(i) is the address of joiner i.
  *
  * Abstracted: memory. Every access to the word is a read-modify-write or an acquire load. What
  * these publish (the result; the task's saved registers) is written before a release on the same
- * word. So only the order of the steps matters.
+ * word, so only the order of the steps matters.
  *
- * A handle is released once: by sn_join() or sn_detach(), one of them. The header says that a call
- * which meets another returns -EBUSY. That holds while the handle is valid, which a second caller
- * can only know while the task lives. With TWO, two owners call at the same time, and the task does
- * not end before both are done with the word (settled). With CLAIMS it may end before that, and the
- * caller with the claim does not free the stack before both are done; then the only question is
- * which gets the claim.
+ * A handle is released once, by either sn_join() or sn_detach(). The header says that a call which
+ * meets another one returns -EBUSY. That holds while the handle is valid, which a second caller can
+ * only know while the task lives. With TWO, two owners call at the same time, and the task does not
+ * end before both are done with the word (settled). With CLAIMS it may end before that, and the
+ * caller with the claim does not free the stack before both are done; then only one question is
+ * left, which call gets the claim.
  *
  * Safety (assertions): the stack is freed once, and not while the task is still on it, and the word
  * is not read after that; a joiner that succeeds sees the result; a joiner that is woken is parked,
@@ -41,7 +41,7 @@
 #define JOINER(i) (3 + (i))
 
 byte word = RUNNING; /* task->join */
-bool on_stack = 1;   /* the task is on its stack */
+bool on_stack = 1;   /* the task runs on its stack */
 bool result;
 bool freed;
 bool parked[2], runnable[2];
@@ -56,7 +56,7 @@ inline task_free()
 
 #define USED assert(!freed) /* the word lies on the task's stack */
 
-/* A compare-and-swap of the word; state becomes what it was. */
+/* A compare-and-swap of the word; state gets the previous value. */
 inline claim(state, from, to)
 {
 	USED;
@@ -85,7 +85,7 @@ proctype ending()
 	d_step { USED; state = word };
 	if
 	:: state >= JOINER(0) -> heir = state
-	:: true /* another task is at hand */
+	:: true /* another task is runnable */
 	fi;
 #ifdef HEIR_BEFORE_SWITCH
 	if
@@ -99,7 +99,7 @@ proctype ending()
 	/* commit_end() */
 #ifndef HEIR_BEFORE_SWITCH
 	if
-	:: heir -> sn_ready(heir - JOINER(0)) /* after the commit it runs */
+	:: heir -> sn_ready(heir - JOINER(0)) /* it runs after the commit */
 	:: else
 	fi;
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lease protocol: src/sched/lease.h, and which thread gets the processor next.
+ * The lease protocol (src/sched/lease.h), and the choice of the thread that gets the processor
+ * next.
  *
  * What is modelled, by the names of the C code:
  *   thread()   sn_runtime_enter(), sn_runtime_leave() (blocking.h's brackets are the same two),
  *              sn_private_lease_lost(), await_decision(), sn_processor_regain(),
- *              sn_await_processor(), and
- *              those parts of the scheduler's loop that hand processors on: become_idle(),
- *              hand_over()
+ *              sn_await_processor(), and those parts of the scheduler's loop that hand processors
+ *              on: become_idle(), hand_over()
  *   monitor()  sn_lease_revoke(), sn_barrier_everywhere(), decide(), sn_processor_give()
  *   ender()    stop() of src/run/run.c, sn_lease_end()
  *   asker()    sn_lease_ask(), once for each thread (with ASKS)
@@ -18,24 +18,25 @@
  * The states of the lease word are enum sn_lease.
  *
  * Abstracted:
- *   - What a thread does to its processor is a store without a value. The next thread that
- *     touches the processor must not find another thread's store still in a buffer, because it
- *     would not see that store.
+ *   - What a thread does to its processor is a store without a value. The next thread that touches
+ *     the processor must not find another thread's store still in a buffer, because it would not
+ *     see that store.
  *   - All runnable tasks are in one queue, first in, first out: 0 is any task, u + 1 one that is
  *     bound to thread u. What the runtime's lock guards is one step; how threads and wakers could
  *     miss each other around it is in idle.pml.
- *   - No thread is ever started: one that is needed and not there means SENNIT_MAX_THREADS.
+ *   - No thread is ever started: if one is needed and does not exist, SENNIT_MAX_THREADS is
+ *     reached.
  *   - Time: the monitor may revoke at any moment while something waits, whatever the thread does.
  *     For liveness a task makes one call without parking, and parks in the next, or stays outside
  *     forever. That an endless row of short calls is not always met inside is left to chance.
  *   - Loads are not reordered. The thread's load of word and its use of the processor need no
- *     order: word leaves REVOKED only by the thread's own store, so a processor whose thread
- *     reads HELD was touched by no other thread. The monitor's load of inside comes after a
- *     barrier of its own.
+ *     order: word leaves REVOKED only by the thread's own store, so a processor whose thread reads
+ *     HELD was touched by no other thread. The monitor's load of inside comes after a barrier of
+ *     its own.
  *   - Futexes do not wake spuriously: both waits loop.
  *
  * Safety (assertions): a thread inside has a processor that no other thread has; what it finds
- * there is what the last thread left; no processor and no task is lost (conserved()); a revoked
+ * there is what the previous thread left; no processor and no task is lost (conserved()); a revoked
  * thread has no processor; no deadlock; a thread that was asked and is outside takes the slow path
  * next. Liveness, under weak fairness (-DLIVE): a thread that waits for a processor gets it,
  * although other tasks stay outside forever (served); a thread that sleeps on AWAITED is woken
@@ -55,7 +56,8 @@
  *   END_NO_WAKE       with ENDS: sn_lease_end() wakes no thread
  *   NO_RECHECK        with ENDS: the thread does not check stopping after it has stored HELD
  *   DECIDE_FORGETS    with ASKS: the party that makes the word HELD again does not check asked
- *   IDLE_AT_CAP       sn_processor_start() without a thread to start looks for no waiting one
+ *   IDLE_AT_CAP       sn_processor_start(), if it can start no thread, does not look for a waiting
+ *                     one
  */
 #ifndef THREADS
 #	define THREADS 2
@@ -65,7 +67,7 @@
 #endif
 #define PROCESSORS 2
 #ifndef DEPTH
-#	define DEPTH 3 /* of a store buffer: inside, data, no longer inside */
+#	define DEPTH 3 /* of a store buffer: inside, data, and inside again */
 #endif
 
 #define HELD 0
@@ -80,18 +82,18 @@
 #	define LEASE_HELD HELD
 #endif
 
-/* struct sn_private_lease and struct sn_thread. processor: 0 none, p + 1. */
+/* struct sn_private_lease and struct sn_thread. processor: 0: none; otherwise p + 1. */
 bool inside[THREADS];
 byte word[THREADS] = LEASE_HELD;
 byte processor[THREADS];
-byte handed[THREADS];    /* as processor: read when the parker is released */
-bool sleeps[THREADS];    /* in futex_wait on word */
+byte handed[THREADS];    /* encoded as processor; read when the parker is released */
+bool sleeps[THREADS];    /* sleeps in futex_wait on word */
 bool parker[THREADS];    /* released */
 bool is_idle[THREADS];   /* in the list of idle threads */
 
 #ifdef ASKS
 bool asked[THREADS];
-bool asking, deciding; /* not in the machine: between two steps that belong together */
+bool asking, deciding; /* only in the model: between two steps that belong together */
 #endif
 
 /* struct sn_runtime */
@@ -99,7 +101,7 @@ bool idle[PROCESSORS];
 bool stopping;
 chan queue = [TASKS] of { byte };
 
-/* Not in the machine: which thread has what. */
+/* Only in the model: which thread has which task or processor. */
 #define NOBODY 253
 #define IN_HAND 254
 #define MONITOR 255
@@ -157,7 +159,7 @@ inline drain(t)
 	od
 }
 
-/* Inside atomic. Blocks while the buffer is full. */
+/* Called in atomic. Blocks while the buffer is full. */
 inline store(t, at, value, release)
 {
 	buffered[t] < DEPTH;
@@ -170,7 +172,7 @@ inline store(t, at, value, release)
 }
 
 #ifdef PSO
-/* Whether an entry may overtake those before it: none for the same address, and it is no
+/* Whether an entry may overtake those before it: none of them has the same address, and it is not a
  * release. */
 #	define CAN_DRAIN(t, i) (buffered[t] > i && (i == 0 || \
 		(!buffer_release[(t) * DEPTH + i] && \
@@ -195,7 +197,7 @@ end:	do
 
 hidden byte u;
 
-/* Each task is once in the queue, bound or not, or on a thread. */
+/* Each task is exactly once in the queue, bound or not, or on a thread. */
 #define HAS(i) (has_task[i] && !waits[i])
 #if THREADS == 3
 #	define ON_THREADS (HAS(0) + HAS(1) + HAS(2))
@@ -210,7 +212,7 @@ inline conserved()
 	assert(stopping || (IDLE_ONLY(0) && IDLE_ONLY(1)))
 }
 
-/* The thread that had t's processor has left it with all its stores to it in memory. */
+/* The thread that had t's processor has all its stores to the processor in memory. */
 inline buffer_is_clear(other, t)
 {
 	u = 0;
@@ -223,7 +225,7 @@ inline buffer_is_clear(other, t)
 	u = 0
 }
 
-/* Inside, a thread reads and writes its processor. Inside atomic, with room in the buffer. */
+/* A thread inside reads and writes its processor. Called in atomic, with room in the buffer. */
 inline touch(t)
 {
 	assert(processor[t] != 0 && owner[processor[t] - 1] == t);
@@ -246,7 +248,7 @@ inline assign(t, p)
 	processor[t] = (p) + 1
 }
 
-/* To a thread in its parker, or on its way there. */
+/* Hands the processor to a thread in its parker, or on its way there. */
 inline hand(t, p)
 {
 	assert(handed[t] == 0);
@@ -256,7 +258,7 @@ inline hand(t, p)
 	parker[t] = 1
 }
 
-/* sn_await_processor() has found something in the mailbox. */
+/* sn_await_processor() has found a processor in the mailbox. */
 inline take_handed(t)
 {
 	assert(owner[handed[t] - 1] == IN_HAND && processor[t] == 0);
@@ -265,7 +267,7 @@ inline take_handed(t)
 	handed[t] = 0
 }
 
-/* A processor that no thread has goes to a thread that can use it. */
+/* Gives a processor that no thread has to a thread that can use it. */
 inline start_processor(p)
 {
 	if
@@ -277,7 +279,8 @@ inline start_processor(p)
 		:: !is_idle[1] && is_idle[2] -> is_idle[2] = 0; hand(2, p)
 #endif
 		:: else ->
-			/* At the limit: a thread that waits with its task can use it, too. */
+			/* At the limit of threads, a thread that waits with its task can use it,
+			 * too. */
 			if
 #ifndef IDLE_AT_CAP
 			:: queue??[1] -> queue??1; waits[0] = 0; hand(0, p)
@@ -294,7 +297,7 @@ inline start_processor(p)
 	fi
 }
 
-/* A task was queued. */
+/* Called after a task was queued. */
 inline submitted()
 {
 	if
@@ -317,7 +320,7 @@ inline sn_processor_give(p)
 proctype thread(byte t)
 {
 	byte w;
-	bool called; /* the last call did not park */
+	bool called; /* whether the last call returned without parking */
 
 	goto park;
 
@@ -354,7 +357,7 @@ schedule: /* the loop of sn_schedule(): inside, with a processor */
 			conserved()
 		fi
 	}
-park:	/* sleep_in_parker(): until another thread hands over a processor */
+park:	/* sleep_in_parker(): sleeps until another thread hands over a processor */
 	atomic {
 		parker[t] -> parker[t] = 0;
 		if
@@ -408,7 +411,7 @@ await_decision:
 	fi;
 	if
 	:: atomic { word[t] == AWAITED -> sleeps[t] = 1 }; !sleeps[t]; goto await_decision
-	:: word[t] == REVOKING -> goto await_decision /* the next one */
+	:: word[t] == REVOKING -> goto await_decision /* the next revocation has begun */
 	:: word[t] == LEASE_HELD -> goto serve
 #ifdef ASKS
 	:: d_step { word[t] == ASKED -> drain(t); word[t] = HELD }; goto serve
@@ -473,7 +476,8 @@ entered: /* runtime code on behalf of the task */
 #endif
 	:: called = 0
 	fi;
-	atomic { /* it parks, and is runnable at once: the queue is never empty for long */
+	atomic { /* the task parks, and is runnable immediately, so the queue is never empty for
+	          * long */
 		drain(t);
 		assert(processor[t] != 0 && owner[processor[t] - 1] == t);
 		has_task[t] = 0;
@@ -500,7 +504,7 @@ inline decide(t, decision)
 #ifndef NO_WAKE
 			sleeps[t] = 0
 #endif
-		:: word[t] != AWAITED /* the end of the runtime was here */
+		:: word[t] != AWAITED /* the end of the runtime came first */
 		fi
 	fi
 }
@@ -550,7 +554,7 @@ look:	if
 #		ifdef REFUSED_BELIEVED
 	:: goto believed
 #		else
-	:: within = 1; goto believed /* nothing is known: as if it were inside */
+	:: within = 1; goto believed /* the barrier failed: assumes that the thread is inside */
 #		endif
 	:: true
 	fi;
@@ -675,5 +679,5 @@ init
 #ifdef LIVE
 ltl served { [] (waits[0] -> <> !waits[0]) && [] (waits[1] -> <> !waits[1]) }
 ltl woken { [] (sleeps[0] -> <> !sleeps[0]) && [] (sleeps[1] -> <> !sleeps[1]) }
-/* A thread sleeps in its parker at the end only if it is not notified, and is then in "park". */
+/* At the end a thread sleeps in its parker only if it was not notified, and is then at "park". */
 #endif

@@ -3,10 +3,9 @@
  * The lock of the runtime: src/wait/lock.h and .c.
  *
  * What is modelled, by the names of the C code:
- *   thread()   sn_lock() with sn_lock_slow(), and sn_unlock() with sn_unlock_slow(), some times
- *              each
- *   lease()    sn_lock_registered(), at any time after the kernel has the registration
- * Plain stores (there is one, to the word) wait in the thread's store buffer until a
+ *   thread()   sn_lock() with sn_lock_slow(), and sn_unlock() with sn_unlock_slow(), several times
+ *   lease()    sn_lock_registered(), at any time after the kernel has registered the process
+ * Plain stores (there is only one, to the word) wait in the thread's store buffer until a
  * read-modify-write or a fence of its own, a membarrier of another thread, or a system call, or
  * until the buffer drains by itself.
  *
@@ -28,8 +27,8 @@
 #	define ROUNDS 2
 #endif
 
-bool word;               /* held, in memory */
-bool buffered[THREADS];  /* this thread's store of "free" is on its way */
+bool word;               /* whether the lock is held, according to memory */
+bool buffered[THREADS];  /* this thread's store of "free" is in its buffer */
 byte sleepers;
 bool registered;         /* in the kernel */
 bool asymmetric;
@@ -117,7 +116,7 @@ inline sn_unlock()
 #endif
 	if
 	:: seen > 0 ->
-		/* sn_unlock_slow(): wakes one, if any sleeps */
+		/* sn_unlock_slow(): wakes a thread, if any sleeps */
 		d_step { drain(me) };
 		if
 		:: d_step { asleep[0] -> asleep[0] = 0 }

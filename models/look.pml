@@ -8,30 +8,30 @@
  *               sn_fd_wait() with wait_for() and wait_once(), or the call that blocks
  *   poller()    sn_watch_event()
  *   timers()    sn_watch_look() of a wait that has lasted; the deadline of a call
- *   program()   closes the descriptor without a word to sennit, perhaps while it lives on under
- *               another number; and perhaps another one, B, gets the number
+ *   program()   closes the descriptor without notice to sennit, perhaps while it stays open under
+ *               another number; and perhaps another descriptor, B, gets the number
  *   source(), canceller()
  *
- * Abstracted: each operation of a watch is one step, as watch.pml has what is between. A look comes
- * when it would find that the descriptor was closed, and LOOKS times besides. With ODD the
+ * Abstracted: each operation of a watch is one step, because watch.pml models its parts. A look
+ * comes when it would find that the descriptor was closed, and LOOKS more times. With ODD the
  * descriptor is ready for poll() only, such as one in select()'s special set whose peer is gone.
  *
  * Safety: a wait ends for what is reported to it (got), because its descriptor was closed, or
- * because its deadline or its scope has ended, and not for a look. A look that finds the number to
- * be another descriptor's is the end of the wait. A call blocks only where poll() has called it
- * ready so many times in a row, and no call goes round more often than that without an event. At
- * rest no call waits while an event is there for it, or for a descriptor that was closed, or in a
- * scope that was cancelled.
+ * because its deadline or its scope has ended, and not for a look. A look that finds that the
+ * number belongs to another descriptor ends the wait. A call blocks only if poll() has reported the
+ * descriptor as ready a certain number of times in a row, and no call repeats its round more often
+ * than that without an event. At rest no call waits while an event is there for it, or for a
+ * descriptor that was closed, or in a scope that was cancelled.
  *
  * Variants: EVENTS, LOOKS, DEADLINE, CANCEL, ODD, CLOSES (each 0 or 1, or how many).
  *
  * Mutants, each of which must be caught:
  *   NO_LOOK         with CLOSES: a wait does not look while it lasts
  *   LOOK_LATE       with CLOSES: a wait leaves the list, then looks
- *   ASK_BLIND       epoll reports what comes after it was asked, not what is there
+ *   ASK_BLIND       epoll reports what comes after it was asked, not what is there already
  *   ASK_FIRST       epoll is asked before the wait is in the list
- *   LOOK_IS_LATE    with LOOKS: a call takes the time of a look for its deadline
- *   SCOPE_IS_LOOK   with CANCEL: it takes the end of its scope for a look
+ *   LOOK_IS_LATE    with LOOKS: a call mistakes the time of a look for its deadline
+ *   SCOPE_IS_LOOK   with CANCEL: it mistakes the end of its scope for a look
  *   NO_ROUNDS       with ODD: it never gives up
  */
 #ifndef EVENTS
@@ -54,7 +54,7 @@
 #endif
 
 #define MOST_ROUNDS 2
-/* A number that is nothing for a moment is not ready, so its rounds begin again. */
+/* A number that has no descriptor for a moment is not ready, so its rounds begin again. */
 #define MOST_TURNS (2 * EVENTS + (MOST_ROUNDS + 1) * (1 + CLOSES))
 #define A 0
 #define B 1
@@ -63,20 +63,20 @@
 
 /* The kernel. */
 byte is = A;         /* what the number means */
-bool lives_on;       /* A, under another number */
-byte events[2];      /* that are there to be taken */
+bool lives_on;       /* A is still open under another number */
+byte events[2];      /* events that can be taken */
 bool known[2], asked[2];
 
 /* The watch. */
 byte registered = NOBODY;
 bool in[2], got[2], closed[2];
 
-bool parked[2], ended[2];  /* the waiter; by an event or by closing */
-bool timed_out[2];         /* by a look, a deadline or a cancellation */
+bool parked[2], ended[2];  /* the waiter was ended by an event or by a close */
+bool timed_out[2];         /* it was ended by a look, a deadline or a cancellation */
 bool late, cancelled;
 byte looks = LOOKS;
 
-/* Not in the machine. */
+/* Only in the model, not in the code. */
 byte meant[2] = NOBODY;    /* the descriptor that the wait is for */
 bool must_end[2];
 bool blocks[2];
@@ -109,7 +109,7 @@ inline add(t)
 		if
 		:: is == NOTHING -> closed[t] = 1
 		:: is != NOTHING ->
-			/* the earlier ones, if the number has become another descriptor */
+			/* the earlier waits, if the number now belongs to another descriptor */
 			if
 			:: in[1 - t] && meant[1 - t] != is -> closed[1 - t] = 1; finish(1 - t)
 			:: else

@@ -4,31 +4,31 @@
  *
  * What is modelled, by the names of the C code:
  *   task()     sn_lookup(): join(), wait_once(), leave(). All ask the same question. Some have a
- *              deadline, which may end their wait at any time; then they leave
+ *              deadline, which may end their wait at any time; these then leave
  *   helper()   helper_main(), finish(), and start_helper(), which may fail once
- * Each task brings a lookup, of which it uses its own or the one that is asked already. At most one
- * helper is started while another one lives (SN_LOOKUP_THREADS is 1).
+ * Each task brings a lookup, and uses either that or the one in progress for the same question. At
+ * most one helper is started while another one lives (SN_LOOKUP_THREADS is 1).
  *
  * Abstracted: the waiter's claim is an atomic step (waiter.pml); runs and their end; lookups that
  * are due.
  *
  * Safety (assertions): a lookup is not touched after it was freed, and freed once; a wait is ended
  * only while its task is in it; an answer is there when a task takes it. At the end each task has
- * an answer, its deadline, or is instructed to ask without a helper; no lookup and no helper is
- * left.
+ * an answer, has reached its deadline, or is instructed to ask without a helper; no lookup and no
+ * helper is left.
  *
  * Mutants, each of which must be caught:
  *   LATE_COUNT      a helper that finds nothing is counted as one until it has left the lock
  *   JOINS_DONE      a lookup that is done is still found
  *   LAST_FREES      the last task frees the lookup also while a helper works on it
  *   HELPER_KEEPS    the helper does not free a lookup that all have left
- *   FAILS_SILENTLY  when no helper can be started, those that wait for one are not notified
+ *   FAILS_SILENTLY  when no helper can be started, the tasks that wait for one are not notified
  *   NO_CLAIM        the helper wakes a task whose deadline has come
  */
 #define TASKS 3
 #define NONE 255
 
-/* So many of the tasks have a deadline. */
+/* How many of the tasks have a deadline. */
 #ifndef DEADLINES
 #	define DEADLINES 1
 #endif
@@ -39,10 +39,10 @@
 
 byte state[TASKS], users[TASKS];
 bool live[TASKS], freed[TASKS], no_helper[TASKS];
-byte chained = NONE; /* the lookup that is found */
+byte chained = NONE; /* the lookup that others find */
 byte joined[TASKS] = NONE;
 bool listed[TASKS], claimed[TASKS], woken[TASKS]; /* each task's wait */
-byte helpers, running;                            /* counted; threads that are there */
+byte helpers, running;                            /* helpers that are counted; threads that exist */
 bool locked, failed;
 byte over;
 
@@ -62,7 +62,8 @@ inline free_lookup(l)
 	d_step { USED(l); freed[l] = 1 }
 }
 
-/* Ends the waits of a lookup that is done. The lock is held, and the claimed are woken at once. */
+/* Ends the waits of a lookup that is done. The lock is held, and the tasks whose waits are claimed
+ * are woken immediately. */
 inline end_waits(l)
 {
 	d_step {
@@ -191,7 +192,7 @@ proctype task(byte me)
 	over++
 }
 
-/* Each thread that is started, one after the other or beside each other. */
+/* Stands for each thread that is started, one after the other or at the same time. */
 proctype helper()
 {
 	byte l, i;

@@ -4,28 +4,29 @@
  *
  * What is modelled, by the names of the C code:
  *   lock()     sn_mutex_lock_inside(): taking it, announcing under the list's lock, waiting, being
- *              woken to try again or handed it, waiting again in front, giving up past a deadline
+ *              woken to try again or being handed the mutex, waiting again at the front, giving up
+ *              after a deadline
  *   unlock()   unlock_alone() and unlock_for_waiter()
  *   list       mutex->waits; claims are those of src/task/waiter.h
- * WORKERS tasks each lock and unlock it ROUNDS times, and then drop a reference that they count
- * under it. The task that drops the last one frees it. The first GIVE_UP of them have deadlines,
- * which pass at any time.
+ * WORKERS tasks each lock and unlock the mutex ROUNDS times, and then drop a reference, whose count
+ * the mutex guards. The task that drops the last reference frees the mutex. The first GIVE_UP of
+ * them have deadlines, which pass at any time.
  *
  * Abstracted: how long a task has waited is arbitrary, so STARVING is set or not. Spinning is one
  * more attempt. The processor runs every worker that can run.
  *
  * Safety: one holder at a time; no access after it was freed; outside the list's lock, with WAITERS
  * set, LOCKED or WOKEN is set; no other party has changed what unlock_for_waiter() overwrites;
- * STARVING only together with LOCKED; and in the end all workers have done their rounds: none
+ * STARVING only together with LOCKED; and at the end all workers have done their rounds, so none
  * sleeps forever.
  *
  * Mutants, each of which must be caught:
- *   ANNOUNCE_BLINDLY   a waiter sets WAITERS without checking whether it is still locked
+ *   ANNOUNCE_BLINDLY   a waiter sets WAITERS without checking whether the mutex is still locked
  *   KEEP_WOKEN         a waiter that waits again does not clear WOKEN
- *   WAKE_CLAIMED       a waiter that its deadline has claimed is woken all the same
+ *   WAKE_CLAIMED       a waiter whose deadline has claimed the wait is woken nevertheless
  *   WOKEN_GIVES_UP     a waiter that was woken, and is past its deadline, does not try again
- *   HAND_UNLOCKED      LOCKED is cleared when it is handed on
- *   UNLOCK_FIRST       LOCKED is cleared first, and only then is a waiter looked for
+ *   HAND_UNLOCKED      LOCKED is cleared when the mutex is handed on
+ *   UNLOCK_FIRST       LOCKED is cleared first, and only then does the owner look for a waiter
  */
 #ifndef WORKERS
 #define WORKERS 3
@@ -42,7 +43,7 @@
 #define TRY_AGAIN 1
 #define HANDED 2
 
-/* The word. */
+/* The mutex's word. */
 bool locked, waiters, woken, starving;
 
 bool list_locked;
@@ -89,7 +90,7 @@ inline put_last(who)
 	d_step { assert(!freed); list[list_size] = who; list_size++ }
 }
 
-/* The first of the list, or NOBODY. */
+/* Takes the first waiter of the list; NOBODY if there is none. */
 inline take_first(who)
 {
 	d_step {
@@ -110,7 +111,7 @@ inline take_first(who)
 	}
 }
 
-/* gone: whether it was there. */
+/* gone: whether it was in the list. */
 inline remove(who)
 {
 	d_step {
@@ -135,7 +136,7 @@ inline remove(who)
 	}
 }
 
-/* got: whether it is locked now. */
+/* got: whether the task has locked the mutex. */
 inline lock(deadline)
 {
 	mine = 0;
@@ -181,7 +182,7 @@ inline lock(deadline)
 		:: mine -> put_first(me)
 		:: else -> put_last(me)
 		fi;
-		list_locked = 0; /* not unlock_list(): a mutant breaks what that asserts */
+		list_locked = 0; /* not unlock_list(), because a mutant breaks what that asserts */
 		if
 		:: result[me] != WAITS
 		:: atomic { deadline && !claimed[me] -> claimed[me] = 1 };
@@ -255,7 +256,7 @@ inline unlock()
 #endif
 			fi
 		od;
-		skip; /* a jump must not lead into what follows */
+		skip; /* a jump must not lead into the next statement */
 		d_step {
 			assert(!freed);
 #ifndef UNLOCK_FIRST

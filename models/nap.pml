@@ -7,17 +7,17 @@
  *   takes()     sn_idle_get(), and sn_sysmon_all_taken() if none is left; sn_idle_put()
  *
  * Abstracted: a nap that is cut short ends at any time, a long one only when it is ended. The look,
- * and naps that are short from the beginning, do nothing here. What ends a nap before its time for
- * another reason only makes it shorter.
+ * and naps that are short from the beginning, are left out. Other reasons to end a nap early only
+ * make it shorter.
  *
- * Safety: when everything stands still and no processor is idle, the monitor is not in a long nap.
+ * Safety: when no party can take a step and no processor is idle, the monitor is not in a long nap.
  *
  * Mutants, each of which must be caught:
  *   NO_LOOK      the monitor does not look whether a processor is idle
  *   LOOK_FIRST   it looks before it says that it naps
  *   READ_FIRST   the thread looks for a nap before it takes the processor
- *   WHY_FIRST    the monitor looks whether the nap was ended before it reads the word that it
- *                sleeps on
+ *   WHY_FIRST    the monitor looks whether the nap was ended before it reads the word on which it
+ *                sleeps
  *   WHY_LAST     the thread says that it has ended the nap after it has changed that word
  *   NO_WAKE      the thread ends the nap without a change of that word
  */
@@ -106,7 +106,7 @@ proctype takes()
 		fi;
 		if
 		:: idle++
-		:: times == 0 /* keeps it: computes, or is blocked */
+		:: times == 0 /* keeps the processor: computes, or blocks */
 		fi
 	:: else -> break
 	od

@@ -5,7 +5,8 @@
  * What is modelled, by the names of the C code:
  *   owner()      sn_await_processor() of src/sched/idle.c around sn_parker_wait(), first with a
  *                deadline and then without one, as sleep_in_parker() does
- *   releaser()   sn_parker_release(): the first has something to hand over, the second has not
+ *   releaser()   sn_parker_release(): the first call has something to hand over, the second one has
+ *                not
  * The owner's plain stores wait in its store buffer (stored) until a read-modify-write, or until
  * they drain.
  *
@@ -14,10 +15,10 @@
  * Safety, at rest: the owner has what was handed over, and does not sleep.
  *
  * Mutants, each of which must be caught:
- *   STORE_EMPTY   a release that was there already is taken by a store: one that comes between the
- *                 check and the store is lost, with what it announced
- *   LATE_WRITE    handed over after the release
- *   NO_LAST_LOOK  past the deadline the word is overwritten without reading what it was
+ *   STORE_EMPTY   the owner consumes an earlier release by a plain store: a release that comes
+ *                 between the check and the store is lost, with what it announced
+ *   LATE_WRITE    the item is handed over after the release
+ *   NO_LAST_LOOK  after the deadline the owner overwrites the word without reading its value
  */
 #define EMPTY 0
 #define RELEASED 1

@@ -5,27 +5,28 @@
  *
  * What is modelled, by the names of the C code in src/sched:
  *   pinned()   the thread: leave_task(), the commit that publishes the task (as
- *              commit_reschedule(): it is runnable at once), await_pinned(), sn_await_processor()
+ *              commit_reschedule(), so it is runnable immediately), await_pinned(),
+ *              sn_await_processor()
  *   other()    two threads that have, or get, a processor: sn_global_get(), hand_over(),
  *              become_idle()
  *
  * Abstracted: the parker is a flag, what the lock guards is one step, and a processor that is given
  * away goes to a thread that has none.
  *
- * Safety: a processor has one owner at a time. At rest none is lost (each has an owner or is idle),
- * the task runs, and its thread has the processor that it was handed.
+ * Safety: a processor has one owner at a time. At rest no processor is lost (each has an owner or
+ * is idle), the task runs, and its thread has the processor that it was handed.
  *
  * Mutants, each of which must be caught:
- *   ASSIGN_AT_ONCE   hand_over() makes the processor the waiting thread's, which may not have given
- *                    its own away yet, rather than leaving it for the thread to take
+ *   ASSIGN_AT_ONCE   hand_over() assigns the processor to the waiting thread, which may not have
+ *                    given its own away yet, instead of leaving it for the thread to take
  */
 #define PROCESSORS 2
 #define NONE 255
 #define IDLE 254
 
-byte owner[PROCESSORS];      /* not in the machine: a thread, IDLE, or NONE in between */
+byte owner[PROCESSORS];      /* only in the model: a thread, IDLE, or NONE in between */
 byte processor[3] = NONE;
-byte handed = NONE;          /* to thread 0, by the time its parker is released */
+byte handed = NONE;          /* to thread 0, before its parker is released */
 bool parker;
 byte queue;                  /* the task, bound to thread 0 */
 byte rounds = 2;

@@ -10,8 +10,8 @@
  *   ender()      stop() of src/run/run.c
  *
  * Abstracted: time stands still; a timer is due at one of two moments ahead, SOON or LATE. Each
- * inserter has a processor of its own. Between two sleeps the poller does the work that it has a
- * processor for, which is nothing here. The eventfd is a counter, and level-triggered.
+ * inserter has a processor of its own. The work that the poller does with a processor between two
+ * sleeps is left out. The eventfd is a counter, and level-triggered.
  *
  * Safety, at rest: the poller sleeps no longer than until the earliest timer, and does not sleep at
  * all at the end of the runtime.
@@ -35,7 +35,7 @@ byte earliest[INSERTERS] = NEVER;
 byte poll_until = NOT_POLLING;
 bool wakeup_pending, stopping;
 byte eventfd;
-bool asleep;    /* in epoll */
+bool asleep;    /* sleeps in epoll */
 byte until;     /* when the sleep ends */
 
 inline sn_netpoll_wake()
@@ -100,7 +100,7 @@ proctype inserter(byte i)
 	byte when = LATE, seen;
 	bool former;
 
-	/* Ever earlier: a later one changes nothing. */
+	/* Earlier each time, because a later timer changes nothing. */
 	do
 	:: when == 0 -> break
 	:: when > 0 ->

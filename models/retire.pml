@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The number of processors changes: src/sched/processors.c, "into use and out of it".
+ * The number of processors changes ("into use and out of it" in src/sched/processors.c).
  *
  * What is modelled, by the names of the C code:
  *   thread()    sn_next_task() with sn_processor_is_surplus(), give_up_surplus(), release(),
@@ -14,16 +14,15 @@
  * Abstracted:
  *   - As in idle.pml: queues are counters, what the lock guards is one step, there is always a
  *     thread to start except with CAP, a processor is handed over in one step, something always
- *     waits for the poller, and everything comes to rest, where it is checked. No naps, no
- *     network.
- *   - bequeath() pops the tasks one by one, and sn_timers_move() moves timers in chunks. Here
- *     each is one step, because the others only ever see a processor that has fewer of them.
+ *     waits for the poller, and everything comes to rest, where it is checked. No naps, no network.
+ *   - bequeath() pops the tasks one by one, and sn_timers_move() moves timers in chunks. Here each
+ *     is one step, because the others only ever see a processor that has fewer of them.
  *   - A timer is an ordinary one that makes a task runnable. All are for the same moment, SOON.
  *     Time stands still: either SOON has passed from the beginning, or it does not come.
  *   - With NO_MEMORY timers cannot be moved.
  *   - sn_processor_is_surplus() reads wanted without the lock. It changes under the lock, so a
- *     thread that has just held the lock reads no older value, and all that rely on it check
- *     again under the lock.
+ *     thread that has just held the lock reads no older value, and all that rely on it check again
+ *     under the lock.
  *
  * Safety (assertions): a processor that retires has no task and no timer, no thread has it, and it
  * is in no list; processor 0 does not retire; no thread has a processor that another thread has. At
@@ -34,8 +33,8 @@
  * surplus ones among these, which the next recount retires.
  *
  * Liveness, under weak fairness (LIVE): the processors in use become those that are wanted
- * (converges), and are not handed round forever without a task being run (settles); however often
- * tasks yield (YIELDS), timers that are due fire (fires).
+ * (converges), and do not keep passing between threads without running a task (settles); however
+ * often tasks yield (YIELDS), timers that are due fire (fires).
  *
  * Variants: CAP (no thread can be started), NO_MEMORY, STORES, LIVE, YIELDS; PROCESSORS, TASKS,
  * TIMERS, CHANGES, REVOCATIONS.
@@ -45,19 +44,21 @@
  *                       processor away as if it were in use: to another thread while there is work
  *   TIMERS_STAY         bequeath() leaves the timers where they are
  *   NEXT_FORGOTTEN      bequeath() hands over the ring only
- *   TASKS_STAY          bequeath() hands over nothing but timers
- *   RELEASE_SILENT      no thread is woken for what was released
+ *   TASKS_STAY          bequeath() hands over only timers
+ *   RELEASE_SILENT      no thread is woken for the tasks that were released
  *   MOVE_SILENT         the poller does not learn of the timers that have moved, neither from
  *                       sn_timers_move() nor from the thread that has released the processor
- *   RELEASE_BLIND       release() does not check again, under the lock, whether it is surplus
- *   IDLE_BLIND          become_idle() does not check, under the lock, whether it is
- *   GIVE_BLIND          nor does sn_processor_give()
+ *   RELEASE_BLIND       release() does not check again, under the lock, whether the processor is
+ *                       surplus
+ *   IDLE_BLIND          become_idle() does not check, under the lock, whether it is surplus
+ *   GIVE_BLIND          sn_processor_give() does not check, under the lock, whether it is surplus
  *   SPINNING_KEPT       a thread that gives up a surplus processor still counts as spinning
  *   EXTRACT_UNLOCKED    adjust() takes idle processors that it has seen before it took the lock
  *   EXTRACT_NOTHING     adjust() leaves the idle ones alone
  *   UNRETIRE_SILENT     adjust() wakes no thread
  *   NO_BARRIER          with STORES: adjust() without its barrier
- *   STILL_SURPLUS       with NO_MEMORY: what could not be emptied is surplus again at once
+ *   STILL_SURPLUS       with NO_MEMORY: a processor that could not be emptied is surplus again
+ *                       immediately
  *   LIMIT_RELEASES      with CAP: sn_processor_start() releases a surplus processor for which there
  *                       is no thread, after it has released the lock under which it saw that
  */
@@ -65,7 +66,7 @@
 #	define PROCESSORS 2
 #endif
 #ifndef TASKS
-#	define TASKS 1 /* to come, beside those that run at first */
+#	define TASKS 1 /* tasks still to come, besides those that run at first */
 #endif
 #ifndef TIMERS
 #	define TIMERS 1
@@ -82,7 +83,7 @@
 #define GLOBAL PROCESSORS
 #define NONE 255
 
-/* poll_until, and when a timer is due */
+/* Values of poll_until, and of the time of a timer. */
 #define NOT_POLLING 0
 #define SOON 1
 #define NEVER 2
@@ -115,7 +116,7 @@ byte pending[THREADS];
 #endif
 byte to_come = TASKS, to_arm = TIMERS;
 byte revocations = REVOCATIONS;
-/* Not in the machine. */
+/* Only in the model, not in the code. */
 byte limbo; /* processors that no thread has, and that are in no list */
 
 #if PROCESSORS == 2
@@ -142,7 +143,7 @@ end:	do
 	od
 }
 
-/* Inside d_step. */
+/* Called in d_step. */
 inline drain(t)
 {
 	if
@@ -180,7 +181,7 @@ inline idle_put(p)
 	idle_count++
 }
 
-/* The result is in p, NONE when there is none. */
+/* The result is in p; NONE if there is none. */
 inline idle_get(p)
 {
 	p = 0;
@@ -254,9 +255,10 @@ inline start_processor(p, s)
 #endif
 #ifdef CAP
 				/*
-				 * No thread is woken for it: one that goes to sleep under the same
-				 * lock finds it. Also when it is surplus: the thread that takes it
-				 * next, or the next recount, releases it.
+				 * No thread is woken for it, because a thread that goes to sleep
+				 * under the same lock finds it. This holds for a surplus processor,
+				 * too: the thread that takes it next, or the next recount, releases
+				 * it.
 				 */
 				threadless = 1;
 #	ifdef LIMIT_RELEASES
@@ -297,7 +299,7 @@ inline sn_poller_expect()
 	fi
 }
 
-/* Of a surplus processor in limbo. n is a variable of the caller. */
+/* Hands over the tasks of a surplus processor in limbo. n is a variable of the caller. */
 inline hand_tasks_over(p, n)
 {
 #ifndef TASKS_STAY
@@ -311,7 +313,7 @@ inline hand_tasks_over(p, n)
 	skip
 }
 
-/* The same for timers. n: whether any are left. */
+/* The same for timers. n: whether any timers are left. */
 inline hand_timers_over(p, n)
 {
 #if defined(NO_MEMORY)
@@ -358,14 +360,14 @@ inline announce(p)
 	fi
 }
 
-/* p is in limbo, and NONE afterwards. */
+/* Releases p, which is in limbo; p is NONE afterwards. */
 inline release(p, n)
 {
 	do
 	:: p != NONE && IS_SURPLUS(p) ->
 		hand_tasks_over(p, n);
 		hand_timers_over(p, n);
-		/* the lock */
+		/* takes the lock */
 		d_step {
 			if
 #ifdef NO_MEMORY
@@ -392,7 +394,8 @@ inline release(p, n)
 }
 
 #ifdef LIMIT_RELEASES
-/* Of a processor for which there is no thread: wakes no thread, or it would be started again. */
+/* Releases a processor for which there is no thread. Wakes no thread, because that would start the
+ * processor again. */
 inline release_unstarted(p, n)
 {
 	if
@@ -446,7 +449,8 @@ inline stop_spinning(t, p, n)
 	fi
 }
 
-/* sn_ready(), by a thread with a processor: for what was put into its ring or its next slot */
+/* sn_ready() by a thread with a processor, for a task that was put into its ring or its next
+ * slot */
 inline submitted_by(t, p, n)
 {
 	if
@@ -470,7 +474,7 @@ proctype thread(byte t; bool runs)
 	:: else -> goto end_parker
 	fi;
 
-running: /* a task */
+running: /* runs a task */
 	do
 	:: d_step { to_come > 0 -> to_come--; PUT(t) };
 		submitted_by(t, p, n)
@@ -496,7 +500,7 @@ next_task:
 		d_step { drain(t); v = q[processor[t]] + next[processor[t]]; q[processor[t]] = 0; next[processor[t]] = 0 }
 		stop_spinning(t, p, n);
 		d_step { p = processor[t]; processor[t] = NONE; limbo++ }
-		/* sn_processor_give() as it was */
+		/* sn_processor_give() as it once was */
 		if
 		:: q[GLOBAL] > 0 || (due && heap[p] > 0) ->
 			d_step { start_processor(p, 0); limbo-- }
@@ -524,7 +528,7 @@ next_task:
 		goto sleep_in_parker
 	:: else
 	fi;
-	/* Its own timers, and then the queues. */
+	/* The processor's own timers, and then the queues. */
 	atomic {
 		drain(t);
 		if
@@ -559,7 +563,7 @@ next_task:
 	:: !found && !counted[t] -> goto become_idle /* enough threads are looking */
 	:: !found -> d_step { start_spinning(t) }
 	fi;
-	/* steal(): one of the tasks or timers of the others; the first may be gone now */
+	/* steal(): takes a task or a timer of another processor; there may be none by now */
 	d_step {
 		v = 0;
 		do
@@ -662,7 +666,7 @@ expect:
 
 sleep_in_parker:
 	atomic {
-		/* As for a thread that starts: the processor is waiting already. */
+		/* Continues like a thread that starts: the processor is waiting already. */
 		v = 0;
 		do
 		:: v < PROCESSORS && born[v] == 0 -> v++
@@ -775,7 +779,7 @@ end:	do
 #endif
 
 	:: revocations > 0 ->
-		/* sn_lease_revoke() from a thread that is outside */
+		/* sn_lease_revoke(): takes the processor of a thread that is outside */
 end_revoke:	if
 		:: d_step { outside[0] && processor[0] != NONE -> t = 0 }
 		:: d_step { outside[1] && processor[1] != NONE -> t = 1 }

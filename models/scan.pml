@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The scan bit: src/sched/scan.h and scan_serve.h, src/observe/scan_ask.h, and the plain stores of
- * the status that it lives with.
+ * the status beside it.
  *
  * What is modelled, by the names of the C code:
  *   runner()   run_at_once() with sn_scan_is_free(), while another task is being left;
@@ -20,18 +20,18 @@
  * There is one task, and one word for each of status, saved registers, the right to wake and the
  * queue, which are buffered, and scan, which is only changed atomically. The task parks as an
  * exclusive waiter (waiter.h): the lock of its queue is held from before the switch until the
- * commit. The other task that is left is one, too; its lock is other. Every callback takes both
- * locks, as one that calls sn_chan_try_send() may.
+ * commit. The other task that is being left is an exclusive waiter, too; its lock is `other`. Every
+ * callback takes both locks, as a callback that calls sn_chan_try_send() may.
  *
  * Abstracted: the commit is a store-release (an unlock), and so is putting the task into a queue;
- * taking it out is atomic. There is no status but RUNNABLE, RUNNING, PARKED and ENDED.
+ * taking it out is atomic. The only statuses are RUNNABLE, RUNNING, PARKED and ENDED.
  *
  * Safety (assertions): a party that owns the stack finds all registers saved, and the task on no
  * thread, from beginning to end; so does a party that serves a request, unless it is on the task's
- * own thread; a request is served, refused or withdrawn once, and never forgotten, also when the
+ * own thread; a request is served, refused or withdrawn once, and never forgotten, even when the
  * task ends; an asker whose request was served finds no stack that only its server has; the task is
  * never in the queue twice, and never lost; no thread waits for a lock that it holds itself, or
- * that a waiting thread holds (nothing is left undone at the end).
+ * that a waiting thread holds (at the end no thread still waits).
  *
  * Variants: PSO; FENCED (no membarrier, every switch in the slow path with a fence); SCANNERS; ENDS
  * (the task ends).
@@ -44,14 +44,15 @@
  *   PLAIN_PARKED      with PSO: PARKED is no store-release
  *   NO_FENCE          with FENCED: the slow path without its fence
  *   STALE_WANTED      the runner sets WANTED without checking whether HELD is still there
- *   LATE_RUNNABLE     it makes the status RUNNABLE only when WANTED is set
+ *   LATE_RUNNABLE     it sets the status to RUNNABLE only after it has set WANTED
  *   FORGET_WANTED     release queues no task
  *   GIVE_UP_WANTED    give_up() does not check WANTED
- *   GIVE_UP_ASKED     nor ASKED
+ *   GIVE_UP_ASKED     give_up() does not check ASKED
  *   SERVE_FIRST       the thread that has left the task serves before the commit
  *   HOLD_LATE         it takes HELD only after the commit
  *   HOLD_TWICE        it takes HELD although another party has it
- *   SERVE_PICKED      the next task's request is served while the commit of the one before is due
+ *   SERVE_PICKED      the next task's request is served while the commit of the previous task is
+ *                     due
  *   NO_LOOK           the thread that has left the task does not read scan
  *   END_NO_LOOK       with ENDS: the end does not read scan
  *   NO_SERVE          release serves no request
@@ -70,7 +71,7 @@
 #define PARKED 3
 #define ENDED 4
 
-/* What is buffered. */
+/* Indices of the buffered words. */
 #define STATUS 0
 #define SAVED 1
 #define MAY_WAKE 2
@@ -78,14 +79,14 @@
 #define LOCK 4 /* of the queue that the task waits in */
 byte memory[5];
 
-bool HELD, WANTED, ASKED; /* the scan word: each test-and-set is one d_step */
+bool HELD, WANTED, ASKED; /* bits of the scan word: each test-and-set is one d_step */
 bool other;               /* the lock of the queue that the other task waits in */
-byte request;             /* 0 none yet, 1 asked, 2 completed, 3 refused or withdrawn */
+byte request;             /* 0: none yet; 1: asked; 2: completed; 3: refused or withdrawn */
 
-/* Not in the machine. */
-byte on;       /* threads that have the task: 0 or 1 */
-byte owners;   /* of the stack */
-bool scans;    /* a scanner or an asker has HELD, and not only to serve a request */
+/* Only in the model, not in the code. */
+byte on;       /* how many threads have the task: 0 or 1 */
+byte owners;   /* how many parties own the stack */
+bool scans;    /* a scanner or an asker has HELD, for more than to serve a request */
 byte rounds;
 bool finished; /* the task has ended, or sleeps forever */
 
@@ -163,7 +164,7 @@ inline stands_still()
 	assert(on == 0 && memory[SAVED] == 1)
 }
 
-/* seen: whether to check; afterwards whether HELD was taken. */
+/* seen: whether to check; afterwards, whether HELD was taken. */
 inline hold_left()
 {
 	if
@@ -183,8 +184,8 @@ inline hold_left()
 	fi
 }
 
-/* By a party with the right to the stack, other than the task's thread. It waits for both locks.
- * served: to be completed. */
+/* Called by a party with the right to the stack, other than the task's thread. It waits for both
+ * locks. served: the request has to be completed. */
 inline serve()
 {
 	if
@@ -272,7 +273,7 @@ take:	if
 	if
 	:: true
 	:: d_step { !other -> other = 1 };
-		/* run_at_once(), while the other task is left, which holds the lock until its
+		/* run_at_once() while the other task is being left, which holds its lock until its
 		 * commit */
 #ifndef SERVE_PICKED
 		store(t, STATUS, RUNNING, 1);
@@ -375,7 +376,7 @@ go_on:	seen = 0;
 #endif
 	:: else
 	fi;
-	/* The queue's lock, the switch, then after_switch() */
+	/* Takes the queue's lock; the switch; then after_switch() */
 	d_step { memory[LOCK] == 0 -> drain(t); memory[LOCK] = 1 }
 #ifdef EARLY_PARKED
 	store(t, STATUS, PARKED, 1);
@@ -440,7 +441,7 @@ proctype waker()
 	od
 }
 
-/* got: 1 owned, 0 not; 2: another party has it */
+/* got: 1: owned; 0: not owned; 2: another party has it */
 inline own()
 {
 	do

@@ -7,23 +7,24 @@
  *   opener()   sn_scope_begin_deadline(); scope_close() with await_last(), sn_scope_close_by() if
  *              CLOSE_BY, and sn_scope_end_deadline(); then the scope is freed
  *   worker()   a task in the scope: sn_scope_give_up() when it ends
- *   mover()    sn_scope_set_deadline(), once: later, to none, or to a time that has passed
+ *   mover()    sn_scope_set_deadline(), once: to a later time, to none, or to a time that has
+ *              passed
  *   firing()   the heap takes out an active timer at any moment: fire(), then expire()
- * Cancelling is sn_scope_cancel_for() as far as the error; the visits of tasks are not here.
+ * Of sn_scope_cancel_for(), the model has the error, but not the visits of tasks.
  *
  * Abstracted: times. Any active timer may fire at any moment. A handle is held in one step, with
  * the check of its generation (sn_scope_hold_handle()). No memory is missing.
  *
- * Safety (assertions): nobody touches the scope after it was freed, and no timer is active then; a
- * timer is not started twice; a move that finds no active timer and is in time has no firing before
- * it; a scope whose tasks and movers are through is not cancelled any more by its deadline. At the
- * end: when a mover got -ETIMEDOUT, or set a time that had passed, the scope is cancelled.
+ * Safety (assertions): no party touches the scope after it was freed, and no timer is active then;
+ * a timer is not started twice; a move that finds no active timer and is in time has no firing
+ * before it; when all tasks and movers are done, the deadline does not cancel the scope any more.
+ * At the end: when a mover got -ETIMEDOUT, or set a time that had passed, the scope is cancelled.
  *
  * Variants: MOVERS (2), CLOSE_BY.
  *
  * Mutants, each of which must be caught:
- *   FIRE_NO_COUNT   fire() takes no count of running
- *   MOVE_NO_COUNT   a mover takes no count of running, only looks
+ *   FIRE_NO_COUNT   fire() does not count itself in running
+ *   MOVE_NO_COUNT   a mover does not count itself in running, but only reads it
  *   EXPIRED_LATE    expire() sets expired, outside the heap's lock
  *   REASON_FIRST    set_timer() does not look for the reason once more when no timer was active
  *   NO_LOCK         a mover does not take the scope's lock
@@ -41,8 +42,8 @@
 byte error, running;
 bool expired, armed, locked, heap_locked, freed;
 
-/* Not in the machine. */
-bool fired;               /* a firing has taken its count */
+/* Only in the model, not in the code. */
+bool fired;               /* a firing has counted itself */
 bool drained;             /* the opener has seen running at 0 */
 byte told_late, over;
 
@@ -65,7 +66,7 @@ inline unlock_heap()
 	heap_locked = 0
 }
 
-/* By the deadline. */
+/* Cancels the scope because of its deadline. */
 inline cancel()
 {
 	atomic {
@@ -139,7 +140,7 @@ inline reason(why)
 	atomic { TOUCH(); why = (error != OK || expired -> TIMED_OUT : OK) }
 }
 
-/* sn_timer_move(), with stays, or sn_timer_stop(). */
+/* sn_timer_move() if stays is set, otherwise sn_timer_stop(). */
 inline change(stays, set)
 {
 	lock_heap();
@@ -148,7 +149,7 @@ inline change(stays, set)
 	unlock_heap()
 }
 
-/* With the scope's lock. stays: the new time is one. */
+/* Called with the scope's lock. stays: the new time is a deadline. */
 inline set_timer(stays, set, why)
 {
 	change(stays, set);
@@ -158,7 +159,7 @@ inline set_timer(stays, set, why)
 #ifndef REASON_FIRST
 		reason(why);
 #endif
-		/* In time: no deadline before this one cancels the scope. */
+		/* The move was in time, so no earlier deadline cancels the scope. */
 		assert(why != OK || !fired);
 		if
 		:: why == OK && stays ->
@@ -231,7 +232,7 @@ proctype opener()
 	bool set;
 	byte why;
 
-	/* await_last(): its own count */
+	/* await_last(): drops the opener's own count */
 #ifdef STOP_EARLY
 	change(0, set);
 #endif
@@ -260,7 +261,7 @@ init {
 	byte i;
 
 	atomic {
-		running = 2; /* the opener's and the worker's */
+		running = 2; /* one for the opener, one for the worker */
 		if
 		:: armed = 1
 		:: armed = 0

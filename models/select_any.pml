@@ -4,27 +4,28 @@
  *
  * What is modelled, by the names of the C code:
  *   selecting()   select_cases(): look(), wait_once() with sn_select_enter(), begin_others(),
- *                 sn_waiter_park(), end_all(). It continues until each of the three was done
- *                 once, and selects only what is left
+ *                 sn_waiter_park(), end_all(). It continues until each of the three was selected
+ *                 once, and selects only among the rest
  *   partner()     a send: it meets the node in the channel's queue, or leaves its element in the
  *                 buffer
  *   ending()      commit_end(), end_joined()
  *   poller()      sn_watch_event(), of a descriptor that becomes ready and stays so until read
  *   timer()       the deadline of the wait, which comes at most once
  *
- * Abstracted: the park itself, which is in waiter.pml; choosing among what is ready is left open.
- * The epoll side of a watch is in watch.pml: here the poller comes once the wait is in the list.
- * The watch of a scope is like that of a descriptor here. A cancellation is like the timer.
- * ending() stores ENDED where the code compares and swaps: both hold the lock.
+ * Abstracted: the park itself, which is in waiter.pml; any case that is ready may be chosen. The
+ * epoll side of a watch is in watch.pml: here the poller comes once the wait is in the list. The
+ * watch of a scope is like that of a descriptor here. A cancellation is like the timer. ending()
+ * stores ENDED where the code compares and swaps: both hold the lock.
  *
- * Safety (assertions): the wait's memory is not touched after the select has left it; one wait does
- * at most one case; the element is received once, the task joined once. At the end nobody waits: no
- * element, end or event was lost.
+ * Safety (assertions): the wait's memory is not touched after the select has left it; one wait
+ * executes at most one case; the element is received once, the task joined once. At the end no task
+ * waits, so no element, end or event was lost.
  *
  * Mutants, each of which must be caught:
- *   NO_SELF_CLAIM    a case that is ready while the wait begins is done without the waiter's claim
- *   OTHERS_FIRST     the task's end is waited for before the channel is entered
- *   ENDING_FORGETS   the ending task leaves the word alone when it does not get the claim
+ *   NO_SELF_CLAIM    a case that is ready while the wait begins is executed without the waiter's
+ *                    claim
+ *   OTHERS_FIRST     the select registers for the task's end before it enters the channel
+ *   ENDING_FORGETS   the ending task does not change the word when it does not get the claim
  *   LEAVE_UNLOCKED   the join word is left without the task's lock
  *   NO_PARK          when the claim is gone, the select does not wait until the wait has been ended
  *   EVENT_COUNTS     an event is reported instead of the element that was received
@@ -43,7 +44,7 @@ bool chan_lock, join_lock, watch_lock, heap_lock;
 
 /* On the stack of the select. */
 bool alive, claimed, done;
-bool moved, handed, got; /* status, ended, got of the three waits */
+bool moved, handed, got; /* results of the three waits: status, ended, got */
 
 byte received, joined, events;
 
@@ -80,7 +81,7 @@ inline sn_join_begin()
 	fi
 }
 
-/* Takes what the buffer has. Sets taken. */
+/* Takes the element in the buffer, if there is one. Sets taken. */
 inline attempt_channel()
 {
 	if
@@ -131,7 +132,8 @@ proctype selecting()
 		:: else
 		fi;
 #ifdef OTHERS_FIRST
-		/* The best that it could do: if the end has come first, that counts, too. */
+		/* Which case it could have executed: if the task's end came first, that is allowed,
+		 * too. */
 		if
 		:: taken ->
 			claim();

@@ -4,15 +4,15 @@
  *
  * What is modelled, by the names of the C code:
  *   task()           sn_conn_read_some(), again and again, until the end of the stream: the
- *                    attempt, and sn_fd_await() after EAGAIN, or before the attempt when the one
- *                    before has left the socket empty (drained)
- *                    With QUIET, at any point instead: the task ends, and leaves the stream to one
- *                    that begins when it can be read (stream/when_readable.c); the model has one
- *                    task for both, because never more than one of them uses the side
- *   commit()         commit_wait(), which may still run when its task has been woken on another
- *                    thread and waits again: so there are two of them
- *   poller()         sn_fds_event(), for each edge, of which the kernel reports what it finds when
- *                    the edge is harvested
+ *                    attempt, and sn_fd_await() after EAGAIN, or before the attempt if the previous
+ *                    one has left the socket empty (drained) With QUIET, at any point instead: the
+ *                    task ends, and leaves the stream to one that begins when it can be read
+ *                    (stream/when_readable.c); the model has one task for both, because never more
+ *                    than one of them uses the side
+ *   commit()         commit_wait(). There are two of them, because one may still run when its task
+ *                    has been woken on another thread and waits again
+ *   poller()         sn_fds_event(), for each edge. The kernel reports the state at the moment when
+ *                    the poller fetches the edge
  *   end_with()       sn_fd_end_with(), once to cancel and once to close
  *   set_deadline()   sn_fd_set_deadline()
  *   timers()         sn_fd_deadline_fire(), called by sn_timers_run() with the heap's lock held
@@ -20,13 +20,13 @@
  *
  * Abstracted: time is SOON, which comes once, and FAR, which does not; a deadline is 0 (none) or
  * one of these, and so is the time of the timer. Every access to the words is sequentially
- * consistent in the code, so there are no store buffers. The descriptor is not destroyed: its
- * structure never is. sn_fd_pause() is a deadline under another name.
+ * consistent in the code, so there are no store buffers. The descriptor is not destroyed, because
+ * its structure never is. sn_fd_pause() is a deadline under another name.
  *
  * Safety (assertions): a task is made runnable only when it is parked, and once for each park. At
- * rest: a task that is still parked has neither bytes nor an end to read, is neither
- * cancelled nor closed, and its deadline has not passed. A read that fails because of its deadline
- * has made an attempt since it began and since it was parked.
+ * rest: a task that is still parked has neither bytes nor an end to read, is neither cancelled nor
+ * closed, and its deadline has not passed. A read that fails because of its deadline has made an
+ * attempt since it began and since it was parked.
  *
  * Mutants, each of which must be caught:
  *   NO_RECHECK       commit_wait() does not read control after it has announced the task
@@ -36,11 +36,11 @@
  *   PLAIN_UNBLOCK    side_unblock() loads and stores instead of comparing and swapping
  *   EDGE_DROPPED     an edge that finds no task leaves no READY
  *   DRAINED_BLINDLY  a read that has taken all bytes makes the next one wait, whatever epoll has
- *                    said
+ *                    reported
  *   FORGET_LATE      the edge is forgotten after the attempt instead of before
- *   IRREGULAR_LATE   the poller makes the side ready before it says that there is an end
- *   QUIET_BLINDLY    a task that is to begin is parked without a look at what is there
- *   LOOK_FIRST       its maker looks before it takes the edge that is there
+ *   IRREGULAR_LATE   the poller makes the side ready before it records the end
+ *   QUIET_BLINDLY    a task that has yet to begin is parked without a look at the socket
+ *   LOOK_FIRST       its spawner looks before it takes the edge that is there
  *   FIRE_UNLOCKED    a timer that has fired leaves the heap in a step of its own
  *   TIMEOUT_BLINDLY  a wait that its deadline has ended fails without another attempt
  *   DRAINED_TIMEOUT  a read that waits before its first attempt fails without one
@@ -61,11 +61,11 @@
 byte state = NONE;
 bool closed, cancelled;  /* control */
 byte deadline;
-byte timer;              /* when it fires; 0: in no heap */
+byte timer;              /* the time at which it fires; 0: not in the heap */
 bool heap_locked;
 bool soon_is_past;
 
-bool data, fin;          /* in the kernel */
+bool data, fin;          /* in the kernel's buffer */
 bool irregular;          /* epoll has reported the end */
 chan edge = [EDGES] of { bit };
 bool parked, runnable;
@@ -147,7 +147,7 @@ proctype task()
 		if
 		:: took ->
 			took = 0;
-			tried = 0; /* the next read */
+			tried = 0; /* begins the next read */
 #ifdef DRAINED_BLINDLY
 			drained = 1
 #else
@@ -199,7 +199,7 @@ end_parked:		d_step { runnable -> runnable = 0; parked = 0; tried = 0 };
 again:		skip
 #ifdef QUIET
 	:: !REFUSED ->
-		/* is_readable(): ended is what the look finds */
+		/* is_readable(): the look finds an end if ended is set */
 #	ifdef LOOK_FIRST
 		ended = (data || fin);
 #	endif
@@ -226,7 +226,7 @@ end_quiet:		d_step { runnable -> runnable = 0; parked = 0 };
 			forget() /* on_begin() */
 		fi;
 		d_step { drained = 0; ended = 0; news = 0; tried = 0 };
-		/* the read that the task begins with: it owes a look */
+		/* the first read of the task, which has not looked yet */
 		if
 		:: closed || cancelled -> break
 		:: else
@@ -375,7 +375,7 @@ end:	do
 		when = deadline;
 		if
 		:: when == 0
-		:: when != 0 && !PAST(when) /* again at when */
+		:: when != 0 && !PAST(when) /* armed again for that time */
 		:: PAST(when) -> when = 0; side_unblock()
 		fi;
 #ifdef FIRE_UNLOCKED

@@ -11,17 +11,17 @@
  * Abstracted: the waiter's claim is an atomic step (waiter.pml), and so is what a channel's lock
  * guards (channel.pml).
  *
- * Safety: in the end the receiver has handled a signal that it got after the last one was sent. So
- * none is lost; several that come before it has got the first may be one.
+ * Safety: at the end the receiver has handled a signal that it got after the last one was sent, so
+ * no signal is lost. Several that come before the receiver has got the first may merge.
  *
  * Mutants, each of which must be caught:
- *   CLEAR_LATE      pass_on() clears the bit when it has given the signal
- *   READ_LATE       the eventfd is read when the bits have been looked at
+ *   CLEAR_LATE      pass_on() clears the bit after it has passed the signal on
+ *   READ_LATE       the poller reads the eventfd after it has looked at the bits
  *   LOOK_UNLOCKED   the task looks at the bits before it has the lock
- *   NO_CLAIM        the signal is given to a task whose deadline has come
+ *   NO_CLAIM        the signal is passed to a task whose deadline has come
  *   FORGETS         a signal that nobody wants is not noted again
  */
-bool noted, readable; /* the bit, the eventfd */
+bool noted, readable; /* the bit of the signal; the state of the eventfd */
 bool passing;       /* the lock */
 bool listed, claimed, ended;
 bool buffer;
@@ -80,7 +80,7 @@ end:
 			fi;
 #else
 			given = 1;
-			buffer = 1; /* or it was full, and the receiver will look */
+			buffer = 1; /* or the buffer was full, and the receiver will look */
 #endif
 #ifdef CLEAR_LATE
 			if

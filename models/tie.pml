@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tied tasks: each runs on one thread only, its home, which runs others meanwhile. src/sched/tie.h.
+ * Tied tasks: each runs on only one thread, its home, which runs others while the task waits.
+ * src/sched/tie.h.
  *
  * What is modelled, by the names of the C code in src/sched:
- *   thread()    sn_next_task() with what it does for bound tasks, nap(), become_idle(),
+ *   thread()    sn_next_task() with its steps for bound tasks, nap(), become_idle(),
  *               sleep_in_poller(), sleep_in_parker(), stand_in_line(), sleep_in_list(), retire();
  *               give_up_thread() with sn_ties_end(), where a pinned task has ended; give_apart()
  *               and give_back(). Threads 0 and 1 are homes; thread 2, and thread 3 if it is born,
- *               only run what anyone may run.
+ *               only run tasks that any thread may run.
  *   waker()     sn_tie_ready() with rouse() and ready_anywhere(), for the tasks of one home, on a
  *               thread without a processor; or, with REQUEUES, sn_requeue(), which puts a tied task
  *               into the global queue
@@ -17,21 +18,21 @@
  *
  * Abstracted: queues are counters, and the lock of a home's queue is a flag. The runtime's lock is
  * a flag where what it guards is more than one step. The global queue gives out its tasks in any
- * order. Memory order: the words of the handshake are sequentially consistent in the code. What
- * sn_submitted() does is one step, after the task was queued: idle.pml shows that nothing is missed
+ * order. Memory order: the words of the handshake are sequentially consistent in the code.
+ * sn_submitted() is one step, after the task was queued: idle.pml shows that no wake-up is lost
  * between the two. A thread that naps or polls does so until it is woken.
  *
- * Who starts a thread is left to birth.pml. What the two have in common is here, with BIRTHS: a
- * processor that waits for its thread is neither idle nor anyone's, while homes come to stand in
- * line; and a thread that goes to sleep takes it. Nothing else of a birth touches a tied task: a
- * new thread is no home, and looks for work as any other.
+ * birth.pml models which thread starts another one. With BIRTHS this model has the part that
+ * concerns tied tasks: a processor that waits for its thread is neither idle nor owned while homes
+ * begin to wait in line, and a thread that goes to sleep takes it. A birth does not touch a tied
+ * task in any other way: a new thread is not a home, and looks for work like any other.
  *
  * Safety: a tied task runs on its home (by construction), which has a processor. A home is handed a
  * processor only while it waits for one, and once. No waker touches a home that has retired, or
- * that was freed after its end. A task that runs apart runs where nothing is tied, unless all that
- * sleep are homes, and no other thread can be had. At rest no task waits, in any queue, except
- * while its home is blocked and not taken for stuck yet; no processor is lost; what has ended is
- * freed.
+ * that was freed after its end. A task that runs apart runs on a thread to which no task is tied,
+ * unless all sleeping threads are homes, and no other thread can be had. At rest no task waits in
+ * any queue, except while its home is blocked and does not count as stuck yet; no processor is
+ * lost; homes that have ended are freed.
  *
  * Variants: PROCESSORS; WAKES and OTHERS, for the first and for the second home; REQUEUES, at most
  * so many of them; BLOCKS: how many threads block forever, with a task that is tied or runs apart;
@@ -40,7 +41,7 @@
  *
  * Mutants, each of which must be caught:
  *   PARK_BLIND      a home that has come into the list does not look into its queue again
- *   LOOK_FIRST      it looks before it says that it is there
+ *   LOOK_FIRST      it looks before it announces that it is there
  *   POLL_BLIND      the same in the poller
  *   NAP_BLIND       the same before a nap
  *   REST_FIRST      the waker reads how the home rests before it queues the task
@@ -51,10 +52,10 @@
  *                   the home whether that waits in line or not
  *   RETIRE_OWNED    a home retires although tasks are tied to it
  *   TOUCH_LATE      the waker releases the lock of the queue before it looks into the list
- *   NO_MONITOR      what waits for a blocked home is left to it
+ *   NO_MONITOR      the tasks that wait for a blocked home are left to it
  *   END_UNSEEN      with ENDS: the waker does not look whether the home has ended
- *   END_LEAVES      with ENDS: a home that ends leaves what is in its queue
- *   END_LATE        with ENDS: it empties its queue before it says that it has ended
+ *   END_LEAVES      with ENDS: a home that ends leaves tasks in its queue
+ *   END_LATE        with ENDS: it empties its queue before it marks itself as ended
  *   REAP_OWNED      with ENDS: its block is freed although tasks are tied to it
  *   FREED_EARLY     with ENDS: the waker gives up its claim on the block, then the lock in it
  *   APART_HERE      with APARTS: a task that runs apart runs where it was found
@@ -99,7 +100,7 @@
 #define THREADS (3 + BIRTHS)
 #define HOMES 2
 
-/* enum sn_rest */
+/* The values of enum sn_rest. */
 #define NONE 0
 #define PARKED 1
 #define POLLING 2
@@ -107,26 +108,26 @@
 #define IN_LINE 4
 
 /* Of each thread. */
-byte ready[THREADS];    /* in its queue */
+byte ready[THREADS];    /* tasks in its queue */
 byte rest[THREADS];
-byte owned[THREADS];    /* tied to it, and not run yet */
+byte owned[THREADS];    /* tasks that are tied to it, and have not run yet */
 byte line[THREADS];     /* its tasks in the global queue */
 byte picked[THREADS];
-bool locked[THREADS];   /* its queue */
+bool locked[THREADS];   /* the lock of its queue */
 bool is_idle[THREADS];  /* in the list */
-bool has[THREADS];      /* a processor */
+bool has[THREADS];      /* whether it has a processor */
 bool handed[THREADS];
 bool gone[THREADS], blocked[THREADS];
 bool ended[THREADS], dead[THREADS];
-bool given_apart[THREADS]; /* picked: a task that runs apart */
+bool given_apart[THREADS]; /* picked: it was given a task that runs apart */
 
 byte plain;             /* tasks in the global queue that anyone may run */
-byte apart;             /* those there that run apart */
+byte apart;             /* tasks in the global queue that run apart */
 byte idle;              /* processors */
 byte asked;             /* processors for which the monitor is to start a thread */
-bool born;              /* thread 3 */
+bool born;              /* whether thread 3 has been started */
 bool runtime_lock, polling, nap, eventfd, threadless;
-byte who;               /* in give_to_sleeper(): not in the machine */
+byte who;               /* the result of give_to_sleeper(): only in the model */
 byte blocks = BLOCKS, naps = NAPS, ends = ENDS;
 
 #define in_surplus() (is_idle[0] + is_idle[1] + is_idle[2] > PROCESSORS)
@@ -140,7 +141,7 @@ byte blocks = BLOCKS, naps = NAPS, ends = ENDS;
 #define in_list() (is_idle[0] || is_idle[1] || is_idle[2])
 #define waits_in_line(h) (line[h] > 0 && rest[h] == IN_LINE)
 
-/* sn_submitted(): an idle processor goes to a thread in the list, to one that stands in line, or to
+/* sn_submitted(): an idle processor goes to a thread in the list, to one that waits in line, or to
  * a new one. */
 inline announce()
 {
@@ -153,7 +154,7 @@ inline announce()
 	}
 }
 
-/* sn_processor_start(), with a processor that is nobody's. The runtime's lock is free. */
+/* sn_processor_start(), with a processor that no thread has. The runtime's lock is free. */
 inline start()
 {
 	if
@@ -167,7 +168,7 @@ inline start()
 	fi
 }
 
-/* There is one, in the list or in line. */
+/* A thread is in the list or in line. */
 inline give_to_sleeper()
 {
 	who = (is_idle[2] -> 2 :
@@ -188,7 +189,7 @@ inline put_back()
 	eventfd = 1
 }
 
-/* The home is off the list, or was in line. */
+/* The home has left the list, or was in line. */
 inline hand(h)
 {
 	d_step {
@@ -197,7 +198,7 @@ inline hand(h)
 	}
 }
 
-/* With the lock of its queue held, which is not empty. */
+/* Called with the lock of the home's queue, which is not empty. */
 inline rouse(h)
 {
 	atomic {
@@ -223,7 +224,7 @@ inline rouse(h)
 	}
 }
 
-/* It has ended, and its lock is held. */
+/* The home has ended, and the lock of its queue is held. */
 inline ready_anywhere(h)
 {
 #ifdef FREED_EARLY
@@ -237,7 +238,7 @@ inline ready_anywhere(h)
 	announce()
 }
 
-/* Its lock is held. */
+/* The lock of the home's queue is held. */
 inline ready_at_home(h)
 {
 #ifdef REST_FIRST
@@ -280,7 +281,7 @@ inline sn_tie_ready(h)
 #endif
 }
 
-/* Of a home that is about to end, or is blocked. */
+/* Unties the tasks that wait for a home that is about to end, or is blocked. */
 inline untie_waiting(h, n)
 {
 	atomic {
@@ -297,7 +298,7 @@ inline untie_waiting(h, n)
 	fi
 }
 
-/* The thread's processor, which goes to nobody in particular. */
+/* Gives the thread's processor to no particular thread. */
 inline give_processor(t)
 {
 	d_step { !runtime_lock -> has[t] = 0; idle++ };
@@ -311,8 +312,8 @@ proctype thread(byte t)
 {
 	byte h, how, n;
 	bool given, in_line;
-	bool is_apart; /* it has its processor for a task that runs apart */
-	bool no_other; /* it looked for another thread for such a task, in vain */
+	bool is_apart; /* the thread got its processor for a task that runs apart */
+	bool no_other; /* the thread has looked in vain for another one for such a task */
 
 	if
 	:: t < 3 && has[t]
@@ -353,7 +354,7 @@ look:
 	:: ready[t] == 0 && in_global() == 0 -> goto nothing
 	fi;
 
-	/* a tied task from the global queue */
+	/* takes a tied task from the global queue */
 	if
 	:: h == t -> goto execute
 	:: h != t
@@ -651,7 +652,7 @@ endasked: do
 	:: atomic { asked > 0 && !runtime_lock -> asked-- };
 		if
 		:: atomic { !born -> born = 1; has[3] = 1 }
-		/* it is refused: the second look */
+		/* the start is refused: the second look */
 		:: atomic {
 			!runtime_lock;
 			if
@@ -670,7 +671,8 @@ endasked: do
 }
 #endif
 
-/* It runs nothing any more. If all do, and no thread can be started, work waits until one can. */
+/* The thread runs no more tasks. If all threads are like this, and none can be started, work waits
+ * until one can. */
 #define leaves(t) (blocked[t] || gone[t] || dead[t])
 
 init

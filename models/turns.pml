@@ -9,19 +9,19 @@
  *   poller()    side_event(), for an edge
  *   sender()    note_error(): an error, and a wake-up of the side
  *   cancel()    the scope's reason, and then sn_cancel_take()
- *   end_with()  sn_fd_end_with(), or a deadline that passes: only sn_fd_await() looks for it here.
+ *   end_with()  sn_fd_end_with(), or a deadline that passes: here only sn_fd_await() looks for it.
  *               (For a close and the like, sn_turn_wait() also looks before a try.)
- * The word is lead, queued, and instead of the number of leads that have ended a bit for each task:
- * whether the number has changed since the task read it. The side's word is NONE, READY or the
- * task.
+ * The word consists of lead and queued. Instead of the number of leads that have ended, it has a
+ * bit for each task: whether the number has changed since the task read it. The side's word is
+ * NONE, READY or the task.
  *
  * Abstracted: one side, and its edges: a task parks there in one step, unless the side is ready or
  * something prevents the wait (models/side.pml). The claim of a waiter and its result are one step,
  * and so are the commit of its park and the release of the lock (models/waiter.pml). Memory order:
  * a task that reads the number acquires what the last leader released, and everything else is
  * sequentially consistent, or under the lock. The number does not wrap around. The kernel's queue
- * is as long as it needs to be. That a side may ask for its edges only while it has a leader
- * (sn_fd_want_room()) is left out: asking is an edge if there is room.
+ * is never full. That a side may ask for its edges only while it has a leader (sn_fd_want_room())
+ * is left out: asking is an edge if there is room.
  *
  * Safety (assertions): only the leader is on the side and takes edges; the lead is handed to a task
  * that waits for it, once; the store of sn_turn_give() overwrites nothing. At rest: a task waits in
@@ -37,7 +37,7 @@
  *   COUNT_TAKEN    the number counts the leads that were taken
  *   NO_HAND_OVER   a leader that leaves only frees the lead
  *   LOSE_LEAD      a task that was handed the lead, and is cancelled, leaves without giving it
- *   NO_TRY         a task that was handed the lead waits on the side at once
+ *   NO_TRY         a task that was handed the lead waits on the side immediately
  *   LOSE_QUEUED    sn_turn_give() clears QUEUED although there are more tasks in the list
  *   NOT_QUEUED     announce() does not set QUEUED
  *   NO_LEADER      announce() does not fail without LEAD
@@ -61,9 +61,9 @@
 #define NONE 4
 #define READY 5
 
-byte datagrams;            /* in the kernel */
-bool edge;                 /* not yet reported */
-bool error;                /* noted by a sender */
+byte datagrams;            /* in the kernel's queue */
+bool edge;                 /* an edge that has not been reported yet */
+bool error;                /* an error that a sender has noted */
 bool ended, cancelled;
 
 byte side = NONE;
@@ -72,7 +72,7 @@ bool locked;
 chan list = [TASKS] of { byte };
 
 /* The waits. */
-bool published;            /* of task 0: its wait in the list can be found by its canceller */
+bool published;            /* of task 0: its canceller can find its wait in the list */
 bool claimed[TASKS], in_list[TASKS];
 bool parked[TASKS], woken[TASKS], refused[TASKS];
 
@@ -127,7 +127,7 @@ inline acquire()
 	d_step { !locked -> locked = 1 }
 }
 
-/* Leaves the wait to be handed the lead in next. */
+/* Puts the wait that will get the lead into next. */
 inline claim_next()
 {
 	do

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A wait that three parties can end: src/task/waiter.h, src/task/cancel.h, and the patient join
- * of src/task/join.c as the user of both.
+ * A wait that three parties can end: src/task/waiter.h, src/task/cancel.h, and the patient join of
+ * src/task/join.c as the user of both.
  *
  * What is modelled, by the names of the C code:
  *   waiting()    join_patiently(): claim() of the join word, sn_waiter_park() (park_shared() with
  *                sn_cancel_publish(), sn_timer_start(), commit_park(), sn_timer_stop(),
  *                sn_cancel_retract()), the retreat after an error; then a second join, which may
- *                wait forever
+ *                wait without a limit
  *   ending()     commit_end(), end_joined()
  *   timer()      sn_timers_run(), which calls deadline_fire() under the heap's lock
  *   canceller()  the party that sets the reason and then calls sn_cancel_take()
  * claimed, done and parked are the bits of the waiter's state; each is set by an atomic or, which
  * is a d_step here. Locks are modelled as they are; the heap's also guards "armed".
  *
- * Abstracted: memory orders, because everything that is passed on goes through the bits' atomic ors
- * (acquire and release) or a lock.
+ * Abstracted: memory orders, because all data passes from party to party through the bits' atomic
+ * ors (acquire and release) or a lock.
  *
  * Safety (assertions): the waiter is not touched after its owner has left; the result is written
  * once and before the owner reads it; the task is made runnable once and only when parked; a join
  * that failed has not taken the task, and one that succeeded has; the task is freed once. At the
- * end no party sleeps, also when the task NEVER_ENDS but is cancelled, or the timer comes.
+ * end no party sleeps, even if the task NEVER_ENDS but is cancelled, or the timer fires.
  *
  * Mutants, each of which must be caught:
  *   RETRACT_UNLOCKED   the owner leaves without the cancel lock
@@ -35,7 +35,7 @@
 #define RUNNING 0
 #define ENDED 1
 #define WAITER 2
-#define TAKEN 3 /* by a join that need not wait */
+#define TAKEN 3 /* taken by a join that need not wait */
 
 #define OK 1
 #define FAILED 2
@@ -62,13 +62,13 @@ inline unlock(l)
 	l = 0
 }
 
-/* won: whether this is the one */
+/* won: whether this party has claimed the waiter */
 inline sn_waiter_claim(won)
 {
 	d_step { USED; won = !claimed; claimed = 1 }
 }
 
-/* wake: whether the task is parked */
+/* wake: whether the task is parked, so that it has to be woken */
 inline finish(value, wake)
 {
 	d_step { USED; assert(result == 0); result = value };
@@ -158,7 +158,7 @@ proctype waiting()
 	:: else -> d_step { assert(state == ENDED); word = TAKEN; freed++ }
 	fi;
 	alive = 0;
-	/* The handle is still valid: it is joined again, when the task has ended. */
+	/* The handle is still valid, so the task is joined again after its end. */
 	if
 	:: result == FAILED ->
 #ifndef NEVER_ENDS

@@ -11,25 +11,26 @@
  *   timers()     deadline_fire() of src/task/waiter.c
  *   program()    the program gives the first number to another descriptor, perhaps after
  *                sn_watch_closing(), perhaps while the first one stays open under another number
- *   world()      descriptors become ready, and are no longer
+ *   world()      descriptors become ready, and stop being ready
  * Descriptors A and B have the first number, one after the other; C has the second one.
  *
  * epoll: an item for each descriptor and number, with the events that it was asked for and a tag.
- * When one of them is there, it is reported, once, until epoll is asked again. Asking makes it
- * look. Closing the last number of a descriptor removes the item without a word.
+ * When one of the events is there, epoll reports it once, until it is asked again. When it is
+ * asked, it looks for the events. Closing the last number of a descriptor removes the item without
+ * notice.
  *
- * Abstracted: all that a watch has is under its lock, so memory is sequentially consistent; the one
- * access without it, to wait->watch, is a release and an acquire. Steps under the lock that no
- * other party can tell apart are one. So are the claim of a waiter and its result, and the firing
- * of a timer, during which the heap's lock is held. A task does not look with poll() first. Copies
- * are left out, and so is the wrapping of the questions' numbers: a new one is just larger than all
- * that are in use.
+ * Abstracted: all fields of a watch are guarded by its lock, so memory is sequentially consistent;
+ * the one access without the lock, to wait->watch, is a release and an acquire. Steps under the
+ * lock that no other party can distinguish are one step. So are the claim of a waiter and its
+ * result, and the firing of a timer, during which the heap's lock is held. A task does not look
+ * with poll() first. Copies are left out, and so is the wrapping of the questions' numbers: a new
+ * one is just larger than all that are in use.
  *
  * Safety (assertions): a wait and its waiter are touched only until their task has returned; a wait
- * learns of no event of another descriptor, nor of one that epoll has reported before the wait was
- * in the list; what epoll is asked for is what the waits in the list are for; a task is made
- * runnable only when it is parked, and once for each park. At rest: no task is parked while a
- * descriptor is ready that it waits for, unless that was closed for good.
+ * gets no event of another descriptor, and none that epoll has reported before the wait was in the
+ * list; epoll is asked for the events that the waits in the list are for; a task is made runnable
+ * only when it is parked, and once for each park. At rest: no task is parked while a descriptor for
+ * which it waits is ready, unless that was closed for good.
  *
  * Variants: NO_TIMERS (no deadlines); NO_REUSE (the number keeps its descriptor); ROUNDS (waits of
  * each task); CHANGES (of readiness); POLLERS.
@@ -40,8 +41,8 @@
  *   REMOVE_BLINDLY  a task whose waiter was ended does not look whether its waits are out
  *   NO_NUMBERS      a wait takes every answer
  *   ONLY_NEW        a question has a new number only when a descriptor is registered
- *   KEEP_OLDER      the earlier waits stay when the number has become another descriptor
- *   LAZY            epoll is not asked for a wait when an earlier one waits for the same
+ *   KEEP_OLDER      the earlier waits stay when the number belongs to another descriptor
+ *   LAZY            epoll is not asked for a wait when an earlier one waits for the same event
  */
 #ifndef ROUNDS
 #	define ROUNDS 2
@@ -67,8 +68,8 @@
 #define WATCH(wait) ((wait) == 1)
 
 /* The kernel. */
-byte is[2];      /* the descriptor of each number */
-bool lives_on;   /* A, when it has lost its number */
+byte is[2];      /* the descriptor that has each number */
+bool lives_on;   /* A is still open after it has lost its number */
 byte ready[3];
 bool known[3];
 byte asked_for[3];
@@ -77,9 +78,10 @@ byte tag[3];
 /* The watches. */
 bool lock[2];
 bool registered[2];
-byte question;   /* while epoll is asked: its number; one sequence for both watches */
-byte answer[2];  /* the number that the event bears that a poller holds */
-byte armed[2];   /* that of the last question for each watch */
+byte question;   /* set while epoll is asked: the question's number, from one sequence for both
+                  * watches */
+byte answer[2];  /* the question's number in the event that a poller holds */
+byte armed[2];   /* the number of the last question for each watch */
 
 /* The waits, and the waiters. */
 bool in[3];
@@ -87,10 +89,11 @@ byte wants[3];
 byte since[3];
 bool claimed[2], parked[2], woken[2], timer[2];
 
-/* Not in the machine. */
+/* Only in the model, not in the code. */
 bool exists[3];  /* on the stack of a task that has not returned */
-byte meant[3];   /* the descriptor that it is for */
-bool counts[6];  /* whether the event that a poller holds came while the wait was in the list */
+byte meant[3];   /* the descriptor that the wait is for */
+bool counts[6];  /* whether the event came while the wait was in the list; for each event that a
+                  * poller holds */
 
 #define EVENTS(watch) \
 	((watch) == 1 -> (in[1] -> wants[1] : 0) \
@@ -98,7 +101,7 @@ bool counts[6];  /* whether the event that a poller holds came while the wait wa
 
 hidden byte i;
 
-/* Leaves the number in question. */
+/* The result is the variable question. */
 inline new_question()
 {
 	question = 0;
@@ -165,7 +168,7 @@ inline finish_all(watch, but)
 	skip
 }
 
-/* What finish() has put into the queue; after the lock. */
+/* Wakes the tasks that finish() has put into the queue; called after the lock is released. */
 inline wake_all()
 {
 	d_step {
@@ -181,8 +184,8 @@ inline wake_all()
 	}
 }
 
-/* epoll_ctl(MOD), for a wait that has come, or for NOTHING but the others. known_here is a variable
- * of the caller. */
+/* epoll_ctl(MOD), for a wait that has come, or, with NOTHING, only for the others. known_here is a
+ * variable of the caller. */
 inline rearm(watch, wait)
 {
 	d_step {
@@ -228,7 +231,7 @@ inline register_now(watch, wait)
 	}
 }
 
-/* Atomic wherever other parties could not tell the difference: they need the lock, too. */
+/* Atomic wherever other parties could not see a difference, because they need the lock, too. */
 inline sn_watch_add(watch, wait)
 {
 	atomic {
@@ -460,7 +463,7 @@ end:	do
 	od
 }
 
-/* The first number leaves the descriptor. */
+/* The first number leaves its descriptor. */
 #define CLOSE() \
 	d_step { \
 		if \
