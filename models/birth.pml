@@ -29,8 +29,8 @@
  * Safety (assertions): a processor has one owner; there are no more threads than MOST, besides the
  * successor of one that leaves; spinning does not underflow. At rest: no processor waits for its
  * thread; no task is queued while a processor is idle, unless the limit is reached and no thread is
- * idle; no thread counts as spinning or leaving; no timer is late
- * (not with PROMPT at the limit). With JOBS all helpers that are counted were started.
+ * idle; no thread counts as spinning or leaving; no timer is late (not with PROMPT at the limit).
+ * With JOBS all helpers that are counted were started.
  *
  * Variants: PROMPT, REFUSALS, JOBS; MOST (threads), TASKS, FOREIGN (tasks).
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The access log: its lines, and that nothing waits for it, whatever happens to its target.
+ * The access log: its lines, and that no task waits for it, whatever happens to its target.
  */
 #include "stats/access_log.hpp"
 
@@ -183,7 +183,7 @@ TEST(AccessLog, WritesEveryLineOfManyTasks)
 		ASSERT_TRUE(std::regex_match(line, match, pattern)) << line;
 		ASSERT_EQ(std::stoi(match[2]), next[std::stoi(match[1])]++);
 	}
-	/* Other users cannot read it: it has the clients' addresses. */
+	/* Other users cannot read the file, because it has the clients' addresses. */
 	EXPECT_EQ(std::filesystem::status(in / "log").permissions() &
 			  std::filesystem::perms::others_all,
 		  std::filesystem::perms::none);
@@ -200,7 +200,7 @@ TEST(AccessLog, ContinuesInANewFileAfterTheOldOneIsRenamed)
 		std::filesystem::rename(in / "log", in / "log.1");
 		log->write(example());
 		ASSERT_TRUE(has_lines(in / "log.1", 2));
-		/* It reopens at once, not only with the next line. */
+		/* reopen() creates the file immediately, before the next line is written. */
 		log->reopen();
 		const auto until = sn::after(harness::patience);
 		while (!std::filesystem::exists(in / "log") && sn::now() < until)
@@ -209,7 +209,7 @@ TEST(AccessLog, ContinuesInANewFileAfterTheOldOneIsRenamed)
 		ASSERT_TRUE(has_lines(in / "log", 1));
 		EXPECT_EQ(lines_of(in / "log.1").size(), 2U);
 
-		/* The new file cannot be opened: the old one stays in use. */
+		/* The new file cannot be opened, so the old one stays in use. */
 		std::filesystem::rename(in / "log", in / "log.2");
 		std::filesystem::create_directory(in / "log");
 		log->reopen();
@@ -229,7 +229,8 @@ TEST(AccessLog, DropsLinesForASlowReaderAndReportsHowMany)
 	sn::run([&] {
 		auto log = opened("fd:" + std::to_string(ends[1]), 10);
 		log->start();
-		/* Nobody reads: only what fits into the pipe, the queue and the task is kept. */
+		/* There is no reader, so only what fits into the pipe, the queue and the task is
+		 * kept. */
 		const auto start = sn::now();
 		for (int i = 0; i < 1000; i++) {
 			log->write(example());
@@ -246,7 +247,7 @@ TEST(AccessLog, DropsLinesForASlowReaderAndReportsHowMany)
 			for (ssize_t n; (n = read(ends[0], buf, sizeof buf)) > 0;)
 				text.append(buf, static_cast<std::size_t>(n));
 		});
-		/* Write until a line gets through. */
+		/* Writes until a line gets through. */
 		std::uint64_t written = 1000;
 		for (const auto until = sn::after(harness::patience); sn::now() < until;) {
 			const auto dropped = log->dropped();
@@ -279,7 +280,7 @@ TEST(AccessLog, DropsLinesForASlowReaderAndReportsHowMany)
 	close(ends[0]);
 }
 
-/* A reader that pauses, such as a container's log driver, makes no holes. */
+/* A reader that pauses, such as a container's log driver, causes no gaps. */
 TEST(AccessLog, KeepsLinesInTheQueueWhileThePipeIsFull)
 {
 	constexpr int lines = 400;
@@ -292,7 +293,7 @@ TEST(AccessLog, KeepsLinesInTheQueueWhileThePipeIsFull)
 		log->start();
 		for (int i = 0; i < lines; i++) {
 			log->write(example());
-			/* So long that the log has tried to write in the meantime. */
+			/* Takes so long that the log tries to write in between. */
 			if (i % 100 == 0)
 				sn::sleep(50ms);
 		}
@@ -303,7 +304,7 @@ TEST(AccessLog, KeepsLinesInTheQueueWhileThePipeIsFull)
 			for (ssize_t n; (n = read(ends[0], buf, sizeof buf)) > 0;)
 				text.append(buf, static_cast<std::size_t>(n));
 		});
-		log->close(); /* writes what is in the queue */
+		log->close(); /* writes the lines in the queue */
 		EXPECT_EQ(log->dropped(), 0U);
 		::close(ends[1]);
 		reader.join();
@@ -347,7 +348,7 @@ TEST(AccessLog, DropsLinesWhenTheReaderHasGone)
 	close(ends[1]);
 }
 
-/* The file cannot grow, and later can again. */
+/* The file cannot grow at first, and can later. */
 TEST(AccessLog, RecoversAfterTheDiskWasFull)
 {
 	const folder in;

@@ -39,7 +39,7 @@ TEST(Address, OfUnixSockets)
 	EXPECT_EQ(address_problem("unix:@", address_use::listen), std::nullopt);
 	EXPECT_TRUE(relay::is_any("unix:@"));
 	EXPECT_NE(address_problem("unix:@", address_use::connect), std::nullopt);
-	/* A host called unix. */
+	/* Hosts with the name unix. */
 	for (const char *text : {"unix:80", "unix:http", "unix", "unixes:80"}) {
 		EXPECT_FALSE(relay::is_unix(text)) << text;
 		EXPECT_FALSE(relay::is_any(text)) << text;
@@ -141,7 +141,7 @@ TEST(Address, OfUdpIsForListenersOnly)
 	EXPECT_TRUE(relay::is_any("udp:127.0.0.1:0"));
 	EXPECT_TRUE(relay::leads_back("127.0.0.1:53", "udp::53"));
 	EXPECT_FALSE(relay::leads_back("127.0.0.1:54", "udp::53"));
-	/* A host of that name, which is no place to listen. */
+	/* Hosts with the name udp, which are no address to listen at. */
 	for (const char *host : {"udp:53", "udp:domain"}) {
 		EXPECT_FALSE(relay::is_udp(host)) << host;
 		EXPECT_FALSE(relay::address_problem(host, use::backend)) << host;
@@ -164,7 +164,7 @@ TEST(Address, OfAServiceIsForBackendsOnly)
 		EXPECT_FALSE(relay::leads_back(good, ":80")) << good;
 	}
 	EXPECT_EQ(relay::srv_name("srv:_http._tcp.a"), "_http._tcp.a");
-	/* A host of that name. */
+	/* Hosts with the name srv. */
 	for (const char *host : {"srv:80", "srv:http"}) {
 		EXPECT_FALSE(relay::is_srv(host)) << host;
 		EXPECT_FALSE(relay::address_problem(host, use::backend)) << host;

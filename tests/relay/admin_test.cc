@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Labels: core */
 /*
- * The admin server with clients of every kind: good ones, broken ones, slow ones, and too many.
+ * The admin server with clients of every kind: correct, broken and slow ones, and too many of them.
  */
 #include "admin/admin.hpp"
 
@@ -101,7 +101,7 @@ struct answer {
 	std::string body;
 };
 
-/* Reads one answer, and no byte after it. */
+/* Reads one answer, and expects no byte after it. */
 answer receive(peer &from, bool head = false)
 {
 	answer got;
@@ -160,7 +160,7 @@ TEST(Admin, AnswersEachOfItsPaths)
 		  std::string::npos);
 	EXPECT_TRUE(got.body.starts_with("<!doctype html>"));
 	EXPECT_TRUE(got.body.ends_with("</html>\n"));
-	/* Nothing of the page comes from elsewhere. */
+	/* The page loads nothing from elsewhere. */
 	EXPECT_EQ(got.body.find("http:"), got.body.find("http://www.w3.org/2000/svg"));
 	EXPECT_EQ(got.body.find("https:"), std::string::npos);
 	got = get(server, "/nothing");
@@ -184,7 +184,7 @@ TEST(Admin, HasTheHistory)
 	EXPECT_EQ(times("?x&since=3&y"), R"({"uptime_ms":[4])");
 	EXPECT_EQ(times("?since=4"), R"({"uptime_ms":[])");
 	EXPECT_EQ(times("?since=18446744073709551615"), R"({"uptime_ms":[])");
-	/* Not a time: everything. */
+	/* If the time is malformed, the answer has everything. */
 	for (const auto *bad : {"?since=", "?since=-1", "?since=2x", "?since=x", "?since",
 				"?since=18446744073709551616", "?sinc=2"})
 		EXPECT_EQ(times(bad), R"({"uptime_ms":[1,2,3,4])") << bad;
@@ -211,7 +211,7 @@ TEST(Admin, AnswersUnderItsOwnNamesOnly)
 	      "a@evil.test", "evil.test, a"}) {
 		for (const auto *path : {"/", "/json", "/history", "/metrics", "/none"})
 			EXPECT_EQ(status(foreign, path), 421) << foreign;
-		/* For health checks by name; they say nothing else. */
+		/* Health checks may use any name; their answers reveal nothing else. */
 		EXPECT_EQ(status(foreign, "/healthz"), 200);
 		EXPECT_EQ(status(foreign, "/ready"), 200);
 	}
@@ -226,7 +226,7 @@ TEST(Admin, IsNotReadyWhileTheRelayDrains)
 	EXPECT_EQ(get(server, "/ready").status, 200);
 	server.reported.ready = false;
 	EXPECT_EQ(get(server, "/ready").status, 503);
-	/* It stays healthy and keeps answering. */
+	/* The relay stays healthy and keeps answering. */
 	EXPECT_EQ(get(server, "/healthz").status, 200);
 	EXPECT_EQ(get(server, "/json").status, 200);
 	server.reported.ready = true;
@@ -243,7 +243,7 @@ TEST(Admin, KeepsConnectionsForMoreRequests)
 		ASSERT_EQ(got.body, "ok\n");
 		ASSERT_TRUE(has(got, "Connection: keep-alive"));
 	}
-	/* Several at once, and one byte at a time. */
+	/* Several requests together, and then one byte at a time. */
 	client.send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
 		    "HEAD /json HTTP/1.1\r\nHost: a\r\n\r\nGET /none HTTP/1.1\r\nHost: a\r\n\r\n");
 	EXPECT_EQ(receive(client).body, "ok\n");
@@ -264,7 +264,7 @@ TEST(Admin, ReportsWhatIsWrongWithARequest)
 		auto client = server.connect();
 		client.send(request);
 		const int answered = receive(client).status;
-		/* An orderly close, so that the answer arrives. */
+		/* The server closes in order, so that the answer arrives. */
 		EXPECT_EQ(client.receive_end(), ending::fin) << request.substr(0, 40);
 		return answered;
 	};
@@ -278,7 +278,8 @@ TEST(Admin, ReportsWhatIsWrongWithARequest)
 	const auto got = ask(server, "POST / HTTP/1.1\r\nHost: a\r\n\r\n");
 	EXPECT_EQ(got.status, 405);
 	EXPECT_TRUE(has(got, "Allow: GET, HEAD"));
-	/* A megabyte that it does not want to read: it may be cut off before the answer. */
+	/* The server does not want to read this megabyte: the client may be cut off before the
+	 * answer. */
 	auto client = server.connect();
 	try {
 		client.send("GET / HTTP/1.1\r\nA: " + std::string(1 << 20, 'a'));
@@ -331,7 +332,7 @@ TEST(Admin, DropsClientsThatDoNotReadTheAnswer)
 	auto stuck = server.connect();
 	const auto request = "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"s;
 	stuck.send(request + request + request + request);
-	/* It has the only place until the server drops it. */
+	/* This client has the only place until the server drops it. */
 	EXPECT_TRUE(eventually([&] {
 		try {
 			return get(server, "/healthz").status == 200;
@@ -381,8 +382,9 @@ TEST(Admin, ClientsThatWaitMakeRoomForOthers)
 	begun.send("GET /hea");
 	auto silent = server.connect();
 	/*
-	 * Others come, of which three stay. Now and then one is refused, while those before it
-	 * count as being answered: the client has the answer before the server knows that.
+	 * Other clients come, of which three stay. Now and then one is refused while the earlier
+	 * ones still count as being answered, because a client has its answer before the server
+	 * knows that.
 	 */
 	const auto is_closed = [](const peer &client) {
 		char byte;
@@ -428,8 +430,8 @@ TEST(Admin, ClosesWithClientsInEveryState)
 	EXPECT_EQ(get(server, "/healthz").status, 200);
 	const auto start = std::chrono::steady_clock::now();
 	server.stop();
-	/* Less than the time after which silent clients would be dropped. Large pages take a while
-	 * under a sanitizer or an emulator. */
+	/* Less than the time after which silent clients are dropped. Large pages take a while under
+	 * a sanitizer or an emulator. */
 	EXPECT_LT(std::chrono::steady_clock::now() - start, 60s);
 }
 

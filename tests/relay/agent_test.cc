@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Agents of backends: what their answers mean, what follows from them, and real ones, good and bad,
- * beside a relay that has clients.
+ * Agents of backends: what their answers mean, what effects these have, and real agents, correct
+ * and faulty, with a relay that has clients.
  */
 #include "backends/agents.hpp"
 #include "backends/balance.hpp"
@@ -30,7 +30,8 @@ using relay::agent_health;
 namespace
 {
 
-/* What a line says, in one form: "ready up 75% maxconn:30 # description ! ignored". */
+/* Returns the meaning of a line, in a standard form: "ready up 75% maxconn:30 # description !
+ * ignored". */
 std::string meaning(const std::string &bytes)
 {
 	agent_answer says;
@@ -61,7 +62,7 @@ std::string meaning(const std::string &bytes)
 TEST(AgentAnswer, MeansWhatHaproxySays)
 {
 	const std::vector<std::pair<std::string, std::string>> all = {
-		/* The examples of its manual. */
+		/* The examples of HAProxy's manual. */
 		{"75%\n", "75%"},
 		{"maxconn:30\n", "maxconn:30"},
 		{"ready\n", "ready"},
@@ -72,16 +73,16 @@ TEST(AgentAnswer, MeansWhatHaproxySays)
 		{"stopped\n", "stopped"},
 		{"up\n", "up"},
 		{"75%,maxconn:30,maint,down\n", "maint down 75% maxconn:30"},
-		/* The end of the line; what follows is nothing to it. */
+		/* The line ends here; further bytes are ignored. */
 		{"up\r\n", "up"},
 		{"up\rdown\n", "up"},
 		{"up\ndown\n", "up"},
 		{"\n", ""},
 		{" ,\t,, \n", ""},
-		/* Separators, in any number, and letters of any size. */
+		/* Separators in any number, and letters in upper and lower case. */
 		{"\t up,,ready \t 5%,\n", "ready up 5%"},
 		{"UP Ready MAXCONN:7\n", "ready up maxconn:7"},
-		/* The last one of a kind counts. */
+		/* The last word of each kind counts. */
 		{"up down drain ready 5% 7% maxconn:1 maxconn:2\n", "ready down 7% maxconn:2"},
 		/* Numbers. */
 		{"0%\n", "0%"},
@@ -90,7 +91,7 @@ TEST(AgentAnswer, MeansWhatHaproxySays)
 		{"99999999999999999999999%\n", "25600%"},
 		{"maxconn:0\n", "maxconn:0"},
 		{"maxconn:99999999999999999999999\n", "maxconn:1000000000"},
-		/* Not words, which change nothing and say so. */
+		/* These are not words: they change nothing, and are reported. */
 		{"75\n", "! 75"},
 		{"%\n", "! %"},
 		{"-5%\n", "! -5%"},
@@ -107,9 +108,9 @@ TEST(AgentAnswer, MeansWhatHaproxySays)
 		{"down # \t a, up: #1\n", "down # a, up: #1"},
 		{"down #\n", "down"},
 		{"#up\n", "# up"},
-		/* Both spellings, see agent_answer.hpp. */
+		/* Both spellings are accepted, see agent_answer.hpp. */
 		{"failed\n", "fail"},
-		/* No answer. */
+		/* Incomplete answers. */
 		{"", "more"},
 		{"up", "more"},
 		{"maxconn:3", "more"},
@@ -136,7 +137,7 @@ struct group {
 		use();
 	}
 
-	/* As a reload does. */
+	/* Applies the settings, as a reload does. */
 	void use()
 	{
 		relay::registry::generation next(registry);
@@ -149,7 +150,7 @@ struct group {
 		return *made->backends()[i].endpoints.now()->front().at;
 	}
 
-	/* The line is one of the agent that is in effect. */
+	/* Reports a line of the agent that is in effect. */
 	relay::agent_state::change says(std::size_t i, const std::string &line)
 	{
 		const std::string bytes = line + '\n';
@@ -158,7 +159,7 @@ struct group {
 		return made->heard(at(i), relay::agent_of(settings, settings.backends[i]), answer);
 	}
 
-	/* How often each of them is chosen in so many choices. */
+	/* Returns how often each backend is chosen in so many choices. */
 	std::vector<int> chosen(int times)
 	{
 		std::vector<int> counts(settings.backends.size());
@@ -193,12 +194,12 @@ TEST(AgentEffect, IsAFactorOfTheWeight)
 	g.says(2, "100%");
 	EXPECT_EQ(g.chosen(6), (counts{0, 4, 2}));
 	EXPECT_EQ(g.state(0), "drained: drained by its agent (weight 0%)");
-	/* Nothing is left of a weight, but not nothing. */
+	/* Almost nothing is left of the weight, but the result is not 0. */
 	g.settings.backends[0].weight = 1;
 	g.settings.backends[2].weight = 0;
 	g.says(0, "1%");
 	EXPECT_EQ(g.chosen(401), (counts{1, 400, 0}));
-	/* The operator's weight of 0 is one, whatever the agent says. */
+	/* If the operator has set the weight to 0, it is 0, whatever the agent says. */
 	g.says(2, "1000% ready up");
 	EXPECT_EQ(g.chosen(401), (counts{1, 400, 0}));
 	/* The product is no larger than any weight that can be configured. */
@@ -219,8 +220,8 @@ TEST(AgentEffect, IsNotUndoneByOthers)
 					      : std::make_error_code(std::errc::timed_out));
 	};
 	const auto serves = [&] { return g.chosen(4)[0] > 0; };
-	/* The operator, the agent's two kinds of words, and the checks: it serves if all want
-	 * it. */
+	/* The operator, the two kinds of words of the agent, and the checks: the backend serves if
+	 * all of them allow it. */
 	for (unsigned bits = 0; bits < 16; bits++) {
 		g.settings.backends[0].weight = bits & 1;
 		g.says(0, bits & 2 ? "ready" : "drain");
@@ -298,7 +299,7 @@ TEST(AgentEffect, ReturnsSlowlyFromDownAndMaint)
 		g.says(0, away);
 		g.says(0, back);
 		EXPECT_EQ(sn_now() < g.at(0).counts.slow_until, is_slow) << away;
-		/* Slower already. */
+		/* The backend is returning slowly already. */
 		g.at(0).counts.slow_until = INT64_MAX;
 		g.says(0, away);
 		g.says(0, back);
@@ -316,7 +317,7 @@ TEST(AgentEffect, BelongsToOneAgent)
 	EXPECT_TRUE(g.at(0).agent.missed(old, "refused")) << "the first time";
 	EXPECT_FALSE(g.at(0).agent.missed(old, "timed out"));
 	EXPECT_EQ(g.state(0), "down: down by its agent; its agent does not answer: timed out");
-	/* A reload with the same agent, and with changes that do not make it another. */
+	/* A reload keeps the state if the agent is the same, even if other settings change. */
 	g.settings.agent.interval = 10s;
 	g.settings.backends[0].weight = 3;
 	g.use();
@@ -324,7 +325,7 @@ TEST(AgentEffect, BelongsToOneAgent)
 	EXPECT_FALSE(g.at(0).agent.missed(old, "refused")) << "it is known to be lost";
 	EXPECT_TRUE(g.says(0, "").answers_again);
 	EXPECT_FALSE(g.says(0, "").answers_again);
-	/* Another one, of which nothing is known. */
+	/* Another agent, about which nothing is known. */
 	agent_answer late;
 	ASSERT_TRUE(relay::parse_agent_answer("down\n", late));
 	const std::vector<std::function<void()>> changes = {
@@ -347,7 +348,7 @@ TEST(AgentEffect, BelongsToOneAgent)
 		EXPECT_EQ(g.at(0).agent.effect(), agent_effect{});
 	}
 	EXPECT_FALSE(g.registry.read().backends[0].agent.is_there);
-	/* An agent that has been away. */
+	/* An agent that was removed and is added again. */
 	g.settings = before;
 	g.use();
 	g.says(0, "down");
@@ -358,13 +359,13 @@ TEST(AgentEffect, BelongsToOneAgent)
 	g.use();
 	EXPECT_EQ(g.made->backends()[0].shared, held);
 	EXPECT_EQ(g.at(0).agent.effect(), agent_effect{});
-	/* Nobody asks any more. */
+	/* The agent is no longer asked. */
 	g.says(0, "down");
 	g.made->unheard();
 	EXPECT_EQ(g.at(0).agent.effect(), agent_effect{});
 }
 
-/* Choices, answers, reloads and snapshots at once: each sees a whole answer. */
+/* Choices, answers, reloads and snapshots at the same time: each of them sees whole answers. */
 TEST(AgentEffect, IsSeenWhole)
 {
 	group g({1, 1});
@@ -407,8 +408,8 @@ TEST(AgentEffect, IsSeenWhole)
 	EXPECT_EQ(its.effect(), agent_effect{});
 }
 
-/* A client asks "who", and gets a name. Whoever connects and sends nothing is held until it
- * goes. */
+/* Answers a client's "who" with a name. A client that connects and sends nothing is held until it
+ * leaves. */
 class answering
 {
 public:
@@ -432,7 +433,7 @@ private:
 				if (!over_ && client.receive(3) == "who")
 					client.send(name_);
 			} catch (const std::exception &) {
-				/* It has gone. */
+				/* The client has left. */
 			}
 		}
 	}
@@ -443,7 +444,7 @@ private:
 	std::thread thread_;
 };
 
-/* An agent: what it does with each connection can be replaced. */
+/* An agent, whose behaviour on each connection can be replaced. */
 class agent
 {
 public:
@@ -468,11 +469,11 @@ public:
 		done_ = 0;
 	}
 	void says(const std::string &line) { does(sends(line + '\n')); }
-	/* How many connections it has had since then. */
+	/* How many connections it has served since its behaviour was set. */
 	unsigned done() const { return done_; }
 	std::string port() const { return address().substr(address().rfind(':') + 1); }
 	const std::string &address() const { return door_->address(); }
-	/* Connections to it are refused from now on. */
+	/* From now on, connections to it are refused. */
 	void vanish()
 	{
 		if (!thread_.joinable())
@@ -499,7 +500,7 @@ private:
 				what(client);
 				done_++;
 			} catch (const std::exception &) {
-				/* The relay has gone before. */
+				/* The relay has closed the connection first. */
 				done_++;
 			}
 		}
@@ -515,7 +516,7 @@ private:
 
 struct pair {
 	std::string backend;
-	std::string agent; /* keys of its table; empty: none of its own */
+	std::string agent; /* keys of the agent's table in the backend; empty: no such table */
 };
 
 std::string text(const std::vector<pair> &backends, const std::string &more,
@@ -604,7 +605,7 @@ TEST(Agent, IsToldWhatItIsAskedFor)
 	answering a('a');
 	answering b('b');
 	agent both;
-	/* One program that knows of all backends. */
+	/* One agent that answers for all backends. */
 	both.does([](peer &to) {
 		std::string asked;
 		while (!asked.ends_with('\n'))
@@ -647,7 +648,7 @@ TEST(Agent, DrainLetsConnectionsFinish)
 	EXPECT_EQ(at_backend.receive(4), "ping");
 	at_backend.send("pong");
 	EXPECT_EQ(client.receive(4), "pong");
-	/* Maintenance ends them, as configured. */
+	/* Maintenance ends the connections, because on_down says so. */
 	of_a.says("maint");
 	EXPECT_EQ(client.receive_end(), ending::reset);
 	EXPECT_EQ(at_backend.receive_end(), ending::reset);
@@ -681,7 +682,7 @@ TEST(Agent, DownMovesClients)
 	stop(relay);
 }
 
-/* With the checks and the operator: none of them undoes what another one says. */
+/* The agent, the checks and the operator: none of them undoes a decision of another. */
 TEST(Agent, AndTheOperatorHaveToAgree)
 {
 	answering a('a');
@@ -769,7 +770,7 @@ TEST(Agent, ThatVanishesLeavesWhatItSaid)
 	relay_process relay({"--config", config.name()});
 	relay.await_error(name + " is down by its agent");
 	its->vanish();
-	/* Refused; or reset, if it was just being asked. */
+	/* The connection is refused; or reset, if the agent was just being asked. */
 	relay.await_error("the agent of " + name +
 			  " does not answer, so its last answer stays in effect: ");
 	relay.await_error("warning agent_lost group=g backend=" + b.address());
@@ -823,7 +824,7 @@ TEST(Agent, ThatIsSilentSaysNothing)
 {
 	answering a('a');
 	agent its("50%");
-	/* Also an answer may be late on a machine that stalls. Then another one follows. */
+	/* On a machine that stalls, a correct answer may also be late. Another one follows then. */
 	const file config(
 		text({{a.address(), ""}}, "",
 		     "interval = \"10ms\"\ntimeout = \"200ms\"\nport = " + its.port() + '\n'));
@@ -900,12 +901,12 @@ TEST(Agent, ComesAndGoesWithReloads)
 	file config(with());
 	relay_process relay({"--config", config.name()});
 	relay.await_error("backend " + a.address() + " of g is down by its agent");
-	/* It says nothing any more; the state is kept. */
+	/* The agent stops answering; its state is kept. */
 	of_a.says("");
 	config.write(with("eject_after = 7\n"));
 	ASSERT_TRUE(relay.reload());
 	EXPECT_EQ(served_by(relay, 4), "bbbb");
-	/* Without the agent nothing of it is left. */
+	/* Without an agent, the state that it caused is gone. */
 	config.write(text({{a.address(), ""}, {b.address(), ""}}, "", ""));
 	ASSERT_TRUE(relay.reload());
 	EXPECT_EQ(share(relay, 'a', 4), 2);
@@ -917,7 +918,7 @@ TEST(Agent, ComesAndGoesWithReloads)
 	EXPECT_EQ(share(relay, 'a', 4), 2);
 	of_a.says("drain");
 	relay.await_error("the agent of backend " + a.address() + " of g says drain");
-	/* Another one, which has said nothing yet. */
+	/* Another agent, which has not answered yet. */
 	agent another("");
 	config.write(text(
 		{{a.address(), "port = " + another.port()}, {b.address(), "port = " + of_b.port()}},
@@ -945,14 +946,15 @@ TEST(Agent, IsAskedAtEachAddress)
 			return relay.metric("endpoint_agent_weight_percent" + labels) == 30 &&
 			       relay.metric("endpoint_agent_answers" + labels) == 1;
 		} catch (const std::exception &) {
-			return false; /* not looked up yet */
+			return false; /* the name has not been looked up yet */
 		}
 	}));
 	EXPECT_EQ(served_by(relay, 1), "a");
 	stop(relay);
 }
 
-/* A backend that is a Unix socket has an agent with an address, which may be one, too. */
+/* An agent of a backend at a Unix socket needs an address of its own, which may be a Unix socket,
+ * too. */
 TEST(Agent, OfAUnixSocket)
 {
 	const folder in;
@@ -965,7 +967,7 @@ TEST(Agent, OfAUnixSocket)
 	stop(relay);
 }
 
-/* The relay ends at once even while an agent is silent. */
+/* The relay ends immediately even while an agent is silent. */
 TEST(Agent, DoesNotDelayShutdown)
 {
 	const listener silent;

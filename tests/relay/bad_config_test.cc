@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the relay says of mistakes in its configuration file. The folder bad_configs has one file
- * for each subject, with cases like this one:
+ * What the relay reports about mistakes in its configuration file. The folder bad_configs has one
+ * file for each subject, with cases like this one:
  *
- *     === a queue that is a boolean
- *     [groups.g]
- *     queue = false
- *     ---
- *     f:2:9: groups.g.queue: is a boolean; expected an integer
+ *     === a queue that is a boolean [groups.g] queue = false --- f:2:9: groups.g.queue: is a
+ *     boolean; expected an integer
  *
  * The first part is the file, called "f"; {{ff}} is a byte that cannot be written otherwise. The
- * second part is everything that --check says of it. A line that ends with "..." goes on with the
- * names of all keys of a table, or with words of the TOML parser, which are not ours. A case whose
- * title begins with [tls] needs OpenSSL.
+ * second part is everything that --check prints about it. A line that ends with "..." continues
+ * with the names of all keys of a table, or with a text of the TOML parser. A case whose title
+ * begins with [tls] needs OpenSSL.
  */
 #include "config/config.hpp"
 #include "config/tls_contexts.hpp"
@@ -37,7 +34,7 @@ struct bad_config {
 	std::vector<std::string> said;
 };
 
-/* With the bytes that {{ff}} stands for. */
+/* Replaces {{ff}} and the like by the bytes for which they stand. */
 std::string with_bytes(const std::string &written)
 {
 	std::string made;
@@ -67,7 +64,7 @@ std::vector<bad_config> read_cases(const std::string &name)
 			cases.push_back({line.substr(4), {}, {}});
 			is_file = true;
 		} else if (cases.empty()) {
-			continue; /* what the file is about */
+			continue; /* comments on the subject of the file */
 		} else if (line == "---") {
 			is_file = false;
 		} else if (is_file) {
@@ -79,7 +76,7 @@ std::vector<bad_config> read_cases(const std::string &name)
 	return cases;
 }
 
-/* As main() does it for --check. */
+/* Checks a text as main() does for --check. */
 relay::config_errors check(const std::string &text)
 {
 	auto read = relay::parse_config(text, "f");

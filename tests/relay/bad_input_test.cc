@@ -18,10 +18,11 @@ struct bad {
 	const char *what;
 	std::vector<std::string> arguments;
 	int status;
-	std::vector<std::string> mentioned; /* the mistake, and what was expected */
+	std::vector<std::string> mentioned; /* what the message names: the mistake, and what was
+	                                     * expected */
 };
 
-/* Also gives the tests their names. */
+/* GoogleTest also uses it to name the tests. */
 void PrintTo(const bad &line, std::ostream *out)
 {
 	*out << line.what;
@@ -38,7 +39,7 @@ TEST_P(BadInput, IsOneLineAndAnExitStatus)
 	EXPECT_EQ(end.status, GetParam().status);
 	EXPECT_EQ(end.output, "") << "nothing may have been started";
 	EXPECT_EQ(std::count(end.errors.begin(), end.errors.end(), '\n'), 1) << end.errors;
-	/* A line for the user who has typed something wrong, or an event. */
+	/* A line for the user who has made a mistake in a command, or an event. */
 	const auto start = GetParam().status == 2 ? "sennit-relay: " : " error cannot_serve ";
 	EXPECT_NE(end.errors.find(start), std::string::npos) << end.errors;
 	EXPECT_TRUE(end.errors.ends_with("\n")) << end.errors;
@@ -142,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(Failure, BadInput,
 					     {"127.0.0.1:no-such-service", house},
 					     1,
 					     {"127.0.0.1:no-such-service", "expected"}},
-					 /* A documentation address: no machine has it. */
+					 /* An address for documentation, which no machine has. */
 					 bad{"AddressOfAnotherMachine",
 					     {"192.0.2.1:8080", house},
 					     1,
@@ -180,7 +181,7 @@ TEST(Usage, VersionIsThatOfTheLibrary)
 TEST(PortInUse, StopsTheRelayBeforeItServesAnything)
 {
 	listener taken;
-	/* The first pair is fine: it must not be served, nor announced. */
+	/* The first pair of addresses is correct, but must not be served or announced. */
 	relay_process relay({door, house, taken.address(), house});
 	const ended end = relay.wait();
 	EXPECT_EQ(end.status, 1);
@@ -193,8 +194,8 @@ TEST(PortInUse, StopsTheRelayBeforeItServesAnything)
 TEST(PortInUse, IsFreeAgainAtOnceAfterARestart)
 {
 	listener backends;
-	/* An address that no other test uses: on 127.0.0.1 another test's client may be given the
-	 * port. */
+	/* An address that no other test uses, because on 127.0.0.1 the client of another test may
+	 * be given the port. */
 	const auto n = static_cast<unsigned>(getpid());
 	std::string address = "127." + std::to_string(1 + n / 65536 % 250) + '.' +
 			      std::to_string(n / 256 % 256) + '.' + std::to_string(1 + n % 254) +
@@ -204,7 +205,7 @@ TEST(PortInUse, IsFreeAgainAtOnceAfterARestart)
 		address = relay.address();
 		auto client = peer::connect(address);
 		auto backend = backends.accept();
-		/* The relay closes first, so that TIME_WAIT is on its side. */
+		/* The relay closes first, so that its socket is the one in TIME_WAIT. */
 		backend.close();
 		EXPECT_EQ(client.receive_end(), ending::fin);
 		client.close();

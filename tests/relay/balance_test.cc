@@ -25,7 +25,7 @@ struct group {
 		first.commit();
 	}
 
-	/* The place of the chosen backend in the list. */
+	/* Chooses a backend, and returns its name. */
 	std::string choose(std::uint64_t source = 0) { return name_of(made->choose(source, {})); }
 
 	static std::string name_of(const relay::ticket &chosen)
@@ -60,7 +60,7 @@ TEST(LeastConnections, FollowsTheWeights)
 	}
 	EXPECT_EQ(counts["b0:1"], 30);
 	EXPECT_EQ(counts["b1:1"], 10);
-	/* The backend that has become free is next. */
+	/* The backend that has become free is the next choice. */
 	std::erase_if(open, [](auto &each) { return group::name_of(each) == "b1:1"; });
 	EXPECT_EQ(g.choose(), "b1:1");
 }
@@ -74,7 +74,8 @@ TEST(TwoChoices, KeepsLoadsClose)
 		open.push_back(g.made->choose(0, {}));
 		counts[g.name_of(open.back())]++;
 	}
-	/* With one choice they would be some 90 off (three standard deviations), with two a few. */
+	/* With one choice the numbers would differ by about 90 (three standard deviations), with
+	 * two by a few. */
 	for (const auto &[address, n] : counts)
 		EXPECT_NEAR(n, 1000, 12) << address;
 }
@@ -134,7 +135,7 @@ TEST(Ejection, EjectsAfterFailuresInARowAndReturnsSlowly)
 {
 	group g(balancing::round_robin, {1, 1});
 	g.settings.eject_after = 3;
-	/* So long that it does not run out before the test looks, even on a machine that stalls. */
+	/* So long that it does not end before the test looks, even on a machine that stalls. */
 	g.settings.eject_for = std::chrono::hours(1);
 	g.settings.slow_return = std::chrono::hours(1);
 	auto first = g.made->choose(0, {});
@@ -175,7 +176,7 @@ TEST(Ejection, OfAllBackendsEjectsNone)
 	EXPECT_NE(g.choose(), "none");
 }
 
-/* Until it answers, others are chosen. */
+/* Until a backend answers, other backends are chosen. */
 TEST(Silence, SendsClientsElsewhere)
 {
 	for (const auto how : {balancing::round_robin, balancing::least_connections,
@@ -210,7 +211,7 @@ TEST(Silence, SendsClientsElsewhere)
 	}
 }
 
-/* Backups are for when nothing of a lower value is available. */
+/* Backups are used when no backend of a lower value is available. */
 TEST(Priority, OfALowerValueComesFirst)
 {
 	for (const auto how : {balancing::round_robin, balancing::least_connections,
@@ -336,9 +337,9 @@ TEST(Checks, NeedRiseOrFallAnswersInARow)
 	EXPECT_FALSE(ask(true));
 	EXPECT_EQ(first.counts.checks.get(), 12U);
 	EXPECT_EQ(first.counts.check_failures.get(), 6U);
-	/* Nothing is known about the other one yet, so its first answer decides. */
+	/* Nothing is known about the other backend yet, so its first answer decides. */
 	EXPECT_TRUE(g.made->checked(*g.made->backends()[1].endpoints.now()->front().at, bad));
-	/* Without checks it is as if there had been none. */
+	/* Without checks, earlier results have no effect. */
 	for (int i = 0; i < 3; i++)
 		ask(false);
 	g.settings.check = {};

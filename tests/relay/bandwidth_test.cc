@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Labels: core */
 /*
- * Bandwidth limits: never exceeded, used up by a connection that always has more to send, shared
- * fairly, waited for asleep, and changed by a reload.
+ * Bandwidth limits: they are never exceeded, used fully by a connection that always has more to
+ * send, shared fairly, waited for without using the CPU, and changed by a reload.
  *
- * Lower bounds on times hold on any machine. Upper bounds catch hangs only.
+ * Lower bounds on times hold on any machine. Upper bounds only catch hangs.
  */
 #include "backends/bandwidth.hpp"
 #include "base/size.hpp"
@@ -38,7 +38,7 @@ std::chrono::duration<double> since(std::chrono::steady_clock::time_point began)
 	return std::chrono::steady_clock::now() - began;
 }
 
-/* Sends `size` bytes through, and checks that they arrive. Returns how long it took. */
+/* Sends `size` bytes through the relay, and checks that they arrive. Returns how long that took. */
 std::chrono::duration<double> pass(peer &from, peer &to, std::size_t size)
 {
 	std::mt19937_64 random(seed());
@@ -72,8 +72,8 @@ TEST(Size, IsWrittenWithAUnit)
 		EXPECT_EQ(parse_size(wrong), std::nullopt) << wrong;
 }
 
-/* If a random text is accepted, its value is a multiple of its digits and reads back as itself. A
- * short form of a fuzzer. */
+/* A random text that is accepted has a value that is a multiple of its digits, and reads back as
+ * itself. This is a short form of fuzzing. */
 TEST(Size, OfRandomTexts)
 {
 	std::mt19937_64 random(seed());
@@ -95,9 +95,9 @@ TEST(Size, OfRandomTexts)
 }
 
 /*
- * Greedy takers, pauses and bytes that are given back, at every rate. What has moved by any time is
- * at most the burst plus the rate times the time, and a taker that always wants more gets all of
- * it.
+ * Greedy takers, pauses and bytes that are given back, at every rate. The bytes that have moved at
+ * any time are at most the burst plus the rate times the time, and a taker that always wants more
+ * gets all of that.
  */
 TEST(Bucket, IsExact)
 {
@@ -130,8 +130,8 @@ TEST(Bucket, IsExact)
 			if (random() % 1000 == 0)
 				now += static_cast<std::int64_t>(random() % second) / 5;
 		}
-		/* Now only greedy, from the moment when nothing is left: it gets all of the
-		 * rate. */
+		/* From the moment when nothing is left, the taker is always greedy: it gets all of
+		 * the rate. */
 		now = std::max(now, of.when(of.take(burst, now)));
 		const std::int64_t from = now;
 		std::uint64_t more = 0;
@@ -152,7 +152,7 @@ TEST(Bucket, CanChangeWhileATakerWaits)
 	EXPECT_LE(of.when(of.take(1024, 0)), 0);
 	const auto place = of.take(10 * 1024, 0);
 	EXPECT_EQ(of.when(place), 10 * second);
-	of.set(1024, 1024, second); /* the same */
+	of.set(1024, 1024, second); /* the same limit */
 	EXPECT_EQ(of.when(place), 10 * second);
 	of.set(2048, 1024, 2 * second); /* 2 of 10 KiB are paid for */
 	EXPECT_EQ(of.when(place), 6 * second);
@@ -163,13 +163,13 @@ TEST(Bucket, CanChangeWhileATakerWaits)
 	EXPECT_EQ(of.when(place), INT64_MIN);
 	EXPECT_LE(of.when(of.take(2048, 4 * second)), 4 * second);
 	EXPECT_EQ(of.when(of.take(512, 4 * second)), 4 * second + second / 2);
-	/* A pause of a year is worth the burst. */
+	/* A pause of a year earns one burst. */
 	const std::int64_t later = 365 * 24 * 3600 * second;
 	EXPECT_LE(of.when(of.take(2048, later)), later);
 	EXPECT_EQ(of.when(of.take(1024, later)), later + second);
 }
 
-/* In both directions at once, each with a limit of its own; spliced and in userspace. */
+/* In both directions at the same time, each with a limit of its own; spliced and in userspace. */
 TEST(Bandwidth, IsKeptInEachDirection)
 {
 	for (const bool spliced : {true, false}) {
@@ -190,7 +190,8 @@ TEST(Bandwidth, IsKeptInEachDirection)
 			EXPECT_GE(up.count(), 448.0 / 1024);
 			EXPECT_GE(down.count(), 192.0 / 512);
 		}
-		/* How often it is throttled depends on how long the machine stalls it. */
+		/* How often the connection is throttled depends on how long the machine stalls the
+		 * relay. */
 		EXPECT_GT(relay.counter("throttled"), 0U);
 		EXPECT_GT(relay.metric("throttled_total{listener=\"web\"}"), 0U);
 		EXPECT_EQ(relay.metric("backend_throttled_total{group=\"g\",backend=\"" +
@@ -214,7 +215,7 @@ TEST(Bandwidth, LimitsOfABackendAndOfAConnection)
 	pair one(relay, door);
 	pair two(relay, door);
 	const auto began = std::chrono::steady_clock::now();
-	/* The limit of connections: each has its own. */
+	/* The limit of connections: each connection has its own. */
 	std::thread other(
 		[&] { EXPECT_GE(pass(one.client, one.backend, 64 << 10).count(), 63.0 / 256); });
 	EXPECT_GE(pass(two.client, two.backend, 64 << 10).count(), 63.0 / 256);
@@ -223,7 +224,7 @@ TEST(Bandwidth, LimitsOfABackendAndOfAConnection)
 		"backend_throttled_total{group=\"g\",backend=\"" + door.address() + "\"}";
 	EXPECT_EQ(relay.metric(of_backend), 0U);
 	EXPECT_GT(relay.metric("throttled_total{listener=\"web\"}"), 0U);
-	/* The limit of the backend: both share it. */
+	/* The limit of the backend: both connections share it. */
 	other = std::thread([&] { pass(one.backend, one.client, 64'000); });
 	pass(two.backend, two.client, 64'000);
 	other.join();
@@ -243,7 +244,7 @@ int waiting_at(const peer &of)
 	return n;
 }
 
-/* Connections that always have more to send get about the same. */
+/* Connections that always have more to send get about the same rate. */
 TEST(Bandwidth, IsSharedFairly)
 {
 	constexpr std::size_t each = 256 << 10;
@@ -283,7 +284,8 @@ TEST(Bandwidth, IsWaitedForAsleep)
 	relay_process relay({"--config", config.name()});
 	const auto until = std::chrono::steady_clock::now() + patience;
 	std::uint64_t idle = 0;
-	/* Again if the machine stalled the relay, and us, for about as long as those timeouts. */
+	/* Repeats if the machine stalled the relay, and this test, for about as long as these
+	 * timeouts. */
 	for (bool stood = true; stood && std::chrono::steady_clock::now() < until;) {
 		const stops seen;
 		std::list<pair> all;
@@ -319,7 +321,7 @@ TEST(Bandwidth, IsWaitedForAsleep)
 	EXPECT_LT(since(began), patience);
 }
 
-/* For as long as the connection waits, however that ends. */
+/* A connection is counted as long as it waits, however the wait ends. */
 TEST(Bandwidth, WaitingConnectionsAreCounted)
 {
 	for (const bool is_backends : {true, false}) {

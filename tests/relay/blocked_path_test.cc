@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Paths that block in open(2), such as a FIFO without its other end, or a network file system that
- * does not answer: the relay says so, serves, hears later signals, and ends on SIGTERM.
+ * does not answer: the relay reports this, keeps serving, reacts to later signals, and ends on
+ * SIGTERM.
  */
 #include "harness.hpp"
 
@@ -92,7 +93,8 @@ TEST(BlockedPath, AConfigurationThatDoesNotAnswerIsRefused)
 	relay.await_error("the file system does not answer");
 	expect_served(relay, backend);
 
-	/* Later signals are heard, although the thread that opens the FIFO is still there. */
+	/* The relay reacts to later signals, although the thread that opens the FIFO still
+	 * hangs. */
 	unlink(path.c_str());
 	write(path, config_for(backend.address()));
 	EXPECT_TRUE(relay.reload());

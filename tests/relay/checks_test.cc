@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Labels: core */
-/* Active checks of backends: one that fails them gets no clients until they succeed again. */
+/* Active checks of backends: a backend that fails them gets no clients until they succeed again. */
 #include "harness.hpp"
 
 #include <algorithm>
@@ -17,7 +17,8 @@ using namespace harness;
 namespace
 {
 
-/* Answers a client's "who" with its name, and a check's "ok?" with "yes!" or, when ill, "no". */
+/* Answers a client's "who" with its name, and a check's "ok?" with "yes!", or with "no" when it is
+ * ill. */
 class answering
 {
 public:
@@ -46,7 +47,7 @@ private:
 				else
 					client.send(name_);
 			} catch (const std::exception &) {
-				/* The client has gone, like a check that only connects. */
+				/* The client has closed, like a check that only connects. */
 			}
 		}
 	}
@@ -58,7 +59,7 @@ private:
 	std::thread thread_;
 };
 
-/* Answers each request of HTTP, up to its empty line, with what it is told to. */
+/* Answers each HTTP request, once its empty line has come, with the text that was set. */
 class http_answering
 {
 public:
@@ -102,7 +103,7 @@ private:
 				asked_ = request;
 				client.send(answer_);
 			} catch (const std::exception &) {
-				/* The check has ended before. */
+				/* The check has ended before the answer. */
 			}
 		}
 	}
@@ -130,7 +131,8 @@ std::string text(const std::vector<std::string> &backends, const std::string &ch
 const std::string quick = "interval = \"20ms\"\ntimeout = \"10s\"\nfall = 2\nrise = 2\n";
 const std::string asks = quick + "send = \"ok?\"\nexpect = \"yes!\"\n";
 
-/* The names of the backends that served so many clients, in turn. */
+/* Lets so many clients connect, one after the other, and returns the names of the backends that
+ * served them. */
 std::string served_by(relay_process &relay, int clients)
 {
 	std::string names;
@@ -148,7 +150,7 @@ bool is_state(relay_process &relay, const std::string &address, const std::strin
 			    state + "\"}") == 1;
 }
 
-/* Nothing is known about the backend: `fall` is for one that was seen to work. */
+/* Nothing is known about the backend yet: `fall` applies to one that was up. */
 TEST(Checks, TheFirstOneDecides)
 {
 	http_answering bad("HTTP/1.1 500 Bad\r\n\r\n");
@@ -226,12 +228,13 @@ TEST(Checks, ASilentBackendIsDown)
 const std::string healthy = "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const std::string ill = "HTTP/1.1 503 Service Unavailable\r\n\r\n";
 
-/* Patroni and Galera's clustercheck say at a port of their own whether the database is the one. */
+/* Patroni and Galera's clustercheck report at a port of their own whether the database is the
+ * primary. */
 TEST(Checks, MayAskOverHttpAtAnotherPort)
 {
 	answering a('a');
 	http_answering other(ill);
-	/* The PROXY header is for the backends. */
+	/* The checks send no PROXY header. */
 	const std::string both = text({a.address()}, "", "send_proxy = \"v1\"\n");
 	const file config(both + "[groups.g.check]\n" + quick + "port = " + other.port() +
 			  "\nhttp = \"GET /primary\"\nstatus = 200\n");
@@ -248,7 +251,7 @@ TEST(Checks, MayAskOverHttpAtAnotherPort)
 	stop(relay);
 }
 
-/* Whatever it answers, it is down unless it answers as it should. */
+/* The backend is down unless its answer is the expected one. */
 TEST(Checks, OverHttpTakeNoOtherAnswer)
 {
 	http_answering other(healthy);
@@ -273,7 +276,7 @@ TEST(Checks, OverHttpTakeNoOtherAnswer)
 	stop(relay);
 }
 
-/* A backend's own place comes before the group's. */
+/* A place that is set for a backend overrides the group's. */
 TEST(Checks, MayGoToAnotherAddress)
 {
 	answering a('a');
@@ -299,7 +302,7 @@ TEST(Checks, MayGoToAnotherAddress)
 	stop(relay);
 }
 
-/* A round of checks takes a part of the interval, and not the moment of a burst. */
+/* The checks of a round are spread over a part of the interval, instead of coming together. */
 TEST(Checks, AreSpreadOverTheInterval)
 {
 	using clock = std::chrono::steady_clock;
@@ -333,7 +336,8 @@ TEST(Checks, AreSpreadOverTheInterval)
 		}
 		return last - first;
 	};
-	/* A loaded machine may move the checks of a round together, but not of every one. */
+	/* A loaded machine may move the checks of one round together, but not those of every
+	 * round. */
 	bool is_spread = false;
 	for (std::size_t round = 0; round < rounds && !is_spread; round++) {
 		while (std::ranges::any_of(times,
@@ -345,7 +349,7 @@ TEST(Checks, AreSpreadOverTheInterval)
 	stop(relay);
 }
 
-/* The relay ends at once even while a check waits for an answer, or for its next turn. */
+/* The relay ends immediately even while a check waits for an answer, or for its next turn. */
 TEST(Checks, DoNotDelayShutdown)
 {
 	const silent_backend unreachable;
@@ -378,12 +382,12 @@ TEST(Checks, ComeAndGoWithReloads)
 	ASSERT_TRUE(relay.reload());
 	relay.await_error("backend " + a.address() + " of g is down");
 	EXPECT_EQ(served_by(relay, 3), "bbb");
-	/* The state stays: the backend need not fail again. */
+	/* The state is kept: the backend need not fail again. */
 	config.write(text({a.address(), b.address()}, asks, ""));
 	ASSERT_TRUE(relay.reload());
 	EXPECT_TRUE(is_state(relay, a.address(), "down"));
 	EXPECT_EQ(served_by(relay, 3), "bbb");
-	/* Without checks nothing would notice that it is well again. */
+	/* Without checks nothing would notice that the backend is well again. */
 	config.write(without);
 	ASSERT_TRUE(relay.reload());
 	EXPECT_TRUE(is_state(relay, a.address(), "not checked"));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of the configuration file begin with: a text that is good, or one that is not. */
+/* How the tests of the configuration file begin: with a text that is correct, or one that is
+ * not. */
 #ifndef TESTS_RELAY_CONFIG_CASE_HPP
 #define TESTS_RELAY_CONFIG_CASE_HPP
 
@@ -32,7 +33,7 @@ inline relay::config_errors bad(const std::string &text)
 	return errors ? *errors : relay::config_errors{"it was accepted"};
 }
 
-/* How each of the errors begins, in order. */
+/* Expects that the errors begin with these texts, in this order. */
 inline void expect_starts(const relay::config_errors &errors,
 			  const std::vector<std::string> &starts)
 {

@@ -214,7 +214,7 @@ TEST(ConfigGroups, ReadsAgents)
 	EXPECT_EQ(group.backends[1].agent.port, 9U);
 	EXPECT_EQ(group.backends[2].agent.address, "[::1]:7");
 	EXPECT_EQ(group.backends[2].agent_send, "s");
-	/* Where they are may be said for each; datagrams do not matter. */
+	/* Each backend may set where its agent is; listeners for datagrams do not change that. */
 	const auto each = good("[listeners.a]\naddress = 'udp::53'\ngroup = 'g'\n[groups.g]\n"
 			       "backends = [{address = 'h:1', agent = {port = 9}}]\n"
 			       "[groups.g.agent]\n")

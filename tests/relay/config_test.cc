@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The keys of the process, what holds for the whole file, and files that cannot be read. */
+/* The keys that apply to the process, rules for the whole file, and files that cannot be read. */
 #include "config_case.hpp"
 
 #include <chrono>
@@ -152,7 +152,7 @@ backends = ["h:1"]
 	EXPECT_EQ(errors[0],
 		  "f:1:9: admin: \"127.0.0.1:80\" is already used by listeners.a; expected "
 		  "another address");
-	/* The system chooses a port for each. */
+	/* The system chooses a port for each, so they do not clash. */
 	good("admin = \"127.0.0.1:0\"\n[listeners.a]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
 	     "[groups.g]\nbackends = [\"h:1\"]\n");
 }
@@ -234,8 +234,8 @@ TEST(Config, InvalidTomlIsOneErrorWithItsPlace)
 	}
 }
 
-/* Each prefix of a good file, and the file with any one byte spoilt, gets an answer and no
- * crash. */
+/* Every prefix of a correct file, and the file with any one byte changed, gets an answer and causes
+ * no crash. */
 TEST(Config, SurvivesTruncatedAndCorruptFiles)
 {
 	const std::string text = "drain = \"1s\"\n[listeners.a]\naddress = \":1\"\ngroup = \"g\"\n"
@@ -263,7 +263,7 @@ TEST(Config, AFileThatCannotBeReadIsNamed)
 	}
 }
 
-/* Found by fuzzing: toml++ takes for granted that there is none of these where a space may be. */
+/* Found by fuzzing: toml++ assumes that these letters do not occur where a space may be. */
 TEST(Config, LettersWhereASpaceMayBeAreMistakes)
 {
 	for (const char *letter :
@@ -276,7 +276,7 @@ TEST(Config, LettersWhereASpaceMayBeAreMistakes)
 	}
 }
 
-/* Whoever reads messages by lines would take the second half for another one. */
+/* A program that reads messages by lines would consider the second half another message. */
 TEST(Config, ErrorsHaveNoControlCharacters)
 {
 	for (const char *text :

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The keys of TLS in the configuration file: what they mean, and one mistake for each of them. What
- * is wrong with the files that they name is in tls_files_test.py.
+ * The keys of TLS in the configuration file: what they mean, and one mistake for each of them.
+ * tls_files_test.py tests mistakes in the files that they name.
  */
 #include "config/config.hpp"
 #include "tls/tls_context.hpp"
@@ -58,7 +58,7 @@ TEST(ConfigWithoutTls, SaysSo)
 		ASSERT_EQ(errors->size(), 1U);
 		EXPECT_NE(errors->front().find(text), std::string::npos) << errors->front();
 	}
-	/* What passes TLS through needs no OpenSSL. */
+	/* Passing TLS through needs no OpenSSL. */
 	EXPECT_TRUE(std::holds_alternative<relay::config>(
 		read("sni = { a = 'g' }\nalpn = { h2 = 'h' }", backends)));
 }
@@ -100,7 +100,7 @@ client_crl = 'crl.pem'
 		  "k");
 }
 
-/* The protocol of a client is not known before there is one. */
+/* A client's protocol is not known before the client has connected. */
 TEST_F(ConfigTls, HandshakesAheadHaveTheProtocolsOfTheGroup)
 {
 	const std::string listener = "tls = { certificate = 'a.pem', alpn = ['h2'] }";
@@ -147,7 +147,7 @@ check = { tls = false }
 		EXPECT_EQ(
 			good("", backends + "tls = { name = '" + name + "' }").groups[0].tls->name,
 			name);
-	/* Without verification nobody needs a name. */
+	/* Without verification no name is needed. */
 	good("", "backends = ['unix:/a', 'srv:_x._tcp.y']\ntls = { verify = false }");
 }
 
@@ -161,7 +161,7 @@ TEST_F(ConfigTls, RoutesByProtocolNeedNoGroup)
 struct mistake {
 	const char *listener;
 	const char *group;
-	const char *error; /* after the position */
+	const char *error; /* the text after the position */
 };
 
 TEST_F(ConfigTls, EachMistakeIsNamed)

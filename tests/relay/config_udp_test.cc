@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The keys of listeners of UDP, and what is said of bad ones. */
+/* The keys of listeners for UDP, and the errors that bad ones cause. */
 #include "config_case.hpp"
 #include "wire/quic_crypto.hpp"
 
@@ -87,7 +87,7 @@ TEST(ConfigUdp, ReportsListenersWhoseDatagramsComeBack)
 	EXPECT_NE(errors[0].find("would come back"), std::string::npos) << errors[0];
 }
 
-/* The groups of all names have to be ones for datagrams. */
+/* The groups of all server names have to accept datagrams. */
 TEST(ConfigUdp, HasServerNamesOfQuic)
 {
 	const std::string end = "[groups.g]\nbackends = ['h:1']\n"

@@ -48,7 +48,7 @@ public:
 		return client.wait();
 	}
 
-	/* Expects it to succeed. */
+	/* Runs a command that has to succeed; returns its output. */
 	std::string done(const std::vector<std::string> &arguments)
 	{
 		const auto how = ctl(arguments);
@@ -56,7 +56,7 @@ public:
 		return how.output;
 	}
 
-	/* Expects it to fail. */
+	/* Runs a command that has to fail; returns its errors. */
 	std::string refused(const std::vector<std::string> &arguments, int status = 1)
 	{
 		const auto how = ctl(arguments);
@@ -76,8 +76,8 @@ public:
 	relay_process relay;
 };
 
-/* A backend that says its name to each client. It keeps only the last connections open: clients
- * that run as fast as they can would use up the relay's descriptors. */
+/* A backend that sends its name to each client. It keeps only the last connections open, because
+ * clients that run as fast as they can would use up the relay's descriptors. */
 class named_backend
 {
 public:
@@ -91,7 +91,7 @@ public:
 				      if (kept_.size() > kept_most)
 					      kept_.pop_front();
 			      } catch (const std::exception &) {
-				      return; /* it is over */
+				      return; /* the test is over */
 			      }
 	      })
 	{
@@ -111,7 +111,7 @@ private:
 	std::jthread accepting_;
 };
 
-/* The names of the backends of so many new connections, each once, in order. */
+/* Makes so many connections, and returns the names of their backends, each once, in order. */
 std::string reached(relay_process &relay, int connections = 6)
 {
 	std::string all;
@@ -161,7 +161,7 @@ TEST(Control, AddsAndRemovesBackends)
 	EXPECT_EQ(with.relay.stop().status, 0);
 }
 
-/* The text that it prints can be saved as the file. */
+/* The printed text can be saved as the configuration file. */
 TEST(Control, PrintsTheConfigurationInEffect)
 {
 	named_backend a("a");
@@ -173,7 +173,7 @@ TEST(Control, PrintsTheConfigurationInEffect)
 	relay_process check({"--config", kept.name(), "--check"});
 	EXPECT_EQ(check.wait().status, 0);
 	EXPECT_EQ(reached(with.relay), "a");
-	/* The file is in effect again, as an event says. */
+	/* The file is in effect again, as an event reports. */
 	with.done({"reload"});
 	with.relay.await_error("warning changes_lost ");
 	EXPECT_EQ(reached(with.relay), "ab");
@@ -202,7 +202,7 @@ TEST(Control, ItsFileHasTheModeOfTheConfiguration)
 	EXPECT_EQ(mode_of(with.socket()), 0660U);
 	with.done({"drain", "g", a.address()});
 	EXPECT_EQ(mode_of(with.socket()), 0660U);
-	/* A file that is not the relay's any more stays as it is. */
+	/* If another file has replaced the relay's, it is not removed. */
 	ASSERT_EQ(rename(with.socket().c_str(), (with.socket() + "-moved").c_str()), 0);
 	const file other("x");
 	ASSERT_EQ(link(other.name().c_str(), with.socket().c_str()), 0);
@@ -336,7 +336,7 @@ TEST(Control, OverTcpNeedsTheToken)
 	const auto names = client.wait();
 	EXPECT_EQ(names.output, "g " + a.address() + '\n') << names.errors;
 
-	/* Another token takes effect with a reload; one that others can read does not. */
+	/* Another token takes effect with a reload, unless others can read its file. */
 	token.write("second-token-of-25-bytes\n");
 	ASSERT_EQ(chmod(token.name().c_str(), 0604), 0);
 	EXPECT_FALSE(relay.reload());
@@ -349,7 +349,7 @@ TEST(Control, OverTcpNeedsTheToken)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* Clients notice nothing of changes that never leave them without a backend. */
+/* Clients do not notice changes that never leave them without a backend. */
 TEST(Control, ChangesUnderTrafficLoseNoConnection)
 {
 	named_backend a("a");

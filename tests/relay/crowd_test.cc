@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ten thousand connections through one relay, idle at first; then each exchanges a message of its
- * own. The relay needs a few more than 20,000 descriptors for that. Where the system's hard limit
- * is lower and cannot be raised, the test opens as many connections as there is room for, and ends
- * as skipped with a line that says so.
+ * Ten thousand connections through one relay: they are idle at first, and then each exchanges a
+ * message of its own. The relay needs a few more than 20,000 descriptors for that. Where the
+ * system's hard limit is lower and cannot be raised, the test opens as many connections as there is
+ * room for, and ends as skipped with a line that says so.
  */
 #include "harness.hpp"
 
@@ -24,11 +24,12 @@ using namespace harness;
 namespace
 {
 
-/* Descriptors that a process needs beside those of the connections. */
+/* Descriptors that a process needs besides those of the connections. */
 constexpr std::size_t spare = 64;
 constexpr std::size_t message_size = 64;
 
-/* Lets this process and its children open that many descriptors. Returns the limit it got. */
+/* Allows this process and its children to open so many descriptors. Returns the limit that it
+ * got. */
 std::size_t raise_limit(std::size_t wanted)
 {
 	rlimit limit{};
@@ -43,7 +44,7 @@ std::size_t raise_limit(std::size_t wanted)
 	return static_cast<std::size_t>(limit.rlim_cur);
 }
 
-/* Echoes what it receives, on every connection, until it is killed. Never returns. */
+/* Echoes what it receives, on every connection, until the process is killed. Never returns. */
 [[noreturn]] void echo(int door)
 {
 	const int poller = epoll_create1(0);
@@ -102,7 +103,7 @@ TEST(Crowd, IdlesThenAllExchangeAMessage)
 	const std::size_t limit = raise_limit(2 * wanted + spare);
 	const std::size_t count = std::min(wanted, (limit - spare) / 2);
 
-	/* It forks, so before this process has threads. */
+	/* Its constructor forks, so it must run before this process has threads. */
 	const echo_backend backend;
 	relay_process relay({"127.0.0.1:0", backend.address()});
 	const std::string address = relay.address();
@@ -113,7 +114,7 @@ TEST(Crowd, IdlesThenAllExchangeAMessage)
 	ASSERT_TRUE(eventually([&] { return relay.counter("active") == count; }));
 	EXPECT_EQ(relay.counter("connect_failed"), 0U);
 
-	/* Idle means idle: no polling and no useless timers. */
+	/* An idle relay does not poll, and has no useless timers. */
 	EXPECT_TRUE(relay.rests(200ms));
 
 	SCOPED_TRACE("SENNIT_TEST_SEED=" + std::to_string(seed()));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A socket of UDP for the relay's end-to-end tests, as harness.hpp has them for streams: each wait
+/* A UDP socket for the relay's end-to-end tests, like those for streams in harness.hpp: each wait
  * gives up after `patience` and throws. */
 #ifndef TESTS_RELAY_DATAGRAMS_HPP
 #define TESTS_RELAY_DATAGRAMS_HPP
@@ -20,7 +20,7 @@
 namespace harness
 {
 
-/* A numeric address, of which "udp:" in front does not count. */
+/* A numeric address; a leading "udp:" is ignored. */
 inline sockaddr_storage to_sockaddr(std::string text, socklen_t &size)
 {
 	if (text.starts_with("udp:"))
@@ -107,7 +107,7 @@ public:
 						 std::strerror(errno));
 	}
 
-	/* Nothing if none comes within that time. */
+	/* Returns nothing if no datagram comes within that time. */
 	std::optional<datagram> receive_within(std::chrono::milliseconds time)
 	{
 		pollfd in{fd_, POLLIN, 0};
@@ -131,7 +131,7 @@ public:
 		return *std::move(one);
 	}
 
-	/* How many the system has dropped because the buffer was full. */
+	/* How many datagrams the system has dropped because the buffer was full. */
 	std::uint64_t dropped() const
 	{
 		std::uint32_t counts[SK_MEMINFO_VARS] = {};

@@ -107,13 +107,13 @@ TEST(Edit, AddsAndRemoves)
 		       {.what = kind::remove, .group = "web", .backend = "unix:/run/a \"b\".sock"})
 			.find("is the only backend of web"),
 		std::string::npos);
-	/* Enabled, it has the weight of one that is not in the file. */
+	/* Enabling the backend gives it the default weight. */
 	const auto enabled = edited(
 		less, {.what = kind::enable, .group = "web", .backend = "unix:/run/a \"b\".sock"});
 	EXPECT_EQ(parsed(enabled).groups.at(0).backends.at(0).weight, 1U);
 }
 
-/* The text as a string of TOML, in escapes. */
+/* The text as a TOML string, in escapes. */
 std::string in_escapes(std::string_view text)
 {
 	std::string out = "\"";
@@ -125,7 +125,7 @@ std::string in_escapes(std::string_view text)
 	return out + '"';
 }
 
-/* Whatever the form is in which the file has it. */
+/* The rest of the text is kept, whatever its form. */
 TEST(Edit, KeepsTheRest)
 {
 	for (const std::string phrase :
@@ -156,7 +156,7 @@ check.send = )" + in_escapes(phrase) +
 	}
 }
 
-/* The library would write these names as what is no TOML, or is another name. */
+/* The library would write these names so that they are not TOML, or mean another name. */
 TEST(Edit, IsRefusedIfItWouldChangeMore)
 {
 	for (const std::string name : {"it's", "\ta", "a\nb"}) {
@@ -181,7 +181,7 @@ TEST(Edit, SaysWhatIsNotThere)
 		  "\"10.0.0.7:80\" is already a backend of web");
 }
 
-/* Remembers what it is asked for. */
+/* Remembers the requests that it gets. */
 class asked final : public relay::controller
 {
 public:
@@ -208,7 +208,8 @@ public:
 	relay::snapshot read() const override { return {}; }
 };
 
-/* The status, and the text if there is one; 0: not about control. */
+/* Returns the status, and the text if there is one; 0 if the request is not for the control
+ * server. */
 std::pair<int, std::string> answer(asked &by, const std::string &method, const std::string &target)
 {
 	const auto mark = target.find('?');

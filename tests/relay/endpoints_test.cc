@@ -105,7 +105,7 @@ TEST(Endpoints, TakeTurns)
 	EXPECT_EQ(counts, (std::map<std::string, int>{{at(1), 10}, {at(2), 10}, {at(3), 10}}));
 }
 
-/* From three to four: about a quarter of the clients move, and only to the new one. */
+/* When a fourth address is added, about a quarter of the clients move, and only to the new one. */
 TEST(Endpoints, OfASourceMoveOnlyToANewOne)
 {
 	name n(balancing::source_hash);
@@ -124,7 +124,7 @@ TEST(Endpoints, OfASourceMoveOnlyToANewOne)
 	}
 	EXPECT_NEAR(moved, 1000, 140); /* five standard deviations */
 
-	/* As listed backends they get the same clients. */
+	/* The clients are distributed as if the addresses were backends in the list. */
 	relay::registry registry;
 	relay::group_config listed;
 	listed.balance = balancing::source_hash;
@@ -157,7 +157,7 @@ TEST(Endpoints, AreEjectedByThemselves)
 		EXPECT_EQ(n.states()[at(1)], relay::health::unchecked);
 		EXPECT_EQ(n.read().state, relay::health::unchecked) << "of the name: the best";
 		EXPECT_EQ(n.read().ejections, 1U);
-		/* It is remembered over look-ups and reloads. */
+		/* The ejection survives lookups and reloads. */
 		n.its().found(some({2, 3, 5}));
 		n.reload();
 		EXPECT_EQ(n.find(2), bad);
@@ -192,7 +192,7 @@ TEST(Endpoints, AreCheckedByThemselves)
 	EXPECT_EQ(n.read().check_failures, 2U) << "the sum";
 	EXPECT_TRUE(n.made->checked(*n.find(1), {}));
 	EXPECT_EQ(n.chosen(), at(1));
-	/* Without checks it is as if there had been none. */
+	/* Without checks, earlier results have no effect. */
 	n.settings.check = {};
 	n.reload();
 	EXPECT_EQ(n.states()[at(2)], relay::health::unchecked);
@@ -219,8 +219,8 @@ TEST(Endpoints, HaveALimitEach)
 	}
 }
 
-/* An endpoint that is gone is shown until its last connection ends. Its totals stay with the
- * name. */
+/* An endpoint that is gone is listed until its last connection ends. Its totals are added to those
+ * of the name. */
 TEST(Endpoints, ThatAreGoneAreForgottenAfterTheirLastConnection)
 {
 	name n;
@@ -239,7 +239,7 @@ TEST(Endpoints, ThatAreGoneAreForgottenAfterTheirLastConnection)
 	EXPECT_EQ(n.read().addresses, std::vector<std::string>{at(5)});
 	EXPECT_EQ(n.read().active, 1U);
 
-	/* If it comes back meanwhile, it is the same one. */
+	/* If the address comes back before that, it is the same endpoint. */
 	n.its().found(some({1, 2, 5}));
 	EXPECT_EQ(n.states()[gone], relay::health::unchecked);
 	n.its().found(some({5}));
@@ -268,7 +268,7 @@ TEST(Endpoints, DoNotAddUpWhileAddressesChange)
 	EXPECT_TRUE(std::ranges::all_of(all, [](const auto &each) { return each.expired(); }));
 }
 
-/* As SRV records have them. */
+/* The weights and priorities of SRV records. */
 TEST(Endpoints, HaveWeightsAndPriorities)
 {
 	name n;
@@ -289,7 +289,7 @@ TEST(Endpoints, HaveWeightsAndPriorities)
 	EXPECT_EQ(n.chosen(), at(4));
 }
 
-/* The order of an answer and its duplicates mean nothing. */
+/* Neither the order of an answer nor its duplicates have an effect. */
 TEST(Endpoints, ChangeOnlyWithTheSet)
 {
 	name n;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Labels: core */
 /*
- * Events: each form is one record that foreign text cannot break, floods are limited and counted,
- * and each target gets what it should. Then the relay's own events, from a real process.
+ * Events: in each format an event is one record that foreign text cannot break, floods are limited
+ * and counted, and each target gets the right format. Then the relay's own events, from a real
+ * process.
  */
 #include "stats/events.hpp"
 
@@ -106,7 +107,7 @@ TEST(Event, HasABound)
 	     {to_text(large), to_json(large), to_syslog(large, "host", 1),
 	      to_local_syslog(large, 1), to_journal(large), to_prefixed_text(large)})
 		EXPECT_LE(record.size(), relay::event_most);
-	/* A character is not cut in two. */
+	/* A multibyte character is not split. */
 	large.message = "x";
 	while (large.message.size() < 5000)
 		large.message += "\xc3\xa4";
@@ -154,7 +155,7 @@ public:
 	daemon &operator=(const daemon &) = delete;
 	~daemon() { close(fd_); }
 
-	/* Empty if there is none for that long. */
+	/* Returns an empty string if no datagram comes for that long. */
 	std::string receive(std::chrono::milliseconds time = patience)
 	{
 		pollfd in{fd_, POLLIN, 0};
@@ -169,7 +170,7 @@ private:
 	const int fd_;
 };
 
-/* stderr of this process, as a pipe. */
+/* Replaces stderr of this process by a pipe. */
 class captured_stderr
 {
 public:
@@ -187,7 +188,7 @@ public:
 			close(fd);
 	}
 
-	/* As small as it can be, and writing blocks while it is full. */
+	/* Makes the pipe as small as possible, so that writes soon block. */
 	void make_small()
 	{
 		EXPECT_GT(fcntl(pipe_[1], F_SETPIPE_SZ, 1), 0);
@@ -203,7 +204,7 @@ public:
 		return all;
 	}
 
-	/* "DEVICE:INODE", as in JOURNAL_STREAM. */
+	/* "DEVICE:INODE", as in the variable JOURNAL_STREAM. */
 	std::string name() const
 	{
 		struct stat of {
@@ -236,12 +237,12 @@ TEST(Events, AreLimitedByKindAndCounted)
 	EXPECT_GE(written, limit.burst);
 	EXPECT_LT(written, many);
 	EXPECT_EQ(relay::suppressed_events() - before, many - written);
-	/* Other kinds are not affected, and those without a limit never. */
+	/* Other kinds are not affected; kinds without a limit are never suppressed. */
 	relay::emit(event_kind::no_backend, "y");
 	for (std::size_t i = 0; i < many; i++)
 		relay::emit(event_kind::config_error, "z");
 	EXPECT_EQ(lines(out.read()), many + 1);
-	/* The number follows, as soon as the kind may be sent again. */
+	/* The number follows as soon as an event of that kind may be sent again. */
 	std::string told;
 	EXPECT_TRUE(eventually([&] {
 		relay::flush_suppressed();
@@ -273,7 +274,7 @@ TEST(Events, ThatCannotBeWrittenAreReportedLater)
 	EXPECT_EQ(lines(out.read()), 1U);
 }
 
-/* Also when several have seen that there is room for one of them. */
+/* This holds even if several tasks have seen that the pipe has room for one event. */
 TEST(Events, DoNotWaitForAReader)
 {
 	captured_stderr out;
@@ -423,7 +424,7 @@ TEST(EventsOfTheRelay, WarnOfAnAdminServerForEverybody)
 	EXPECT_EQ(status("relay.test" + port), "200");
 	EXPECT_EQ(status("evil.test"), "421");
 	relay.await_error(" warning admin_refused host=evil.test ");
-	/* A reload changes the names of a server that stays. */
+	/* A reload changes the host names of a server that keeps running. */
 	config.write("admin = ':0'\nadmin_hosts = ['evil.test']\n" + rest);
 	EXPECT_TRUE(relay.reload());
 	EXPECT_EQ(status("evil.test"), "200");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A snapshot as metrics and as JSON: names and values as documented, and foreign names that cannot
+ * A snapshot as metrics and as JSON: names and values are as documented, and foreign names cannot
  * break out of their quotes. prometheus_test.py and page_test.py check that Prometheus and a
  * browser can read them.
  */
@@ -249,7 +249,7 @@ TEST(Metrics, AreFewByDefault)
 	const auto full = relay::to_metrics(many, relay::metrics_detail::full);
 	EXPECT_LT(usual.size(), 120000U) << "of names as long as these";
 	EXPECT_GT(full.size(), 3 * usual.size());
-	/* The others are not named otherwise, and have the same values. */
+	/* The other names are the same, and have the same values. */
 	const auto all = lines(full);
 	for (const auto &line : lines(usual))
 		EXPECT_EQ(all.count(line), 1U) << line;
@@ -266,13 +266,13 @@ TEST(Process, SaysWhatItTakes)
 	EXPECT_GT(now.cpu, 0us);
 	EXPECT_GT(now.descriptors, 2U);
 	EXPECT_GT(now.descriptor_limit, now.descriptors);
-	/* Emulators answer for /proc/self/stat, and leave these out. */
+	/* Emulators answer for /proc/self/stat, and leave these values out. */
 	if (!TEST_EMULATED) {
 		EXPECT_GE(now.threads, 1U);
 		EXPECT_GT(now.resident, 1U << 16);
 		EXPECT_GE(now.address_space, now.resident);
 	}
-	/* Started before now, and after this source was written. */
+	/* The process has started before now, and after this source was written. */
 	const auto wall = std::chrono::system_clock::now().time_since_epoch();
 	EXPECT_LT(now.started, wall + 24h);
 	EXPECT_GT(now.started, 365 * 24h);
@@ -297,7 +297,7 @@ TEST(Metrics, AreAllInTheManual)
 		EXPECT_NE(manual.find("`" + std::string(name) + "`"), manual.npos) << name;
 }
 
-/* Python decides whether it is JSON. */
+/* Uses Python to read the JSON and to evaluate an expression over it. */
 std::string asked_of_json(const std::string &json, const std::string &expression)
 {
 	const std::string path = testing::TempDir() + "exposition." + std::to_string(getpid());
@@ -354,7 +354,7 @@ TEST(Status, HasTheValuesOfTheSnapshot)
 		"preconnect" in now["groups"][1])"),
 		  "[8, 6, 40, 11, 12] {'closed': 13, 'spoke': 14, 'age': 15, 'backend': 16, "
 		  "'room': 17, 'config': 18} 2 False\n");
-	/* With nothing in it. */
+	/* An empty snapshot. */
 	EXPECT_EQ(asked_of_json(relay::to_json({}), R"(now["listeners"], now["backends"])"),
 		  "[] []\n");
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Labels: core */
 /*
- * A short form of the fuzzing of the parsers of a connection's first bytes (`make fuzz` is the long
- * one): over its seeds, and over what a seeded generator makes of them. Builds with sanitizers
- * notice reads outside of the bytes.
+ * A short form of fuzzing for the parsers of a connection's first bytes (`make fuzz` is the long
+ * one): it runs over the seeds, and over mutations of them by a generator with a seed. Builds with
+ * sanitizers notice reads outside of the bytes.
  */
 #include "mutations.hpp"
 #include "relay/properties.hpp"
@@ -23,7 +23,8 @@ void mutate(const char *of, Check check)
 		case 0:
 			bytes[at] = static_cast<char>(bytes[at] ^ (1 << below(8)));
 			break;
-		case 1: /* most of the structure is at the start, in small numbers */
+		case 1: /* most of the structure is at the start, in small numbers, so change
+		         * bytes there */
 			bytes[at % 64 % bytes.size()] = static_cast<char>(below(256));
 			break;
 		case 2:

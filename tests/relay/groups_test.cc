@@ -53,7 +53,7 @@ TEST(Groups, AFailureIsRetriedElsewhere)
 		backend.close();
 		EXPECT_EQ(client.receive_end(), ending::fin);
 	}
-	/* Five tries in turn, then it is left out. */
+	/* After five attempts, one in each turn, the backend is left out. */
 	EXPECT_EQ(relay.counter("retries"), 5U);
 	EXPECT_EQ(relay.counter("ejections"), 1U);
 	EXPECT_EQ(relay.counter("connect_failed"), 0U);
@@ -64,8 +64,8 @@ TEST(Groups, ASilentBackendLeavesTimeForAnother)
 {
 	listener alive;
 	const silent_backend silent;
-	/* The first gets half of the time. The rest is for the other, and for a machine that
-	 * stalls. */
+	/* The first backend gets half of the time. The rest is for the other one, and for a machine
+	 * that stalls. */
 	const file config(one_listener("connect_timeout = \"5s\"\n",
 				       "backends = [\"" + silent.address() + "\", \"" +
 					       alive.address() + "\"]\n"));
@@ -110,13 +110,13 @@ TEST(Groups, ASourceStaysWithItsBackend)
 		open.back().send("x");
 	}
 	ASSERT_TRUE(eventually([&] { return relay.counter("bytes_to_backend") == open.size(); }));
-	/* All are at the same backend: the other has no connection to accept. */
+	/* All clients are at the same backend: the other one has no connection to accept. */
 	pollfd waiting[2] = {{backends[0].fd(), POLLIN, 0}, {backends[1].fd(), POLLIN, 0}};
 	EXPECT_EQ(poll(waiting, 2, 0), 1);
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* A listener of every address has IPv4 clients in IPv6's form. */
+/* A listener at every address sees the addresses of IPv4 clients in the form of IPv6. */
 TEST(Groups, ASourceIsTheSameAtEachListener)
 {
 	listener backends[4];

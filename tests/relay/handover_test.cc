@@ -54,7 +54,8 @@ protected:
 		return at == said.npos ? -1 : std::atoi(said.c_str() + at + start.size());
 	}
 
-	/* Waits for the relay's first process to end, and leaves its status for wait(). */
+	/* Waits until the relay's first process has ended, without reaping it, so that wait() gets
+	 * its status. */
 	static void await_end(const relay_process &relay)
 	{
 		siginfo_t info{};
@@ -95,7 +96,8 @@ bool is_pending(pid_t pid)
 	return false;
 }
 
-/* The new process gets what clients send, and the old one's sessions pass on what is answered. */
+/* The new process gets the datagrams that clients send, and the sessions of the old one forward the
+ * answers. */
 TEST_F(Handover, OfUdpLosesNoAnswers)
 {
 	udp_peer backend, early, late;
@@ -123,7 +125,8 @@ TEST_F(Handover, OfUdpLosesNoAnswers)
 	EXPECT_EQ(relay.wait().status, 0);
 }
 
-/* They are served until they have been silent for their own timeout, not for a second only. */
+/* Sessions of a previous listener are served until they have been silent for their own timeout, not
+ * only for a second. */
 TEST_F(Handover, LeavesSessionsOfAFormerListenerAlone)
 {
 	udp_peer backend, client;
@@ -176,8 +179,8 @@ TEST_F(Handover, LetsOpenConnectionsFinish)
 	old.close();
 	EXPECT_EQ(client.receive_end(), ending::fin);
 	client.close();
-	/* The old process ends by itself. Their shared stderr has an end only when both are
-	 * gone. */
+	/* The old process ends by itself. Both share a stderr, which has an end only when both have
+	 * ended. */
 	await_end(relay);
 	serves(address, backend);
 	end(pid);
@@ -205,7 +208,7 @@ TEST_F(Handover, HasADrainTimeOfItsOwn)
 		<< over.errors;
 }
 
-/* Then its connections have the time that they have whenever the relay stops. */
+/* If it is stopped, its connections have the time that they have whenever the relay stops. */
 TEST_F(Handover, TheOldProcessCanBeStoppedToo)
 {
 	listener backend;
@@ -228,11 +231,11 @@ TEST_F(Handover, TheOldProcessCanBeStoppedToo)
 	EXPECT_EQ(relay.wait().status, 0);
 }
 
-/* The file stays for as long as either process serves, and goes with the last. */
+/* The file of a Unix socket stays as long as either process serves, and the last one removes it. */
 TEST_F(Handover, TakesUnixSocketsAlong)
 {
 	const folder here;
-	/* The separators of the list of sockets. */
+	/* The path contains the separators of the list of sockets. */
 	const std::string path = here / "a,b;c=d e.sock", admin = here / "admin.sock";
 	listener backend;
 	relay_process relay({"--admin", "unix:" + admin, "unix:" + path, backend.address(),
@@ -252,7 +255,7 @@ TEST_F(Handover, TakesUnixSocketsAlong)
 	serves(address, backend);
 	serves(any, backend);
 	EXPECT_NO_THROW(peer::connect("unix:" + admin));
-	/* And once more, from a process that has not made the file itself. */
+	/* A second handover, from a process that has not created the file itself. */
 	const pid_t second = pid;
 	kill(second, SIGUSR2);
 	pid = successor(relay, 1);
@@ -268,8 +271,8 @@ TEST_F(Handover, TakesUnixSocketsAlong)
 	EXPECT_EQ(relay.wait().status, 0);
 }
 
-/* A new process that fails does not remove the file either. */
-/* As a reload does. */
+/* If a new process fails, it does not remove the file either. */
+/* The handover sets the mode, as a reload does. */
 TEST_F(Handover, GivesTheControlSocketItsMode)
 {
 	const folder here;
@@ -312,7 +315,7 @@ TEST_F(Handover, ThatFailsLeavesUnixSocketsAlone)
 	relay_process relay({"--config", config.name()});
 	serves(relay.address(), backend);
 	const auto inode = inode_of(path);
-	/* It adopts the first listener, and cannot open the second. */
+	/* The new process adopts the first listener, and cannot open the second. */
 	config.write(first + "[listeners.no]\naddress = \"" + taken.address() +
 		     "\"\ngroup = \"g\"\n" + rest);
 	relay.signal(SIGUSR2);
@@ -329,7 +332,8 @@ std::string listening_at(const std::string &name, const std::string &address)
 	return "[listeners." + name + "]\naddress = \"" + address + "\"\ngroup = \"g\"\n";
 }
 
-/* Somebody removes the relay's file and listens there: that file is not the new process's. */
+/* Another program removes the relay's file and listens at the path: that file does not belong to
+ * the new process. */
 TEST_F(Handover, TakesNoFileThatReplacedItsOwn)
 {
 	const folder here;
@@ -346,7 +350,7 @@ TEST_F(Handover, TakesNoFileThatReplacedItsOwn)
 	listener first("unix:" + before);
 	const auto first_inode = inode_of(before);
 
-	/* The new process has its sockets, and then waits for its configuration. */
+	/* The new process has inherited its sockets, and then waits for its configuration. */
 	unlink(config.c_str());
 	ASSERT_EQ(mkfifo(config.c_str(), 0600), 0);
 	relay.signal(SIGUSR2);
@@ -372,7 +376,7 @@ TEST_F(Handover, TakesNoFileThatReplacedItsOwn)
 	EXPECT_NO_THROW(peer::connect(second.address()));
 }
 
-/* Of listeners that the new process's configuration does not have any more. */
+/* Removes the files of listeners that are not in the new process's configuration. */
 TEST_F(Handover, RemovesTheFilesThatNobodyNeeds)
 {
 	const folder here;
@@ -429,7 +433,7 @@ TEST_F(Handover, ThatFailsChangesNothing)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* A configuration that the new process cannot read before it is written. */
+/* A configuration that the new process cannot read until the test writes it. */
 class slow_file
 {
 public:
@@ -468,7 +472,7 @@ std::string configuration(const listener &backend)
 	       backend.address() + "']\n";
 }
 
-/* The relay is what is to stop, and not only the process that is about to be replaced. */
+/* SIGTERM means that the whole relay should stop, not only the process that is being replaced. */
 TEST_F(Handover, IsGivenUpToStop)
 {
 	listener backend;
@@ -483,7 +487,7 @@ TEST_F(Handover, IsGivenUpToStop)
 		relay.signal(SIGUSR2);
 		slow.await_reader();
 		relay.signal(SIGTERM);
-		/* Nobody has its stderr open any more. */
+		/* No process has its stderr open any more, so the new one has ended, too. */
 		const ended over = relay.wait();
 		EXPECT_EQ(over.status, 0);
 		EXPECT_NE(over.errors.find("not handed over: the relay is to stop"),
@@ -531,7 +535,7 @@ TEST_F(Handover, FailsNoClientUnderTraffic)
 				auto client = backend.accept();
 				client.send(client.receive(5));
 			} catch (const std::exception &) {
-				/* The last connection, which only ends this loop. */
+				/* The last connection only ends this loop. */
 			}
 		}
 	});
@@ -562,7 +566,8 @@ TEST_F(Handover, FailsNoClientUnderTraffic)
 		if (next <= 0)
 			break;
 		EXPECT_TRUE(eventually([&] { return served > before + 10 || failed > 0; }));
-		/* The harness waits for the first process. */
+		/* harness::relay_process waits for the first process; this one waits for the
+		 * others. */
 		int status = 0;
 		const pid_t old = now;
 		if (old != relay.pid()) {

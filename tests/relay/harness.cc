@@ -41,7 +41,7 @@ stops::stops()
 
 std::chrono::nanoseconds stops::longest() const
 {
-	/* The look under way may have begun before the stall that the caller saw. */
+	/* The look in progress may have begun before the stall that the caller saw. */
 	const unsigned before = looks_;
 	while (looks_ - before < 2)
 		std::this_thread::sleep_for(1ms);

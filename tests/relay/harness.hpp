@@ -4,9 +4,9 @@
  * its clients and backends. Nothing here uses sennit.
  *
  * Every wait gives up after `patience` and throws, which fails the test with a line that says what
- * it waited for. One for what the relay prints ends as soon as nobody is left who could print it.
- * So nothing hangs, and nothing depends on a fixed sleep being long enough. A socket may be used
- * from any thread, but from one at a time.
+ * it waited for. A wait for output of the relay also ends as soon as no process is left that could
+ * print it. Therefore no test hangs, and no test depends on a fixed sleep being long enough. A
+ * socket may be used from any thread, but only from one at a time.
  *
  * Environment: SENNIT_TEST_SEED repeats a run's random choices. SENNIT_TEST_SCALE is the percentage
  * of the full amounts (bytes, connections) that tests use, 1 to 100; slow or small builds
@@ -37,7 +37,7 @@ using namespace std::chrono_literals;
 
 inline constexpr std::chrono::seconds patience{40};
 
-/* Polls until the condition holds. False if patience ran out first. */
+/* Polls until the condition holds. Returns false if patience runs out first. */
 template <class Condition>
 bool eventually(Condition holds)
 {
@@ -50,7 +50,8 @@ bool eventually(Condition holds)
 	return true;
 }
 
-/* The longest time for which the machine has stalled this process since this object was made. */
+/* Measures the longest time for which the machine has stalled this process since the object was
+ * created. */
 class stops
 {
 public:
@@ -66,7 +67,7 @@ private:
 /* The seed of this run. Show it when a test fails (SCOPED_TRACE). */
 std::uint64_t seed();
 
-/* The part of the full amount that this build tests; at least 1. */
+/* The part of the full amount that this build tests, at least 1. */
 std::size_t scaled(std::size_t full);
 
 std::string random_bytes(std::mt19937_64 &random, std::size_t size);
@@ -94,9 +95,9 @@ public:
 	std::size_t send_until_stuck();
 
 	std::string receive(std::size_t exactly);
-	/* Everything up to the end of the stream, and how it ended. */
+	/* Reads everything up to the end of the stream; returns that, and how the stream ended. */
 	std::pair<std::string, ending> receive_rest();
-	/* The end must come next: any byte before it throws. */
+	/* Expects the end of the stream next: throws on any byte before it. */
 	ending receive_end();
 	/* Waits for a reset without reading. Works even after the end of the stream was read. */
 	void await_reset();
@@ -115,8 +116,8 @@ class listener
 public:
 	static constexpr int largest_backlog = 4096;
 
-	/* On a free port; or at "unix:/path" or "unix:@name", of which the file stays. With a
-	 * negative backlog it is only bound, so connections are refused. */
+	/* Listens on a free port, or at "unix:/path" or "unix:@name"; the file of a path is not
+	 * removed. With a negative backlog the socket is only bound, so connections are refused. */
 	explicit listener(const std::string &host = "127.0.0.1", int backlog = largest_backlog);
 	~listener();
 
@@ -130,7 +131,7 @@ private:
 	std::string address_;
 };
 
-/* Connection attempts to it get no answer. */
+/* A backend that does not answer connection attempts. */
 class silent_backend
 {
 public:
@@ -158,7 +159,8 @@ private:
 	std::string name_;
 };
 
-/* The number of a file, which tells it from another one at the same path; 0: there is none. */
+/* The inode number of a file, which distinguishes it from another one at the same path; 0 if there
+ * is no file. */
 std::uint64_t inode_of(const std::string &file);
 
 /* A temporary file with the given text. The destructor removes it. */
@@ -180,50 +182,53 @@ private:
 
 /* A program that has ended. */
 struct ended {
-	int status; /* 128 + signal when it was killed */
+	int status; /* 128 + signal if it was killed */
 	std::string output;
 	std::string errors;
 };
 
-/* Another relay to start than the one that was built; null: that one. */
+/* The relay program to start; null: the one that was built. */
 inline const char *program = nullptr;
 
-/* The relay, with its stdout and stderr being read. */
+/* The relay as a process. A thread reads its stdout and stderr. */
 class relay_process
 {
 public:
 	/*
-	 * Starts it, and waits for nothing. `descriptors` is its RLIMIT_NOFILE; 0 leaves this
-	 * process's. It inherits the descriptors in `handed` the way systemd passes them.
+	 * Starts the process without waiting for anything. `descriptors` is its RLIMIT_NOFILE; 0
+	 * keeps that of this process. It inherits the descriptors in `handed` in the way in which
+	 * systemd passes them.
 	 */
 	explicit relay_process(const std::vector<std::string> &arguments, unsigned descriptors = 0,
 			       const std::vector<int> &handed = {});
 	relay_process(const relay_process &) = delete;
 	relay_process &operator=(const relay_process &) = delete;
-	/* If the test did not wait for it, the test has failed: kills it and shows its stderr. */
+	/* If the test did not wait for the process, the test has failed: kills it and shows its
+	 * stderr. */
 	~relay_process();
 
 	/* The address that its nth listener printed. */
 	std::string address(std::size_t nth = 0);
 
-	/* Makes it print its counters, and reads them. */
+	/* Makes the relay print its counters, and reads them. */
 	std::map<std::string, std::uint64_t> counters();
 	std::uint64_t counter(const std::string &name);
 
-	/* A value from its admin server's metrics. The name is without "sennit_relay_" and with the
-	 * labels as they are in the page. Throws if there is no such line. */
+	/* A value from the metrics of its admin server. The name is without "sennit_relay_" and
+	 * with the labels that it has on the page. Throws if there is no such line. */
 	std::uint64_t metric(const std::string &name);
-	std::string admin_address(); /* the last one that it printed */
+	std::string admin_address(); /* the last address that it printed */
 
-	/* Makes it read its configuration again, and waits until it has. False if it refused it. */
+	/* Makes the relay read its configuration again, and waits until it has. Returns false if it
+	 * refused the configuration. */
 	bool reload();
 
-	/* Waits until stderr contains the text; '"' stands for an escaped one too. */
+	/* Waits until stderr contains the text; '"' also matches an escaped quote. */
 	void await_error(const std::string &text);
 
 	void signal(int signum);
 	ended wait();
-	/* SIGTERM, then wait(). It drains sessions that are still open. */
+	/* Sends SIGTERM, then calls wait(). The relay drains sessions that are still open. */
 	ended stop();
 
 	/* Stops reading its stdout and stderr. `closed`: closes the pipes as well. */
@@ -239,8 +244,8 @@ public:
 	pid_t pid() const { return pid_; }
 	/* The processor time that it has used. */
 	std::chrono::milliseconds cpu_time() const;
-	/* Whether it uses less than that in one of ten seconds. The others may contain work that
-	 * was left to do, or time that a virtual machine has lost. */
+	/* Whether the process uses less CPU time than that in one of ten seconds. The other seconds
+	 * may contain remaining work, or time that a virtual machine has lost. */
 	bool rests(std::chrono::milliseconds most) const;
 
 private:
@@ -252,7 +257,8 @@ private:
 	};
 
 	void read_all(stream &from);
-	/* Waits until the condition holds, with the lock. Otherwise fails with that text. */
+	/* Waits until the condition holds, which is checked with the lock held. Throws with that
+	 * text if it does not. */
 	template <class Condition>
 	void await_text(std::unique_lock<std::mutex> &lock, const std::string &otherwise,
 			Condition holds);
@@ -264,15 +270,15 @@ private:
 	pid_t pid_ = -1;
 	std::mutex lock_;
 	std::condition_variable arrived_;
-	int stop_reading_ = -1; /* an eventfd */
+	int stop_reading_ = -1; /* an eventfd that stops the reading thread */
 	stream output_;
 	stream errors_;
 };
 
-/* Waits until no session is open, then stops it: it must end well. */
+/* Waits until no session is open, then stops the relay, which must exit with status 0. */
 void stop(relay_process &relay);
 
-/* A client of the relay, and what it has led to at a backend. */
+/* A client of the relay, and the connection to a backend that it has caused. */
 struct pair {
 	pair(relay_process &relay, listener &door)
 	    : client(peer::connect(relay.address())), backend(door.accept())

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How the parts of the harness fail, and call the system. */
+/* How the parts of the harness report failures and make system calls. */
 #ifndef TESTS_RELAY_HARNESS_FAILURE_HPP
 #define TESTS_RELAY_HARNESS_FAILURE_HPP
 

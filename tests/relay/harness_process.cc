@@ -44,7 +44,7 @@ relay_process::relay_process(const std::vector<std::string> &arguments, unsigned
 		environment.push_back(*each);
 	std::string count = "LISTEN_FDS=" + std::to_string(handed.size());
 	char pid[32] = "LISTEN_PID=";
-	/* Copies that are clear of their numbers in the child, 3 and up. */
+	/* Duplicates whose numbers are above those that the child will use, 3 and up. */
 	std::vector<int> copies;
 	for (const int fd : handed)
 		copies.push_back(fcntl(fd, F_DUPFD_CLOEXEC, 100));
@@ -58,7 +58,8 @@ relay_process::relay_process(const std::vector<std::string> &arguments, unsigned
 	if (pid_ < 0)
 		fail_errno("fork");
 	if (pid_ == 0) {
-		/* Only what is async-signal-safe: the parent has other threads. */
+		/* Only async-signal-safe calls are allowed here, because the parent has other
+		 * threads. */
 		setpgid(0, 0);
 		dup2(out[1], STDOUT_FILENO);
 		dup2(err[1], STDERR_FILENO);
@@ -94,13 +95,14 @@ relay_process::~relay_process()
 	int status = 0;
 	const bool left = pid_ > 0;
 	if (left) {
-		/* With the processes that it has handed over to, if it is still there. */
+		/* If the relay is still there, kills it together with the processes that it has
+		 * handed over to. */
 		setpgid(pid_, pid_);
 		kill(-pid_, SIGKILL);
 		waitpid(pid_, &status, 0);
 	}
 	join_readers();
-	/* The test gave up. The reason may be in the relay's stderr, or be that it died. */
+	/* The test gave up. The reason may be in the relay's stderr, or the relay may have died. */
 	if (left)
 		std::cerr << "the test left a relay behind, "
 			  << (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? "running"
@@ -169,7 +171,7 @@ void relay_process::await_text(std::unique_lock<std::mutex> &lock, const std::st
 		     "; its stderr: " + errors_.text);
 }
 
-/* The complete lines that begin with `start`, without it. Call with the lock held. */
+/* The complete lines that begin with `start`, without that prefix. The caller holds the lock. */
 std::vector<std::string> relay_process::lines_with(stream &from, std::string_view start)
 {
 	std::vector<std::string> found;
@@ -182,7 +184,7 @@ std::vector<std::string> relay_process::lines_with(stream &from, std::string_vie
 	return found;
 }
 
-/* The text after the name in the events of that name, on stderr. Call with the lock held. */
+/* For each event of that name on stderr, the text after the name. The caller holds the lock. */
 std::vector<std::string> relay_process::events_of(std::string_view name)
 {
 	std::vector<std::string> found;
@@ -260,7 +262,7 @@ std::uint64_t relay_process::metric(const std::string &name)
 
 bool relay_process::reload()
 {
-	address(); /* wait until it has started: before that, the signal would end it */
+	address(); /* wait until it has started, because before that the signal would end it */
 	const auto outcomes = [this] {
 		return std::pair(events_of("reloaded").size(), events_of("not_reloaded").size());
 	};

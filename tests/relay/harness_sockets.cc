@@ -24,7 +24,7 @@ namespace
 
 bool is_reset(int err)
 {
-	/* A socket that has already read to the end reports a reset as EPIPE. */
+	/* A socket that has already been read to its end reports a reset as EPIPE. */
 	return err == ECONNRESET || err == EPIPE;
 }
 
@@ -273,7 +273,7 @@ listener::listener(const std::string &host, int backlog)
 		errno = err;
 		fail_errno("bind " + host);
 	}
-	/* Both families have the port at the same offset. */
+	/* Both families have the port at the same offset of the structure. */
 	const auto port = ntohs(reinterpret_cast<const sockaddr_in *>(&bound)->sin_port);
 	address_ = host + ":" + std::to_string(port);
 	if (backlog >= 0)
@@ -308,8 +308,8 @@ silent_backend::silent_backend()
 		queue_.emplace_back(fd);
 		fcntl(fd, F_SETFL, O_NONBLOCK);
 		::connect(fd, target.list->ai_addr, target.list->ai_addrlen);
-		/* A backlog of 0 still takes one connection. Wait for that one: while it is being
-		 * established, others would get through. */
+		/* A backlog of 0 still takes one connection. Wait for that one, because others
+		 * would get through while it is being established. */
 		pollfd entry{fd, POLLOUT, 0};
 		const bool is_first = queue_.size() == 1;
 		const int longest = is_first ? static_cast<int>(patience / 1ms) : 300;

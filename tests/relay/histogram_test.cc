@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The histogram's buckets: no gaps and no overlaps, and a bounded error of what is read from them.
+ * The histogram's buckets have no gaps and no overlaps, and values that are read from them have a
+ * bounded error.
  */
 #include "base/histogram.hpp"
 #include "stats/snapshot.hpp"
@@ -33,7 +34,7 @@ TEST(Histogram, EveryDurationFallsIntoItsBucket)
 		ASSERT_EQ(histogram_counts::bucket(us(start)), i);
 		ASSERT_EQ(histogram_counts::bucket(us(end - 1)), i);
 		ASSERT_EQ(histogram_counts::bucket(us(end) - 1ns), i);
-		/* At most an eighth wide. */
+		/* A bucket is at most an eighth of its start wide. */
 		ASSERT_LE((end - start - 1) * 8, start) << i;
 		start = end;
 	}

@@ -96,7 +96,7 @@ TEST(History, HasTheSumsOfTheListeners)
 		EXPECT_EQ(all[0].failed, 2 * relay::history_failures.size());
 		EXPECT_EQ(all[0].to_client, 200U);
 		EXPECT_EQ(all[0].to_backend, 20U);
-		/* At most an eighth too much, and only of what is new. */
+		/* The value is at most an eighth too high, and counts only new connections. */
 		EXPECT_GE(all[0].connect_p99_us, 1000U);
 		EXPECT_LE(all[0].connect_p99_us, 1125U);
 		EXPECT_GE(all[1].connect_p99_us, 1'000'000U);

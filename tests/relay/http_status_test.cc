@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Status lines of HTTP, good and bad, in pieces. */
+/* Status lines of HTTP, valid and invalid, in pieces. */
 #include "wire/http_status.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ using relay::parsed;
 namespace
 {
 
-/* From a piece of memory of just that size, so that a sanitizer sees the first byte too far. */
+/* Reads from a block of memory of just that size, so that a sanitizer sees a read past its end. */
 parsed read(std::string_view bytes, unsigned &status)
 {
 	const std::unique_ptr<char[]> exact(new char[bytes.size()]);
@@ -27,7 +27,7 @@ unsigned status_of(std::string_view line)
 	if (!whole)
 		return 0;
 	EXPECT_TRUE(line.substr(0, whole.size).ends_with("\r\n")) << line;
-	/* Each beginning needs more, and asks for no more than there is. */
+	/* Each beginning of the line needs more bytes, but not more than the line has. */
 	for (std::size_t n = 0; n < whole.size; n++) {
 		unsigned none = 0;
 		const auto part = read(line.substr(0, n), none);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading requests: whole, in pieces, several at once, and with every mistake that has an answer of
- * its own. Writing answers.
+ * Reading requests: whole, in pieces, several together, and with every mistake that has an answer
+ * of its own. Writing answers.
  */
 #include "wire/http.hpp"
 
@@ -20,7 +20,7 @@ using relay::to_http;
 namespace
 {
 
-/* The status with which the text is refused; 0 if it is not. */
+/* The status with which the text is refused; 0 if it is accepted. */
 int refused(std::string_view text)
 {
 	http_reader reader;
@@ -167,7 +167,7 @@ TEST(HttpReader, ReadsNothingMoreOnceItHasRefused)
 	EXPECT_FALSE(reader.complete());
 }
 
-/* The outcome for a text that is fed in pieces of at most size() bytes. */
+/* What the reader returned for a text that is fed in pieces of at most size() bytes. */
 struct outcome {
 	std::size_t took = 0;
 	bool complete = false;
@@ -183,7 +183,7 @@ outcome fed(std::string_view text, Size size)
 	http_reader reader;
 	outcome now;
 	while (now.took < text.size() && !reader.complete() && !reader.http_error()) {
-		/* A copy of its own, for the address sanitizer. */
+		/* A separate copy, in which AddressSanitizer notices reads past the end. */
 		const std::string piece(text.substr(now.took, size()));
 		const auto took = reader.feed(piece);
 		EXPECT_LE(took, piece.size());

@@ -2,7 +2,7 @@
 /*
  * A relay with a thousand idle connections uses no processor time.
  *
- * SENNIT_TEST_IDLE_SECONDS: how long it is watched (make test-idle).
+ * SENNIT_TEST_IDLE_SECONDS: for how long the test watches (make test-idle).
  */
 #include "harness.hpp"
 #include "support/runtime.h"
@@ -60,7 +60,8 @@ TEST(Idle, TakesNoProcessorTime)
 		ends.push_back(backend.accept());
 	}
 	ASSERT_TRUE(eventually([&] { return relay.counter("active") == count; }));
-	/* Until the threads of the start have ended, the monitor sleeps and stacks are trimmed. */
+	/* Until the threads of the start-up have ended, the monitor sleeps and stacks are
+	 * trimmed. */
 	double least = 100;
 
 	for (int i = 0; i < 24 && least >= most_percent; i++)

@@ -20,7 +20,7 @@ void serves(const std::string &address, listener &backend)
 	EXPECT_EQ(client.receive_end(), ending::fin);
 }
 
-/* In any order, and including clients that connected before the relay started. */
+/* The sockets come in any order, and clients may have connected before the relay started. */
 TEST(Inherited, SocketsAreServed)
 {
 	listener backend;
@@ -37,7 +37,7 @@ TEST(Inherited, SocketsAreServed)
 	serves(one.address(), backend);
 	serves(two.address(), backend);
 	stop(relay);
-	/* The manager still holds the sockets, so no client is refused meanwhile. */
+	/* The manager still holds the sockets, so no client is refused while the relay is down. */
 	EXPECT_NO_THROW(peer::connect(one.address()));
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Peers that vanish without a FIN or a reset, on either side: noticed if keepalive is configured,
- * and only then.
+ * Peers that vanish without a FIN or a reset, on either side: the relay notices that if keepalive
+ * is configured, and only then.
  *
- * A peer is made to vanish by a filter on its socket that drops whatever arrives. Nothing is
- * acknowledged from then on, as after a power failure. That takes no privilege. The kernel's times
- * are whole seconds, so each case takes a few of them. Upper bounds catch hangs only.
+ * A test makes a peer vanish by a filter on its socket that drops whatever arrives. From then on
+ * the peer acknowledges nothing, as after a power failure. This needs no privilege. The kernel's
+ * times are whole seconds, so each case takes a few of them. Upper bounds only catch hangs.
  */
 #include "config/keepalive.hpp"
 
@@ -30,7 +30,7 @@ using namespace harness;
 namespace
 {
 
-/* From now on nothing reaches the peer. What it sends still goes out. */
+/* From now on no packet reaches the peer. What the peer sends still goes out. */
 void vanish(const peer &one)
 {
 	sock_filter nothing{BPF_RET | BPF_K, 0, 0, 0};
@@ -116,7 +116,7 @@ TEST(Keepalive, SetsTheSocketOptions)
 	const peer two = peer::connect(door.address());
 	EXPECT_TRUE(eventually([&] {
 		const auto n = set_keepalive_of_listener(door.fd(), both);
-		return n == 3 || n == UINT64_MAX; /* an emulator does not report it */
+		return n == 3 || n == UINT64_MAX; /* an emulator does not report the value */
 	}));
 	EXPECT_EQ(options_of(door.accept().fd()), by_default);
 	EXPECT_EQ(options_of(door.accept().fd()), by_default);
@@ -171,7 +171,8 @@ TEST(Keepalive, NoticesABackendThatHasVanished)
 	stop(relay);
 }
 
-/* When the kernel will probe the backend at that port, in hundredths of a second; -1: never. */
+/* The time until the kernel probes the backend at that port, in hundredths of a second; -1:
+ * never. */
 long until_asked(const std::string &port)
 {
 	char remote[8];
@@ -188,7 +189,7 @@ long until_asked(const std::string &port)
 	return -1;
 }
 
-/* The option is set late, but the kernel counts from the last sign of life. */
+/* The relay sets the option late, but the kernel counts from the last packet of the peer. */
 TEST(Keepalive, IsSetOnBackendConnectionsThatLast)
 {
 	listener door;
@@ -197,7 +198,7 @@ TEST(Keepalive, IsSetOnBackendConnectionsThatLast)
 	relay_process relay({"--config", config.name()});
 	talking_pair at(relay, door);
 	const auto lived = std::chrono::steady_clock::now();
-	/* It is set in several calls, between which the kernel uses its default times. */
+	/* The options are set in several calls, between which the kernel uses its default times. */
 	EXPECT_TRUE(eventually([&] {
 		const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(
 			std::chrono::steady_clock::now() - lived);
@@ -209,7 +210,7 @@ TEST(Keepalive, IsSetOnBackendConnectionsThatLast)
 	stop(relay);
 }
 
-/* Before it has a backend, and with no limit on the time for its PROXY header. */
+/* The client has no backend yet, and there is no limit on the time for its PROXY header. */
 TEST(Keepalive, NoticesAClientThatHasVanishedBeforeItsFirstByte)
 {
 	listener door;
@@ -225,8 +226,8 @@ TEST(Keepalive, NoticesAClientThatHasVanishedBeforeItsFirstByte)
 	stop(relay);
 }
 
-/* A peer that answers probes is probed again and again, and kept. Probes do not defer the idle
- * timeout. */
+/* A peer that answers probes is probed again and again, and its connection is kept. Probes do not
+ * defer the idle timeout. */
 TEST(Keepalive, KeepsPeersThatAnswer)
 {
 	const std::string often = "keepalive = { idle = '1s', interval = '1s', count = 20 }\n";
@@ -311,7 +312,7 @@ TEST(Keepalive, ChangesByReload)
 	talking_pair after(relay, door);
 	vanish(after.client);
 	vanish(after.backend);
-	/* Longer than the relay would take to notice. */
+	/* Longer than the relay would need to notice. */
 	std::this_thread::sleep_for(3s);
 	EXPECT_EQ(relay.counter("active"), 2U);
 	for (talking_pair *each : {&before, &one, &two, &after}) {

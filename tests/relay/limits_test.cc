@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Labels: core */
 /*
- * Limits on which clients are accepted, how many, how fast and for how long. Each limit is exact,
- * and has a counter and a cause in the log.
+ * Limits on clients: which ones are accepted, how many, how fast and for how long. Each limit is
+ * exact, and has a counter and a cause in the log.
  */
 #include "harness.hpp"
 
@@ -107,14 +107,16 @@ TEST(Lists, HoldForADualStackSocket)
 	stop(relay);
 }
 
-/* The time starts when one direction ends, and again with each byte of the other direction. */
+/* The time starts when one direction ends, and starts again with each byte of the other
+ * direction. */
 TEST(HalfClose, HasATimeoutOfItsOwn)
 {
 	using clock = std::chrono::steady_clock;
 	listener door;
 	const file config(text("idle_timeout = 0\nhalf_close_timeout = \"1s\"\n", door.address()));
 	relay_process relay({"--config", config.name()});
-	/* False: the machine stalled us for half that time or longer, so it may have run out. */
+	/* Returns false if the machine stalled the test for half that time or longer, so that the
+	 * time may have run out. */
 	const auto is_kept = [&] {
 		const auto before = ended(relay, "half_close_timeout");
 		auto client_first = peer::connect(relay.address());
@@ -168,7 +170,8 @@ TEST(HalfClose, HasATimeoutOfItsOwn)
 	stop(relay);
 }
 
-/* Ten connections from there at one a second and three at once. Returns how many were refused. */
+/* Makes ten connections from that address, to a listener with a rate of one a second and a burst of
+ * three. Returns how many were refused. */
 unsigned come_too_fast(relay_process &relay, listener &backend, const std::string &from)
 {
 	const std::string address = relay.address(); /* waits until it serves */

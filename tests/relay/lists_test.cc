@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Networks and names in files of their own: what may be in them, and when they are read again. */
+/* Networks and names in files of their own: what the files may contain, and when they are read
+ * again. */
 #include "config/config.hpp"
 
 #include "harness.hpp"
@@ -20,7 +21,7 @@ namespace
 
 constexpr const char *groups = "[groups.g]\nbackends = ['h:1']\n[groups.p]\nbackends = ['h:2']\n";
 
-/* A listener that has the key, with the name of a file as its value, at 4:14. */
+/* A listener that has the key, with the name of a file as its value, at line 4, column 14. */
 std::string with(const std::string &key, const std::string &file)
 {
 	return "[listeners.a]\naddress = ':443'\ngroup = 'g'\n" + key + " = '" + file + "'\n" +
@@ -44,7 +45,7 @@ relay::listener_config good(const std::string &text)
 	return std::get<relay::config>(read).listeners.at(0);
 }
 
-/* Each error begins like that. */
+/* Expects errors that begin with these texts. */
 void expect_errors(const std::string &text, const std::vector<std::string> &starts)
 {
 	auto read = relay::parse_config(text, "f");
@@ -71,7 +72,7 @@ TEST(Lists, HaveAnEntryPerLine)
 	for (const auto *out : {"192.168.0.1", "::2", "172.16.0.2", "11.0.0.0"})
 		EXPECT_FALSE(contains(allowing, ip(out))) << out;
 	EXPECT_TRUE(contains(good(with("deny_file", list.name())).deny, ip("10.1.2.3")));
-	/* Together with those of the configuration. */
+	/* The file's networks are added to those of the configuration. */
 	const auto both = good(with("deny = ['192.0.2.0/24']\ndeny_file", list.name())).deny;
 	EXPECT_TRUE(contains(both, ip("192.0.2.7")) && contains(both, ip("::1")));
 }
@@ -118,7 +119,8 @@ TEST(Lists, SayWhatIsWrong)
 		      {at + ":2: \"10.0.0.1/8\": it has bits beyond its prefix; expected",
 		       at + ":4: \"1.2.3\": expected an address or a network"});
 
-	/* An empty list of those who are denied is one; of those allowed it could mean anything. */
+	/* An empty list of denied networks denies none; an empty list of allowed ones would be
+	 * ambiguous. */
 	const file empty("# nobody\n\n");
 	EXPECT_TRUE(good(with("deny_file", empty.name())).deny.empty());
 	expect_errors(with("allow_file", empty.name()),
@@ -163,7 +165,7 @@ TEST(Lists, HaveToBeFiles)
 	expect_errors(with("deny_file", in / "none"),
 		      {key + in / "none" + ": cannot be read: No such file or directory"});
 	expect_errors(with("deny_file", in / "."), {key + in / "." + ": is not a regular file"});
-	/* It would wait forever. */
+	/* Opening the FIFO would wait forever. */
 	ASSERT_EQ(mkfifo((in / "fifo").c_str(), 0600), 0);
 	expect_errors(with("deny_file", in / "fifo"),
 		      {key + in / "fifo" + ": is not a regular file"});
@@ -215,7 +217,7 @@ TEST(Lists, AreReadAgainOnReload)
 	peer::connect(address).receive_end();
 	EXPECT_TRUE(eventually([&] { return relay.counter("denied") == 1; }));
 
-	/* The list is a part of the configuration: all of that stays as it is. */
+	/* The list is a part of the configuration, so the whole configuration stays as it is. */
 	list.write("192.0.2.0/24\n127.0.0.0/33\n");
 	const auto refused = ctl({"reload"});
 	EXPECT_NE(refused.status, 0);
@@ -223,7 +225,7 @@ TEST(Lists, AreReadAgainOnReload)
 	peer::connect(address).receive_end();
 	EXPECT_TRUE(eventually([&] { return relay.counter("denied") == 2; }));
 
-	/* So does a change of something else. */
+	/* A change of another setting is refused, too. */
 	const auto drained = ctl({"drain", "g", backend.address()});
 	EXPECT_NE(drained.status, 0);
 	EXPECT_NE(drained.errors.find(list.name() + ":2: \"127.0.0.0/33\": the prefix is too long"),
@@ -234,7 +236,7 @@ TEST(Lists, AreReadAgainOnReload)
 	EXPECT_EQ(ctl({"reload"}).status, 0);
 	is_served();
 	EXPECT_EQ(ctl({"drain", "g", backend.address()}).status, 0);
-	/* What ctl prints names the file, and has not what is in it. */
+	/* The configuration that ctl prints names the file, and does not include its contents. */
 	const auto shown = ctl({"config"}).output;
 	EXPECT_NE(shown.find(list.name()), std::string::npos) << shown;
 	EXPECT_EQ(shown.find("192.0.2.0"), std::string::npos) << shown;
@@ -278,7 +280,7 @@ TEST(Lists, AreReadAgainWhenTheyChange)
 	EXPECT_EQ(entries("deny"), 0U);
 	EXPECT_EQ(entries("allow"), 1U);
 
-	/* A file that takes the place of another one. */
+	/* The file is replaced by a new one. */
 	write("deny", "127.0.0.0/8\n192.0.2.0/24\n");
 	relay.await_error("lists_reread listener=web key=deny_file file=" + in / "deny" +
 			  " entries=2");
@@ -286,7 +288,8 @@ TEST(Lists, AreReadAgainWhenTheyChange)
 	EXPECT_TRUE(eventually([&] { return relay.counter("denied") == 1; }));
 	EXPECT_EQ(entries("deny"), 2U);
 
-	/* All of them or none: the other one is good, and would let everybody in. */
+	/* All files take effect or none does: the other file is correct, and would admit every
+	 * client. */
 	write("allow", "127.0.0.0/8\n127.0.0.0/33\n");
 	relay.await_error("lists_not_reread error=\"" + config.name() + ":6:14: listeners.web." +
 			  "allow_file: " + in / "allow" + ":2: ");
@@ -296,12 +299,12 @@ TEST(Lists, AreReadAgainWhenTheyChange)
 	EXPECT_TRUE(eventually([&] { return relay.counter("denied") == 2; }));
 	EXPECT_EQ(entries("deny"), 2U);
 	EXPECT_EQ(relay.metric("lists_refused"), 1U);
-	/* A missing file is as bad, and another change. */
+	/* A missing file is an error, too, and counts as another change. */
 	EXPECT_EQ(unlink((in / "allow").c_str()), 0);
 	relay.await_error("allow: cannot be read: No such file or directory");
 	EXPECT_EQ(relay.metric("lists_refused"), 1U);
 
-	/* In place: written to, without another file. */
+	/* The file is written in place, without a new one. */
 	std::ofstream(in / "allow") << "127.0.0.0/8\n::1\n";
 	relay.await_error("key=allow_file file=" + in / "allow" + " entries=2");
 	EXPECT_EQ(relay.metric("lists_refused"), 0U);
@@ -309,10 +312,10 @@ TEST(Lists, AreReadAgainWhenTheyChange)
 	auto after = peer::connect(address);
 	after.send("y");
 	EXPECT_EQ(backend.accept().receive(1), "y");
-	/* The connection that was open all the time still is. */
+	/* The connection from the beginning is still open. */
 	before.send("z");
 	EXPECT_EQ(before_there.receive(1), "z");
-	/* Once for each change, and not for each look at the files. */
+	/* The error is reported once for each change, not at each look at the files. */
 	EXPECT_EQ(refusals(relay.stop().errors), 3U);
 }
 
@@ -344,7 +347,7 @@ TEST(Lists, OfNamesAreReadAgainWhenTheyChange)
 	};
 	expect_at(first, "a.example");
 	expect_at(second, "b.example");
-	/* A name moves, and one is new. */
+	/* One name moves to another list, and one is new. */
 	one.write("c.example\n");
 	other.write("b.example\na.example\n");
 	relay.await_error("key=sni_files file=" + other.name() + " entries=2");

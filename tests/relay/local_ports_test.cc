@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Few local ports to connect from, in a network of the test's own, are no failure of a backend.
- * Everything but the backends' connections is by Unix sockets, so only these need ports.
+ * When few local ports are left to connect from, a backend does not count as failed. The test has a
+ * network of its own, in which only connections to backends need ports, because everything else
+ * uses Unix sockets.
  */
 #include "harness.hpp"
 #include "support/own_network.h"
@@ -28,7 +29,7 @@ protected:
 		if (!set_range(20000, 20000 + ports - 1))
 			GTEST_SKIP() << "the range of ports cannot be changed";
 	}
-	/* The next case's backends have ports of their own again. */
+	/* The backends of the next case have ports of their own again. */
 	void TearDown() override
 	{
 		if (test::OwnNetwork::exists())
@@ -64,7 +65,7 @@ protected:
 	}
 
 	const folder in_;
-	/* Made before the range is changed. */
+	/* Created before the range of ports is changed. */
 	listener first_{"127.0.0.2"}, second_{"127.0.0.3"};
 };
 
@@ -78,7 +79,7 @@ TEST_F(LocalPorts, WithoutAFreeOneTheBackendIsWell)
 	std::vector<peer> clients;
 	for (std::size_t i = 0; i < ports; i++)
 		clients.push_back(peer::connect(relay.address()));
-	/* A check has one of them for a moment now and then. */
+	/* Now and then a check has one of the ports for a moment. */
 	EXPECT_TRUE(eventually(
 		[&] { return relay.metric("backend_connected_total" + of(backend)) == ports; }));
 	auto late = peer::connect(relay.address());
@@ -99,7 +100,7 @@ TEST_F(LocalPorts, EachBackendHasPortsOfItsOwn)
 				       second_.address() + "'"));
 	relay_process relay({"--config", settings.name()});
 	std::vector<peer> clients;
-	/* Checks have a port of each for a moment now and then. */
+	/* Now and then checks have one port of each backend for a moment. */
 	for (std::size_t i = 0; i < 2 * ports - 2; i++)
 		clients.push_back(peer::connect(relay.address()));
 	EXPECT_TRUE(eventually([&] {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Labels: core */
 /*
- * Backends by name whose addresses differ: some are dead, some are ill, some come and go under
- * load. The name server is a thread of this test (name_server.hpp).
+ * Backends by name whose addresses behave differently: some are dead, some are ill, some come and
+ * go under load. The name server is a thread of this test (name_server.hpp).
  */
 #include "harness.hpp"
 #include "name_server.hpp"
@@ -68,7 +68,7 @@ private:
 };
 
 /* Serves each connection at every address of 127.0.0.0/8, or at one: it answers one byte by another
- * that tells its address: the last number. */
+ * one, which is the last number of the address. */
 class answering
 {
 public:
@@ -100,7 +100,7 @@ private:
 				client.receive(1);
 				client.send(std::string(1, last));
 			} catch (const std::exception &) {
-				/* The client has gone, like a check, or the test is over. */
+				/* The client has closed, like a check, or the test is over. */
 			}
 		}
 	}
@@ -110,7 +110,7 @@ private:
 	std::thread thread_;
 };
 
-/* The last number of the address at which a new client is served. */
+/* The last number of the address that serves a new client. */
 int served_at(relay_process &relay)
 {
 	auto client = peer::connect(relay.address());
@@ -178,7 +178,7 @@ protected:
 	answering all_;
 };
 
-/* Once it is ejected, no client waits for the address that is dead, nor is any tried there. */
+/* Once the dead address is ejected, no client waits for it, and no connection to it is tried. */
 TEST_F(ManyAddresses, OneThatIsDeadIsEjected)
 {
 	const answering well("127.0.0.2");
@@ -195,7 +195,7 @@ TEST_F(ManyAddresses, OneThatIsDeadIsEjected)
 		return "{group=\"g\",backend=\"" + backend + "\",endpoint=\"" + host + ':' +
 		       well.port() + "\"}";
 	};
-	/* A machine that stalls may make a client miss its 400 ms at both. */
+	/* On a machine that stalls, a client may miss its 400 ms at both addresses. */
 	EXPECT_TRUE(eventually([&] {
 		auto client = peer::connect(relay.address());
 		client.send("x");
@@ -214,7 +214,7 @@ TEST_F(ManyAddresses, OneThatIsDeadIsEjected)
 	stop(relay);
 }
 
-/* Another address each 50 ms, and each time one that cannot be reached. */
+/* The addresses change every 50 ms, and each time one of them cannot be reached. */
 TEST_F(ManyAddresses, ThatChangeUnderLoadFailNoClient)
 {
 	const auto address = [](int i) { return "127.0.0." + std::to_string(2 + i % 100); };
@@ -275,7 +275,7 @@ TEST_F(ManyAddresses, OneThatIsGoneIsListedWhileItHasAConnection)
 	stop(relay);
 }
 
-/* Each address is checked, also one that comes later, and what is known survives a reload. */
+/* Each address is checked, including one that comes later, and the results survive a reload. */
 TEST_F(ManyAddresses, EachIsChecked)
 {
 	const answering well("127.0.0.2");
@@ -311,7 +311,7 @@ TEST_F(ManyAddresses, EachIsChecked)
 	EXPECT_EQ(served_at(relay, 10), std::set<int>{2});
 	EXPECT_EQ(relay.counter("retries"), before);
 	EXPECT_EQ(relay.metric("backend_up{group=\"g\",backend=\"" + backend + "\"}"), 1U);
-	/* The only one that is left is down. */
+	/* The only address that is left is down. */
 	names_->set(how::answers, {"127.0.0.3"});
 	EXPECT_TRUE(eventually([&] {
 		return relay.metric("backend_up{group=\"g\",backend=\"" + backend + "\"}") == 0;
@@ -333,7 +333,7 @@ protected:
 	}
 };
 
-/* Ports, weights and priorities are those of the records. */
+/* The relay uses the ports, weights and priorities of the records. */
 TEST_F(Services, GoWhereTheirRecordsSay)
 {
 	set_hosts();
@@ -352,8 +352,8 @@ TEST_F(Services, GoWhereTheirRecordsSay)
 	EXPECT_EQ(metric(relay, "connected_total", 4), 0U);
 	EXPECT_EQ(metric(relay, "connected_total", 2), 6U);
 
-	/* Others of a lower value that cannot be reached leave the clients to those of a higher
-	 * one. */
+	/* If the hosts of a lower value cannot be reached, those of a higher value get the
+	 * clients. */
 	names_->set_host("gone.test", {"198.51.100.1"});
 	names_->set_srv({{5, 1, port(), "gone.test"}, {20, 0, port(), "h4.test"}});
 	EXPECT_TRUE(eventually([&] { return !is_listed(relay, 2); }));
@@ -382,7 +382,7 @@ TEST_F(Services, KeepTheirAddressesWhenALookUpFails)
 	names_->set_srv({{0, 0, port(), "h2.test"}});
 	relay.await_error("backend " + backend() + " of g resolves again");
 	EXPECT_EQ(served_at(relay), 2);
-	/* The service is there, but none of its hosts. */
+	/* The service has records, but none of its hosts has an address. */
 	names_->set_srv({{0, 0, port(), "missing.test"}});
 	relay.await_error("does not resolve: it has no address; its earlier addresses stay in use");
 	EXPECT_EQ(served_at(relay), 2);
@@ -391,8 +391,8 @@ TEST_F(Services, KeepTheirAddressesWhenALookUpFails)
 	stop(relay);
 }
 
-/* If one of the hosts cannot be looked up, the others are better than nothing, but not better than
- * all those of before. */
+/* If one of the hosts cannot be looked up, the relay uses the others only if it has no earlier
+ * answer that is complete. */
 TEST_F(Services, LackAHostOnlyIfThereIsNoOtherAnswer)
 {
 	set_hosts();
@@ -410,7 +410,7 @@ TEST_F(Services, LackAHostOnlyIfThereIsNoOtherAnswer)
 	stop(relay);
 }
 
-/* The library has the records in another order each time, but the endpoints stay. */
+/* The library returns the records in another order each time, but the endpoints stay the same. */
 TEST_F(Services, WithTooManyHostsUseTheSameOnes)
 {
 	constexpr int hosts = 30;
@@ -431,7 +431,7 @@ TEST_F(Services, WithTooManyHostsUseTheSameOnes)
 	const std::string of = "{group=\"g\",backend=\"" + backend() + '"';
 	ASSERT_TRUE(
 		eventually([&] { return relay.metric("backend_addresses" + of + '}') == 256; }));
-	/* 260 addresses of 26 hosts are looked up, and then no more. */
+	/* 260 addresses of 26 hosts are looked up; further hosts are not. */
 	const auto is_used = [&](int host) {
 		try {
 			relay.metric("endpoint_up" + of + ",endpoint=\"127.1." +

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The short form of fuzzing: a check is run over all seeds, and then over what a seeded generator
- * makes of them. Each test has changes that fit what it reads.
+ * The short form of fuzzing: a check runs over all seeds, and then over mutations of them by a
+ * generator with a seed. Each test has changes that fit the format that it reads.
  */
 #ifndef TESTS_RELAY_MUTATIONS_HPP
 #define TESTS_RELAY_MUTATIONS_HPP
@@ -35,7 +35,7 @@ inline std::vector<std::string> seeds(const char *of)
 	return all;
 }
 
-/* Random numbers below n, which is not 0. */
+/* Random numbers below n, which must not be 0. */
 class dice
 {
 public:
@@ -46,7 +46,7 @@ private:
 	std::mt19937_64 random_;
 };
 
-/* change(bytes, at, below): one change of bytes that are not empty, at a place in them. */
+/* change(bytes, at, below) makes one change of bytes that are not empty, at a place in them. */
 template <class Change, class Check>
 void check_all(const std::vector<std::string> &from, std::size_t rounds, std::size_t changes,
 	       Change change, Check check)

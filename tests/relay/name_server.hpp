@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A name server for tests, as a thread: it answers at 127.0.0.1:53 as each case wants. For programs
- * that have entered a network of their own with enter_network_with_names().
+ * that have entered a network namespace of their own with enter_network_with_names().
  */
 #ifndef TESTS_RELAY_NAME_SERVER_HPP
 #define TESTS_RELAY_NAME_SERVER_HPP
@@ -24,7 +24,7 @@
 namespace harness
 {
 
-/* To be called first in main(). */
+/* Must be called first in main(). */
 inline void enter_network_with_names(int argc, char **argv)
 {
 	test::OwnNetwork::enter(
@@ -34,7 +34,7 @@ inline void enter_network_with_names(int argc, char **argv)
 		 {"/etc/hosts", "127.0.0.1 localhost\n"}});
 }
 
-/* Writes the parts of DNS messages (RFC 1035) that matter here. The question is sent back as it
+/* Writes the parts of DNS messages (RFC 1035) that matter here. It sends the question back as it
  * came. */
 class name_server
 {
@@ -68,22 +68,22 @@ public:
 		close(fd_);
 	}
 
-	/* From now on, for every name: how it answers, and with which addresses. To those with
-	 * "hanging" in them it is always silent. */
+	/* Sets how every name is answered from now on, and with which addresses. Names that contain
+	 * "hanging" never get an answer. */
 	void set(how does, const std::vector<std::string> &addresses = {})
 	{
 		const std::lock_guard lock(lock_);
 		does_ = does;
 		addresses_ = addresses;
 	}
-	/* The addresses of that host, where they are others. "missing" hosts are
-	 * denied, and with "failing" ones the server fails. */
+	/* Sets the addresses of one host, if they are different. Hosts with "missing" are denied,
+	 * and for those with "failing" the server fails. */
 	void set_host(const std::string &name, const std::vector<std::string> &addresses)
 	{
 		const std::lock_guard lock(lock_);
 		hosts_[name] = addresses;
 	}
-	/* The SRV records of every name. */
+	/* Sets the SRV records of every name. */
 	void set_srv(const std::vector<srv> &records)
 	{
 		const std::lock_guard lock(lock_);
@@ -143,7 +143,7 @@ private:
 		return name;
 	}
 
-	/* The data of the records that answer a question of that type. */
+	/* The data of the records that answer a question of this type. */
 	std::vector<std::string> data_for(const std::string &name, int type)
 	{
 		std::vector<std::string> data;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Backends by name: their addresses come and go, the name service fails and recovers.
+ * Backends by name: their addresses change, and the name service fails and recovers.
  *
  * The resolver is the system's own. It asks a name server, which is a thread of this test and
  * answers as each case wants, at 127.0.0.1:53 in a network of its own (support/own_network.h).
@@ -40,7 +40,7 @@ std::string text(const std::string &backend, const std::string &of_group = "")
 	       backend + "\"]\n" + of_group;
 }
 
-/* The address that the relay has connected to. */
+/* The local address of a connection that the relay has made. */
 std::string local_host(const peer &of)
 {
 	sockaddr_in at{};
@@ -51,7 +51,7 @@ std::string local_host(const peer &of)
 	return host;
 }
 
-/* The address at which a new client is served. */
+/* The address that serves a new client. */
 std::string served_at(relay_process &relay, listener &door)
 {
 	auto client = peer::connect(relay.address());
@@ -130,8 +130,8 @@ TEST_F(Names, AddressesAreUsedInTurnAndAllAreTried)
 				  {"127.0.0.2", 2}, {"127.0.0.3", 2}, {"127.0.0.4", 2}}));
 	stop(relay);
 
-	/* Nothing listens at the two other addresses: a client that gets one of them is served at
-	 * the next one. */
+	/* Nothing listens at the other two addresses: a client that gets one of these is served at
+	 * the next address. */
 	listener only("127.0.0.9");
 	names_->set(how::answers, {"127.0.0.8", "127.0.0.9", "127.0.0.7"});
 	const file other(text("other.test" + port_of(only)));
@@ -142,7 +142,7 @@ TEST_F(Names, AddressesAreUsedInTurnAndAllAreTried)
 	stop(another);
 }
 
-/* The source determines the address. */
+/* The source address of a client determines the backend's address. */
 TEST_F(Names, ASourceStaysWithItsAddress)
 {
 	names_->set(how::answers, {"127.0.0.2", "127.0.0.3", "127.0.0.4"});
@@ -207,7 +207,7 @@ TEST_F(Names, TheLastAnswerStaysWhenTheNameServiceFails)
 	stop(relay);
 }
 
-/* Its address may belong to another machine now. */
+/* The address of a name that no longer exists may belong to another machine now. */
 TEST_F(Names, ANameThatDoesNotExistAnyMoreHasNoAddress)
 {
 	names_->set(how::answers, {"127.0.0.2"});
@@ -260,7 +260,7 @@ TEST_F(Names, ABackendThatNeverResolvedIsDown)
 	}
 }
 
-/* Clients wait for the first answer, as they wait for a backend, and no longer. */
+/* Clients wait for the first answer as long as they wait for a backend, and no longer. */
 TEST_F(Names, TheFirstAnswerIsWaitedFor)
 {
 	names_->set(how::is_silent);
@@ -280,11 +280,12 @@ TEST_F(Names, TheFirstAnswerIsWaitedFor)
 	relay_process another({"--config", hasty.name()});
 	EXPECT_EQ(peer::connect(another.address()).receive_end(), ending::fin);
 	another.await_error("does not resolve: the name service does not answer; it is down");
-	/* A look-up cannot be interrupted. Shutting down does not wait for it. */
+	/* A lookup cannot be interrupted, but shutting down does not wait for it. */
 	EXPECT_EQ(another.stop().status, 0);
 }
 
-/* Four times as many as look-ups begin at once. The resolver gives up after half a minute. */
+/* Four times as many lookups hang as begin at the same time. The resolver gives up after half a
+ * minute. */
 TEST_F(Names, ThatHangDelayNoOther)
 {
 	names_->set(how::answers, {"127.0.0.2"});
@@ -332,7 +333,7 @@ TEST_F(Names, ThatHangDelayNoListener)
 	config.write(listening_at("listener.test:0"));
 	EXPECT_TRUE(relay.reload());
 	peer::connect(relay.address(1));
-	/* Its own name may hang as well. */
+	/* The listener's own name may hang as well. */
 	config.write(listening_at("hanging.test:0"));
 	EXPECT_FALSE(relay.reload());
 	relay.await_error("hanging.test:0: it does not resolve now, because the name service does "
@@ -358,7 +359,7 @@ TEST_F(Names, ComeAndGoWithReloads)
 	EXPECT_EQ(served_at(relay, door_), "127.0.0.9");
 	const auto before = names_->asked();
 	std::this_thread::sleep_for(
-		300ms); /* a wrong look-up would be seen; a slow machine fails nothing */
+		300ms); /* a wrong lookup would be seen; a slow machine cannot make the test fail */
 	EXPECT_LE(names_->asked(), before + 2) << "it is no longer looked up";
 	stop(relay);
 }

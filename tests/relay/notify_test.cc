@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a service manager is told. This test has the manager's end of the socket.
+ * What the relay tells a service manager. The test has the manager's end of the socket.
  */
 #include "base/notify.hpp"
 
@@ -46,7 +46,7 @@ public:
 			unlink(name_.c_str());
 	}
 
-	/* "" if nothing comes. */
+	/* Returns "" if nothing comes in time. */
 	std::string heard(std::chrono::milliseconds within = patience)
 	{
 		pollfd in{fd_, POLLIN, 0};
@@ -74,7 +74,8 @@ TEST(Notify, ReportsReadyAndStopping)
 	listener backends;
 	relay_process relay({"--drain", "1h", "127.0.0.1:0", backends.address()});
 	EXPECT_EQ(systemd.heard(), "READY=1");
-	/* It listens by then. Units that are ordered after it rely on that. */
+	/* When the relay reports that it is ready, it listens. Units that are ordered after it rely
+	 * on that. */
 	auto client = peer::connect(relay.address());
 	auto backend = backends.accept();
 	EXPECT_EQ(systemd.heard(0ms), "");
@@ -110,7 +111,7 @@ TEST(Notify, IsSilentWithoutAManager)
 		relay::notify_ready();
 	}
 	unsetenv("NOTIFY_SOCKET");
-	/* A manager that reads nothing must not block the relay. */
+	/* A manager that does not read must not block the relay. */
 	manager unread(somewhere('@'));
 	for (int i = 0; i < 10000; i++)
 		relay::notify_ready();

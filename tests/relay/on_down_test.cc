@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Labels: core */
-/* What becomes of the open connections of a backend that its checks mark as down. */
+/* What happens to the open connections of a backend when its checks mark it as down. */
 #include "harness.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ std::string text(const std::string &policy, const std::string &drain,
 	       (policy.empty() ? "" : "on_down = \"" + policy + "\"\n");
 }
 
-/* Checks connect as well, and are reset. */
+/* Skips the connections of checks, which are reset. */
 peer accept_client(listener &at)
 {
 	for (;;) {
@@ -90,7 +90,7 @@ TEST(OnDown, ConnectionsAreCutOfThisBackendOnly)
 	const std::string address = door->address();
 	const file config(text("cut", "1h", {address, other.address()}));
 	relay_process relay({"--config", config.name()});
-	/* In their turn. */
+	/* The backends take turns. */
 	pair first(relay, *door);
 	pair second(relay, other);
 	door.reset();
@@ -124,7 +124,7 @@ TEST(OnDown, ConnectionsMayFinishForTheTimeOfDrain)
 	stop(relay);
 }
 
-/* A reload during that time does not restart it, and changes what applies. */
+/* A reload during that time does not restart it, but may change what happens. */
 TEST(OnDown, AReloadCanCut)
 {
 	std::optional<listener> door(std::in_place);

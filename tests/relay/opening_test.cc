@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Labels: core */
 /*
- * The first bytes of connections: PROXY headers received and sent, and TLS routed by the server
- * name in the hello. Each error in them has a clear answer, a counter and a cause in the log.
+ * The first bytes of connections: PROXY headers, received and sent, and TLS that is routed by the
+ * server name in the hello. Each error in these has a defined answer, a counter and a cause in the
+ * log.
  */
 #include "harness.hpp"
 
@@ -50,7 +51,7 @@ std::string number(std::size_t value, int bytes)
 	return made;
 }
 
-/* Sends the end. The relay may have reset the connection already, which is no failure here. */
+/* Ends the stream. The relay may have reset the connection already, which is not an error here. */
 void end(peer &client)
 {
 	try {
@@ -60,7 +61,7 @@ void end(peer &client)
 	}
 }
 
-/* With an address block of IPv4: 10.1.2.3:1000 to 10.9.8.7:443. */
+/* A header with an address block of IPv4: 10.1.2.3:1000 to 10.9.8.7:443. */
 std::string proxy_v2(const std::string &more = "")
 {
 	const std::string block = "\x0a\x01\x02\x03\x0a\x09\x08\x07\x03\xe8\x01\xbb"s + more;
@@ -100,7 +101,8 @@ protected:
 		address_ = relay_->address();
 	}
 
-	/* Sends the bytes and ends. The relay must end the connection without an answer. */
+	/* Sends the bytes and ends the stream. The relay must end the connection without an
+	 * answer. */
 	void expect_bad(const std::string &bytes, const std::string &why)
 	{
 		const auto before = ended(*relay_, "bad_proxy_header");
@@ -140,11 +142,11 @@ TEST_F(Proxied, HeadersGiveTheClientsAddress)
 	stop(*relay_);
 }
 
-/* The proxy's own connection, such as a check. */
+/* For a connection of the proxy itself, such as a check. */
 const auto proxy_v2_local = "\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"s;
 
-/* A relayed client without an IP address: in version 1, in version 2 without a family, and that of
- * a Unix socket. */
+/* For a relayed client without an IP address: version 1, version 2 without a family, and version 2
+ * with a Unix socket. */
 const std::vector<std::string> without_ip = {"PROXY UNKNOWN\r\n", "\r\n\r\n\0\r\nQUIT\n\x21\0\0\0"s,
 					     "\r\n\r\n\0\r\nQUIT\n\x21\x31\0\xd8"s +
 						     std::string(216, '\0')};
@@ -163,7 +165,7 @@ TEST_F(Proxied, HeadersMayHaveNoAddress)
 	stop(*relay_);
 }
 
-/* Where it matters who the client is, one that the proxy does not know is refused. */
+/* Where the client's address matters, a client without one is refused. */
 TEST_F(Proxied, ListsAndLimitsRefuseClientsWithoutAnAddress)
 {
 	for (const std::string &setting :
@@ -194,7 +196,7 @@ TEST_F(Proxied, BadHeadersEndTheConnection)
 	expect_bad(proxy_v2().substr(0, 20), "cut off after 20 bytes");
 	expect_bad("PROXY TCP4 " + std::string(200, '1'), "");
 	expect_bad("PROXY TCP4 10.1.2.3 10.9.8.7 1000 443000\r\n", "");
-	/* Claims to be 65,535 bytes long. */
+	/* A header that claims to be 65,535 bytes long. */
 	expect_bad("\r\n\r\n\0\r\nQUIT\n\x21\x11\xff\xff"s, "");
 	expect_bad("\r\n\r\n\0\r\nQUIT\n\x21\x12"s + proxy_v2().substr(14),
 		   "it describes datagrams");
@@ -269,7 +271,8 @@ TEST_F(Proxied, HeadersArePassedOn)
 	stop(*relay_);
 }
 
-/* Many programs refuse addresses of IPv4 in IPv6's form. If only one is, there is no other. */
+/* IPv4 addresses in IPv6's form are passed on as IPv4, because many programs refuse the mapped
+ * form. If only one of the two addresses is mapped, there is no IPv4 form. */
 TEST_F(Proxied, MappedAddressesArePassedOnAsThoseOfIpv4)
 {
 	start("", "send_proxy = \"v1\"\n");
@@ -287,7 +290,7 @@ TEST_F(Proxied, MappedAddressesArePassedOnAsThoseOfIpv4)
 	stop(*relay_);
 }
 
-/* A client whose header is still awaited does not delay the shutdown. */
+/* A client that has not sent its header yet does not delay the shutdown. */
 TEST_F(Proxied, ShutdownCutsClientsWithoutAHeader)
 {
 	start("hello_timeout = 0\n");
@@ -338,7 +341,7 @@ TEST(SendProxy, SendsTheClientsAddress)
 	stop(relay);
 }
 
-/* A backend that expects a header gets one from checks too. */
+/* A backend that expects a header gets one from checks, too. */
 TEST(SendProxy, AppliesToChecksToo)
 {
 	for (const auto &[version, header] :
@@ -481,9 +484,9 @@ TEST_F(Named, MustNotBeSlow)
 	slow.send(bytes.substr(0, 10));
 	std::this_thread::sleep_for(100ms);
 	try {
-		slow.send(bytes.substr(10, 1)); /* does not extend its time */
+		slow.send(bytes.substr(10, 1)); /* more bytes do not extend the client's time */
 	} catch (const std::system_error &) {
-		/* The machine stalled us until the time was over. */
+		/* The machine stalled the test until the time was over. */
 	}
 	EXPECT_EQ(silent.receive_end(), ending::fin);
 	EXPECT_EQ(slow.receive_rest().first, "");

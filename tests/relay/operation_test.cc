@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the relay's process reports of its connections, in its log and over HTTP, and its messages
- * when log or admin server cannot be opened.
+ * What the relay's process reports about its connections, in its log and over HTTP, and its
+ * messages when the log or the admin server cannot be opened.
  */
 #include "harness.hpp"
 
@@ -39,7 +39,7 @@ private:
 
 using fields = std::map<std::string, std::string>;
 
-/* The lines of a log, which must have no quotes in it. */
+/* The lines of a log, which must not contain quotes. */
 std::vector<fields> log_lines(const std::string &path)
 {
 	std::vector<fields> lines;
@@ -124,8 +124,8 @@ TEST(AccessLogOfTheRelay, RecordsEachCause)
 		relay_process relay(options);
 		auto client = peer::connect(relay.address());
 		auto backend = backends.accept();
-		/* Now the relay has noticed that it is connected. Not for the idle timeout, which
-		 * may end the connection before. */
+		/* The answer shows that the relay has noticed the connection to the backend. Not
+		 * for the idle timeout, which may end the connection earlier. */
 		if (options[0] != "--idle-timeout") {
 			client.send("x");
 			EXPECT_EQ(backend.receive(1), "x");
@@ -227,7 +227,7 @@ TEST(AdminOfTheRelay, FollowsDrainingToItsEnd)
 	EXPECT_TRUE(eventually(
 		[&] { return get(admin, "/ready").find(" 503 ") != std::string::npos; }));
 	EXPECT_NE(get(admin, "/metrics").find("\nsennit_relay_sessions 1\n"), std::string::npos);
-	/* A client that sends no request does not keep it from ending. */
+	/* A client that sends no request does not keep the relay from ending. */
 	auto silent = peer::connect(admin);
 	client.close();
 	EXPECT_EQ(backend.receive_end(), ending::fin);
@@ -256,7 +256,7 @@ TEST(BadOptions, OfLogAndAdminAreExplained)
 	      "\"xml\" is not a format; expected logfmt or json");
 }
 
-/* The harness: nobody is left who could print it. */
+/* A test of the harness: no process is left that could print the text. */
 TEST(Harness, AWaitForTheOutputOfADeadRelayEndsAtOnce)
 {
 	const auto began = std::chrono::steady_clock::now();

@@ -2,8 +2,8 @@
 /* Labels: core */
 /*
  * The queue of a group together with its endpoints, without connections: which client gets which
- * place, while clients come and go, and backends and their limits change. Nothing looks again at a
- * beat here, so a client that is forgotten stays forgotten.
+ * place, while clients arrive and leave, and backends and their limits change. There is no periodic
+ * look at the queue here, so a client that is forgotten stays forgotten.
  */
 #include "backends/balance.hpp"
 #include "harness.hpp"
@@ -31,7 +31,7 @@ namespace
 
 const auto refused = std::make_error_code(std::errc::connection_refused);
 
-/* A group, its pool in effect, and its clients as sessions treat them. */
+/* A group, its current pool, and its clients, which the test treats as sessions do. */
 class group
 {
 public:
@@ -78,7 +78,8 @@ public:
 	}
 	~client() { leave(); }
 
-	/* As session::take_place() does. Nothing: no backend is left for it. */
+	/* Does what session::take_place() does. Returns nothing if no backend is left for the
+	 * client. */
 	std::optional<queue::entry> come()
 	{
 		got = pool_->choose_in_turn(source, tried);
@@ -94,7 +95,7 @@ public:
 			waits_.reset();
 		return entered;
 	}
-	/* Whether it has been given a place since. */
+	/* Whether the client has been given a place since then. */
 	bool is_given()
 	{
 		if (!waits_ || pool_->line().look(*waits_) != queue::place::given)
@@ -103,7 +104,7 @@ public:
 		return true;
 	}
 	bool waits() const { return waits_.has_value(); }
-	/* With a place if it was given one just before. */
+	/* Leaves, with the place if it was given one just before. */
 	void leave()
 	{
 		if (!waits_)
@@ -151,7 +152,7 @@ relay::group_config settings_of(const std::vector<relay::backend_config> &backen
 	return made;
 }
 
-/* The first is full, and the second a backup. */
+/* The first backend is full, and the second is a backup. */
 const std::vector<relay::backend_config> with_backup = {
 	{.address = "10.0.0.1:1", .max_connections = 1},
 	{.address = "10.0.0.2:1", .max_connections = 1, .priority = 1}};
@@ -193,7 +194,8 @@ TEST(Places, OfABackupAreGivenAtOnceWhenTheFirstIsEjected)
 	});
 }
 
-/* No waiting client takes the backup's place: it goes to a client that has no other choice. */
+/* The waiting clients do not take the backup's place, so it goes to a client that has no other
+ * choice. */
 TEST(Places, ThatOthersDoNotTakeAreGivenBesideThem)
 {
 	in_task([] {
@@ -245,7 +247,7 @@ public:
 	}
 	void reload() { g_.reload(next_settings()); }
 
-	/* As the resolver does. */
+	/* Changes the addresses, as the resolver does. */
 	void resolve()
 	{
 		relay::found_endpoints found;
@@ -265,7 +267,7 @@ public:
 	}
 	void check() { g_.pool().checked(*any_endpoint(), below(2) ? refused : std::error_code()); }
 	void eject() { g_.pool().failed(*any_endpoint()); }
-	/* Time passes, and the first of the queue notices. */
+	/* Time passes until an ejection ends, and the first client of the queue notices. */
 	void end_ejection()
 	{
 		auto &its = any_endpoint()->counts;
@@ -294,7 +296,8 @@ struct open_place {
 	std::uint64_t most;
 };
 
-/* The rules of balance.hpp once more: the endpoints with room for a client that has tried these. */
+/* A second implementation of the rules in balance.hpp: the endpoints with room for a client that
+ * has tried these. */
 std::vector<open_place> open_places(const relay::pool &of, const relay::tried_endpoints &tried)
 {
 	struct seen {
@@ -323,7 +326,7 @@ std::vector<open_place> open_places(const relay::pool &of, const relay::tried_en
 	return open;
 }
 
-/* One step after the other, and after each step everything is checked. */
+/* One step at a time; after each step everything is checked. */
 class serial_world : random_world
 {
 public:
@@ -351,7 +354,7 @@ public:
 		note_given();
 		see_that_nobody_is_forgotten();
 	}
-	/* After the last step. */
+	/* Called after the last step. */
 	void end()
 	{
 		waiting_.clear();
@@ -409,7 +412,8 @@ private:
 		return std::next(all.begin(), static_cast<std::ptrdiff_t>(below(all.size())));
 	}
 
-	/* The place was one that it may have, and nobody before it could have had it. */
+	/* Checks that the client may have the place, and that no client before it could have had
+	 * it. */
 	void see_given(client &who, const std::vector<open_place> &open)
 	{
 		const auto found = std::ranges::find(open, who.got.get(), &open_place::at);
@@ -430,7 +434,8 @@ private:
 			each = next;
 		}
 	}
-	/* Whether the first client, which still waits, could use the place of the second. */
+	/* Whether the first client, which still waits, could use the place that the second one
+	 * got. */
 	bool could_have(const client &former, client &latter)
 	{
 		latter.got->counts.active--;
@@ -470,7 +475,7 @@ TEST(Places, AreGivenInTurnWhateverChanges)
 	EXPECT_GT(waited, 0U);
 }
 
-/* All at the same time. A client that nobody wakes fails the test. */
+/* All steps run at the same time. If a client is never woken, the test fails. */
 TEST(Places, AreNotLostAmongManyTasks)
 {
 	constexpr std::size_t clients = 12;
@@ -480,7 +485,7 @@ TEST(Places, AreNotLostAmongManyTasks)
 	std::atomic<std::size_t> running{clients};
 	std::atomic<std::size_t> served{0};
 	std::atomic<std::size_t> waited{0};
-	std::mutex latest; /* of the pool that newcomers use */
+	std::mutex latest; /* guards the pool that newcomers use */
 	in_task([&] {
 		random_world world(seed);
 		auto &line = world.its().line();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Labels: core */
-/* Connections to backends that are made ahead of clients (preconnect). */
+/* Connections to backends that the relay makes ahead of clients (preconnect). */
 #include "harness.hpp"
 
 #include <algorithm>
@@ -61,8 +61,8 @@ std::size_t count_of(const std::string &what, const std::string &in)
 }
 
 /*
- * A backend that returns what it is sent, of any number of connections, in one thread. What has
- * ended is noticed before a newer connection is counted, so most_open() is exact.
+ * A backend that echoes on any number of connections, in one thread. It notices ended connections
+ * before it counts a newer one, so most_open() is exact.
  */
 class echo
 {
@@ -82,11 +82,11 @@ public:
 	std::size_t accepted() const { return accepted_; }
 	std::size_t open() const { return open_; }
 	std::size_t most_open() const { return most_open_; }
-	/* Bytes have come after it had ended a connection. */
+	/* How many connections received bytes after the backend had ended them. */
 	std::size_t raced() const { return raced_; }
 
-	/* Closes all connections that have been made and not been written to. Those that the relay
-	 * makes in their place stay. */
+	/* Closes all connections so far that have received nothing. Those that the relay makes to
+	 * replace them stay. */
 	void close_silent()
 	{
 		closing_ = true;
@@ -96,7 +96,8 @@ public:
 private:
 	struct one {
 		peer to;
-		std::chrono::steady_clock::time_point ends{}; /* if it has not spoken by then */
+		std::chrono::steady_clock::time_point ends{}; /* when the connection is ended if
+		                                               * it has received nothing */
 		bool has_spoken = false;
 		bool is_ending = false;
 		bool is_over = false;
@@ -110,7 +111,8 @@ private:
 				all.push_back({each.to.fd(), POLLIN, 0});
 			poll(all.data(), all.size(), 2);
 			serve();
-			/* Read before the loop, which accepts what has been made by then. */
+			/* Read before the loop, so that the loop has accepted all connections that
+			 * were made before closing was requested. */
 			const bool is_closing = closing_;
 			pollfd more{listener_.fd(), POLLIN, 0};
 			while (poll(&more, 1, 0) > 0) {
@@ -168,7 +170,7 @@ private:
 		}
 	}
 
-	/* Only the sending side, so that it notices what comes too late. */
+	/* Ends only the sending side, so that the backend notices bytes that come too late. */
 	void end_some()
 	{
 		const auto now = std::chrono::steady_clock::now();
@@ -210,7 +212,7 @@ TEST(Preconnect, GivesClientsWhatItHasMadeAhead)
 	ASSERT_TRUE(has_ready(relay, 2));
 	auto client = peer::connect(relay.address());
 	client.send("x");
-	/* The youngest; the other one stays. */
+	/* The client gets the youngest connection; the other one stays. */
 	pollfd both[2] = {{first.fd(), POLLIN, 0}, {second.fd(), POLLIN, 0}};
 	ASSERT_GT(poll(both, 2, static_cast<int>(patience / 1ms)), 0);
 	peer &served = both[0].revents ? first : second;
@@ -240,7 +242,7 @@ TEST(Preconnect, IsOffByDefault)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* At once, without waiting for the keeper's next look. */
+/* A closed connection is replaced immediately, before the keeper's next look. */
 TEST(Preconnect, ReplacesWhatTheBackendHasClosed)
 {
 	echo backend;
@@ -258,7 +260,7 @@ TEST(Preconnect, ReplacesWhatTheBackendHasClosed)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* The backend has waited for longer than the client has been there. */
+/* The backend's time limit began before the client came. */
 TEST(Preconnect, ReplacesWhatIsClosedBeforeTheClientSpeaks)
 {
 	echo backend;
@@ -276,7 +278,7 @@ TEST(Preconnect, ReplacesWhatIsClosedBeforeTheClientSpeaks)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* What ends a client's wait for its own first words. */
+/* A client that does not send its first bytes is ended for the usual reasons. */
 TEST(Preconnect, EndsSilentClientsAsUsual)
 {
 	echo backend;
@@ -310,7 +312,7 @@ TEST(Preconnect, IdleTimeoutEndsSilentClients)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* Every look finds the greeting, whichever comes first. */
+/* Each of the looks at a connection finds the greeting, whichever is first. */
 TEST(Preconnect, IsSwitchedOffWhereTheBackendSpeaksFirst)
 {
 	echo backend(echo::kind::greets);
@@ -372,7 +374,7 @@ TEST(Preconnect, FollowsTheConfiguration)
 	file config(text("preconnect = 2\n", quoted(backend.address())));
 	relay_process relay({"--config", config.name()});
 	ASSERT_TRUE(has_ready(relay, 2));
-	/* Something else has changed. */
+	/* A reload that changes another setting. */
 	config.write(text("preconnect = 2\nretries = 1\n",
 			  quoted(backend.address()) + ", " + quoted(other.address())));
 	ASSERT_TRUE(relay.reload());
@@ -431,7 +433,7 @@ TEST(Preconnect, ClosesAllAfterAHandover)
 			      WEXITED | WNOHANG | WNOWAIT) == 0 &&
 		       first.si_pid == relay.pid();
 	}));
-	/* It has the same stderr. */
+	/* The new process has the same stderr. */
 	kill(next, SIGTERM);
 	int status = -1;
 	EXPECT_TRUE(eventually([&] { return waitpid(next, &status, WNOHANG) == next; }));
@@ -459,7 +461,7 @@ TEST(Preconnect, StaysWithinMaxConnections)
 	EXPECT_LE(backend.most_open(), 4U);
 	EXPECT_GT(of_group(relay, "hits_total"), 0U);
 	ASSERT_TRUE(has_ready(relay, 3));
-	/* All of the places are for clients if they want them. */
+	/* Clients can have all of the places if they need them. */
 	std::vector<peer> four;
 	for (unsigned i = 0; i < 4; i++) {
 		four.push_back(peer::connect(relay.address()));
@@ -471,8 +473,7 @@ TEST(Preconnect, StaysWithinMaxConnections)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* Keepers come and go, and share the store meanwhile. */
-/* Ready connections hold places, but give none away beyond the new limit. */
+/* Ready connections hold places, but give clients none beyond the new limit. */
 TEST(Preconnect, FollowsALimitThatIsLowered)
 {
 	echo backend;
@@ -493,6 +494,7 @@ TEST(Preconnect, FollowsALimitThatIsLowered)
 	ask(first);
 }
 
+/* Keepers start and stop, and share the store at the same time. */
 TEST(Preconnect, IsReloadedUnderLoad)
 {
 	echo backend;
@@ -564,7 +566,7 @@ TEST(Preconnect, DoesNotHammerABackendThatRefuses)
 	ASSERT_TRUE(eventually([&] { return of_group(relay, "failures_total") >= 8; }));
 	const auto failures = of_group(relay, "failures_total");
 	const auto time = std::chrono::steady_clock::now() - start;
-	/* The pauses are 100 ms at least, and four are tried at a time. */
+	/* The pauses last at least 100 ms, and four connections are tried at a time. */
 	EXPECT_LE(failures, 4U * (1 + static_cast<std::uint64_t>(time / 100ms)));
 	const std::string of_backend = "{group=\"g\",backend=\"" + backend.address() + "\"}";
 	EXPECT_EQ(relay.metric("backend_failures_total" + of_backend), 0U);
@@ -594,9 +596,9 @@ TEST(Preconnect, SendsThePROXYHeaderWithTheClient)
 }
 
 /*
- * Clients race a backend that ends connections which have not been used, at any time. Each is
- * answered, but those whose request was under way at that moment, or that were slow to use a
- * connection which had been made for them: the backend counts both.
+ * Clients race with a backend that ends unused connections at any time. Each client is answered,
+ * except those whose request was under way at that moment, or that were slow to use a connection
+ * which had been made for them: the backend counts both.
  */
 TEST(Preconnect, AnswersEveryClientOfABackendThatClosesAtRandom)
 {

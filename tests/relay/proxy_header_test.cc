@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Labels: core */
 /*
- * PROXY headers: reading those that proxy_headers.py makes independently of our code; writing; and
- * what the parser says of a header before it is whole. fuzz/relay/properties.hpp has the properties
- * that hold for all headers.
+ * PROXY headers: reading those that proxy_headers.py generates independently of the relay's code;
+ * writing headers; and what the parser reports before a header is complete.
+ * fuzz/relay/properties.hpp has the properties that hold for all headers.
  */
 #include "wire/proxy_header.hpp"
 
@@ -104,7 +104,7 @@ TEST(ProxyHeader, AsksForNoByteBeyondItself)
 	const auto end = line.size() - 4;
 	std::size_t have = 0;
 	int wakes = 0;
-	/* A reader that reads only as much as it is asked to. */
+	/* Reads only as much as the parser asks for. */
 	for (parsed now = read({}); now.is == parsed::state::more;
 	     now = read(std::string_view(line).substr(0, have))) {
 		ASSERT_GT(now.size, have);
@@ -129,7 +129,7 @@ TEST(ProxyHeader, RejectsEarlyWhatCannotBecomeAHeader)
 	/* A line that never ends. */
 	EXPECT_EQ(read("PROXY " + std::string(99, 'x')).is, parsed::state::more);
 	EXPECT_EQ(read("PROXY " + std::string(100, 'x')).is, parsed::state::bad);
-	/* Longer than allowed, before the rest of it has come. */
+	/* A header that is longer than allowed is refused before the rest of it has come. */
 	EXPECT_EQ(read(std::string(v2_signature) + "\x21\x11\x07\xf1"s).is, parsed::state::bad);
 	EXPECT_EQ(read(std::string(v2_signature) + "\x21\x11\x07\xf0"s), parsed::more(2048));
 }
@@ -176,7 +176,7 @@ TEST(ProxyHeader, IsWrittenAsTheProtocolSays)
 	const std::string ip = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
 	EXPECT_EQ(write_proxy_v1(header), "PROXY TCP6 " + ip + " " + ip + " 65535 65535\r\n");
 
-	/* No record may be longer than its reader accepts. */
+	/* No record may be longer than the parser accepts. */
 	header.authority.assign(1000, 'a');
 	header.unique_id.assign(1000, 'u');
 	proxy_header again;
@@ -208,12 +208,12 @@ TEST(ProxyHeader, PassesRecordsOn)
 	ASSERT_TRUE(read_proxy_header(header(body), read));
 	EXPECT_TRUE(read.tls);
 	EXPECT_EQ(read.tls_bytes, about_tls);
-	/* The known ones first, the others in their order, and no padding. */
+	/* The known records come first, and then the others in their order, without padding. */
 	EXPECT_EQ(write_proxy_v2(read),
 		  header(ends + record(1, "h2") + record(2, "a.test") + record(0x20, about_tls) +
 			 record('\xe0', "one") + record('\xe0', "two") + record(0x30, "")));
 
-	/* One whose own TLS has ended here has the relay's word in place of the proxy's. */
+	/* If the client's own TLS ended at the relay, the relay's record replaces the proxy's. */
 	auto &says = read.about_tls.emplace();
 	says.version = "TLSv1.2";
 	says.cipher = "ECDHE-RSA-AES128-GCM-SHA256";

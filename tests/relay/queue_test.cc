@@ -49,7 +49,7 @@ void stop_idle(relay_process &relay)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* A client and its connection at the backend. */
+/* A client and its connection to the backend. */
 struct pair {
 	peer client;
 	peer backend;
@@ -195,7 +195,7 @@ TEST(Queue, IsLeftByClientsThatGoAway)
 	ASSERT_TRUE(has_queued(relay, 0));
 	EXPECT_EQ(of_queue(relay, "left_total"), 2U);
 	relay.await_error("cause=client_left listener=web ");
-	/* A request and the end of the stream may be followed by an answer. */
+	/* A client that has sent a request and ended its stream may still expect an answer. */
 	auto half = peer::connect(relay.address());
 	half.send("question");
 	half.shutdown_write();
@@ -265,10 +265,10 @@ TEST(Queue, IsServedByAReload)
 	ASSERT_TRUE(relay.reload());
 	auto b = expect(other, "b");
 	ASSERT_TRUE(has_queued(relay, 2));
-	/* A place that is freed by a connection from before the reloads. */
+	/* A place that is freed by a connection from the time before the reloads. */
 	first.close();
 	auto c = expect(backend, "c");
-	/* A client that arrives after the reload queues after one from before it. */
+	/* A client that arrives after the reload is queued after one from before it. */
 	waiting.push_back(peer::connect(relay.address()));
 	waiting.back().send("e");
 	ASSERT_TRUE(has_queued(relay, 2));
@@ -295,7 +295,7 @@ TEST(Queue, IsServedByABackendThatComesUp)
 	relay_process relay({"--config", config.name()});
 	relay.await_error("backend " + other.address() + " of g is down");
 	const auto accept = [](listener &at) {
-		for (;;) { /* checks are reset */
+		for (;;) { /* skips connections of checks, which are reset */
 			auto got = at.accept();
 			try {
 				EXPECT_EQ(got.receive(1), "x");
@@ -369,7 +369,8 @@ TEST(Queue, EndsWithTheLifetime)
 	stop_idle(relay);
 }
 
-/* Many clients at few places, of which some leave. All others are served, and no place is lost. */
+/* Many clients compete for few places, and some of them leave. All others are served, and no place
+ * is lost. */
 TEST(Queue, LosesNoPlace)
 {
 	listener backend;
@@ -385,7 +386,7 @@ TEST(Queue, LosesNoPlace)
 					return;
 				one.send(one.receive(1));
 			} catch (const std::exception &) {
-				/* It has left after it had got its place. */
+				/* The client left after it had got its place. */
 			}
 		}
 	});
@@ -450,7 +451,7 @@ struct waiting final : relay::queue::waiter {
 	explicit waiting(bool is_plain = true) : waiter(is_plain) {}
 };
 
-/* Without the beat: a lost wake-up would last forever. */
+/* There is no periodic look at the queue, so a client would never recover from a lost wake-up. */
 TEST(QueueAlone, WakesOneForEachPlace)
 {
 	const auto all = std::make_shared<places>(2);
@@ -516,7 +517,7 @@ public:
 	int asked = 0;
 };
 
-/* However many wait. */
+/* One question is enough, however many clients wait. */
 TEST(QueueAlone, AsksOnceForAllThatAreAlike)
 {
 	const auto all = std::make_shared<full>();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The keys of QUIC's first packets, and a whole one of each version: the examples in the appendices
- * A of RFC 9001 and RFC 9369. */
+/* The keys of QUIC's first packets, and a complete packet of each version: the examples in the
+ * appendices A of RFC 9001 and RFC 9369. */
 #include "wire/quic_crypto.hpp"
 #include "wire/quic_hello.hpp"
 
@@ -143,12 +143,12 @@ TEST_P(QuicCrypto, ReadsThePacketOfTheExample)
 	EXPECT_EQ(hello.name, "example.com");
 	EXPECT_EQ(hello.alpn, "\x04"
 			      "alpn");
-	/* Another packet may follow, and what is no packet. */
+	/* Another packet may follow, or bytes that are not a packet. */
 	relay::quic_hello again;
 	EXPECT_EQ(again.add(packet + packet + "\x40", hello), relay::quic_hello::state::done);
 }
 
-/* Each byte is authenticated, wherever it is. */
+/* A changed byte is detected wherever it is, because all bytes are authenticated. */
 TEST_P(QuicCrypto, DoesNotReadAPacketThatWasChanged)
 {
 	const auto packet = from_hex(GetParam().packet);

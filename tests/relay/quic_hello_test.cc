@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Labels: core */
 /*
- * The hello in the first datagrams of QUIC, in pieces of all kinds. Without the encryption, which
- * quic_crypto_test.cc tests: so the packets are made here, and the short form of the fuzzing gets
- * beyond it.
+ * The hello in the first datagrams of QUIC, in pieces of all kinds. The packets are made here
+ * without encryption, which quic_crypto_test.cc tests, so that the short form of fuzzing reaches
+ * the code behind it.
  */
 #include "mutations.hpp"
 #include "relay/quic_crypto_fake.hpp"
@@ -43,7 +43,7 @@ std::string initial(const std::string &frames, const std::string &destination = 
 	       std::string(relay::quic_tag_size, 't');
 }
 
-/* A hello that asks for the name, with room for so many bytes of padding (RFC 7685). */
+/* A hello that asks for the name, with a padding extension of so many bytes (RFC 7685). */
 std::string hello_for(const std::string &name, std::size_t padding = 0)
 {
 	const auto number = [](std::size_t n) {
@@ -68,7 +68,7 @@ TEST(QuicHello, IsReadFromOneDatagram)
 	EXPECT_EQ(hello.name, "www.example.org");
 }
 
-/* In every order of three pieces that overlap, in one datagram or three. */
+/* Three overlapping pieces are put together in every order, from one datagram or three. */
 TEST(QuicHello, IsPutTogether)
 {
 	const auto message = hello_for("a.example", 700);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * What asks for a thread, for a call that may block, while there is none, or no memory for it: it
- * is answered, told on stderr, and changes nothing; and it works as soon as there is one.
+ * Requests that need a thread, because of a call that may block, when no thread can be started or
+ * there is no memory for one: the relay answers, reports it on stderr, and changes nothing; and the
+ * request works as soon as there is a thread.
  */
 #include "harness.hpp"
 
@@ -38,7 +39,7 @@ protected:
 		relay_process client(arguments);
 		return client.wait();
 	}
-	/* The backend that the next client reaches is that one. */
+	/* Expects that the next client reaches that backend. */
 	void expect_reaches(relay_process &relay, listener &backend)
 	{
 		auto client = peer::connect(relay.address());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The relay of refusal_test.cc: it gets no thread, or no memory for one, while the file that
- * RELAY_TEST_REFUSES names says "thread" or "memory".
+ * The relay of refusal_test.cc: it gets no thread, or no memory for one, as long as the file named
+ * by RELAY_TEST_REFUSES contains "thread" or "memory".
  */
 #include "base/in_time.hpp"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Labels: core */
 /*
- * A new configuration on SIGHUP is taken as a whole or not at all, and no client notices.
+ * On SIGHUP a new configuration takes effect as a whole or not at all, and clients do not notice.
  * SENNIT_RELOADS is the number of reloads under traffic (10; the relay promises 100).
  */
 #include "harness.hpp"
@@ -33,8 +33,8 @@ public:
 			      peer client = door_.accept();
 			      if (over_)
 				      return;
-			      /* Threads that have ended: their stacks would fill a 32-bit address
-			       * space. */
+			      /* Removes threads that have ended, because their stacks would fill a
+			       * 32-bit address space. */
 			      std::erase_if(talking_, [](talk &each) { return each.is_over(); });
 			      talking_.emplace_back(std::move(client));
 		      }
@@ -158,7 +158,7 @@ TEST(Reload, ChangesNothingWhenAnythingIsWrong)
 	EXPECT_FALSE(relay.reload());
 	goes_to_one();
 
-	/* A listener that cannot be opened: the one before it is not opened either. */
+	/* A listener that cannot be opened: an earlier one is not opened either. */
 	config.write("drain = 0\n" + listening("web") + listening("second") +
 		     "[listeners.third]\naddress = \"" + taken.address() + "\"\ngroup = \"g\"\n" +
 		     group(quoted(two.address())));
@@ -167,8 +167,8 @@ TEST(Reload, ChangesNothingWhenAnythingIsWrong)
 	EXPECT_EQ(relay.output(), "listening on " + address + "\n");
 	goes_to_one();
 
-	/* The admin server and the access log, of which the process has one each: if one of them
-	 * cannot be opened, nothing changes. */
+	/* The process has only one admin server and one access log: if either of them cannot be
+	 * opened, nothing changes. */
 	config.write("admin = \"" + taken.address() + "\"\ndrain = 0\n" + listening("web") +
 		     group(quoted(two.address())));
 	EXPECT_FALSE(relay.reload());
@@ -209,8 +209,8 @@ std::size_t lines_with(const std::string &text, const std::string &part)
 	return n;
 }
 
-/* From none to a file, to other files and formats, and back to none: each connection has its
- * line. */
+/* The log changes from none to a file, to other files and formats, and back to none: each
+ * connection has its line. */
 TEST(Reload, ReplacesTheAccessLogWithoutLosingALine)
 {
 	echo_backend backend;
@@ -273,7 +273,7 @@ TEST(Reload, ReplacesTheAccessLogWithoutLosingALine)
 	EXPECT_EQ(contents(first.name()) + contents(second.name()), all);
 }
 
-/* Clients of the old one get their answer, even those that have only connected. */
+/* Clients of the old server get their answers, even those that have only connected. */
 TEST(Reload, ReplacesTheAdminServerWithoutLosingAScrape)
 {
 	listener backend;
@@ -329,7 +329,7 @@ TEST(Reload, OpensAndDrainsListeners)
 	const std::string both = one + listening("second");
 	file config(one);
 	relay_process relay({"--config", config.name()});
-	relay.address(); /* by now it has read the file */
+	relay.address(); /* when it has printed the address, it has read the file */
 	config.write(both);
 	ASSERT_TRUE(relay.reload());
 	const std::string second = relay.address(1);
@@ -342,7 +342,7 @@ TEST(Reload, OpensAndDrainsListeners)
 	echoes(client);
 	client.close();
 
-	/* When it returns it is another listener. */
+	/* When the listener comes back, it is a new one. */
 	config.write(both);
 	ASSERT_TRUE(relay.reload());
 	client = peer::connect(relay.address(2));
@@ -413,7 +413,7 @@ TEST(Reload, KeepsTheStateOfABackend)
 	EXPECT_EQ(relay.metric("connections_accepted_total{listener=\"web\"}"), 16U);
 	EXPECT_EQ(relay.metric("reloads_total"), 1U);
 
-	/* The metrics have a removed backend until its last connection has ended. */
+	/* The metrics list a removed backend until its last connection has ended. */
 	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
 	auto client = peer::connect(relay.address());
 	echoes(client);
@@ -436,7 +436,7 @@ TEST(Reload, KeepsTheStateOfABackend)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* Exactly, and connections that an earlier configuration let in count too. */
+/* Limits are exact, and connections that an earlier configuration accepted count, too. */
 TEST(Reload, KeepsLimits)
 {
 	echo_backend backend;
@@ -472,7 +472,8 @@ TEST(Reload, FailsNoClientUnderTraffic)
 	const char *const asked = std::getenv("SENNIT_RELOADS");
 	const unsigned reloads = asked ? static_cast<unsigned>(std::atoi(asked)) : 10;
 	echo_backend backends[3];
-	/* Backends and a second listener come and go; limits and balancing methods change. */
+	/* Backends and a second listener are added and removed; limits and balancing methods
+	 * change. */
 	const auto text = [&](unsigned round) {
 		std::string chosen = quoted(backends[0].address());
 		if (round % 2)
@@ -530,7 +531,7 @@ TEST(Reload, FailsNoClientUnderTraffic)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* Without a file there is nothing to read: only the log is reopened. */
+/* If there is no configuration file, only the log is reopened. */
 TEST(Reload, WithoutAFileDoesNothing)
 {
 	echo_backend backend;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Labels: core */
-/* A backend that is away for a moment, as while it restarts, is tried again. */
+/* A backend that is away for a moment, for example while it restarts, is tried again. */
 #include "harness.hpp"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ void expect_served(peer client, listener &backend)
 TEST(Retry, ABackendThatRestartsServesTheClient)
 {
 	listener backend("127.0.0.1", -1);
-	/* As on the command line, with more time for a machine that may stall. */
+	/* With the values of the command line, and more time for a machine that may stall. */
 	const file config(text("", {backend.address()}, "connect_timeout = \"30s\"\n"));
 	relay_process relay({"--config", config.name()});
 	auto client = peer::connect(relay.address());
@@ -101,7 +101,7 @@ TEST(Retry, HasAnEnd)
 	stop(relay);
 }
 
-/* It does not wait for an attempt that would come after the timeout either. */
+/* The relay does not wait for an attempt that would come after the timeout. */
 TEST(Retry, DoesNotExceedTheConnectTimeout)
 {
 	const listener nobody("127.0.0.1", -1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Labels: machine core */
 /*
- * A client, the relay and a backend: bytes, ends and resets come out as they went in.
+ * A client, the relay and a backend: bytes, ends and resets leave the relay as they came.
  */
 #include "harness.hpp"
 #include "support/packets.h"
@@ -34,7 +34,7 @@ protected:
 		backend = backend_.accept();
 	}
 
-	/* Call when all connections are over: nothing may be left, and nothing leaked. */
+	/* Called when all connections are over: no session may be left, and no descriptor. */
 	void finish()
 	{
 		EXPECT_TRUE(eventually([&] { return relay_->counter("active") == 0; }));
@@ -47,7 +47,7 @@ protected:
 	std::optional<relay_process> relay_;
 };
 
-/* Sends all of the bytes in chunks of random sizes, with a pause now and then. */
+/* Sends all bytes in chunks of random sizes, with a pause now and then. */
 void send_in_chunks(peer &to, const std::string &bytes, std::uint64_t with_seed)
 {
 	std::mt19937_64 random(with_seed);
@@ -185,8 +185,8 @@ TEST_F(Session, AHalfCloseInTheMiddleOfDataLosesNone)
 }
 
 /* If a client has sent bytes before the relay connects, they go out with the last packet of the
- * handshake with the backend. If the relay is stalled for 200 ms meanwhile, the kernel completes
- * the handshake without them, and another client is tried. */
+ * handshake with the backend. If the relay is stalled for 200 ms before it sends them, the kernel
+ * completes the handshake without them, and the test tries another client. */
 TEST_F(Session, EarlyBytesGoWithTheHandshake)
 {
 	start();
@@ -201,14 +201,14 @@ TEST_F(Session, EarlyBytesGoWithTheHandshake)
 		EXPECT_EQ(backend.receive(5), "hello");
 		const int packets = test::packets_in(backend.fd());
 		is_counted = packets >= 0;
-		/* The backend may still send first, and its bytes arrive at once. */
+		/* The backend may still send first, and its bytes arrive immediately. */
 		backend.send("welcome");
 		EXPECT_EQ(client.receive(7), "welcome");
 		client.shutdown_write();
 		EXPECT_EQ(backend.receive_end(), ending::fin);
 		backend.close();
 		EXPECT_EQ(client.receive_end(), ending::fin);
-		return packets <= 2; /* SYN, and the bytes */
+		return packets <= 2; /* the SYN, and the bytes */
 	}));
 	finish();
 	if (!is_counted)
@@ -252,7 +252,7 @@ TEST_F(Session, AResetAfterTheClientsHalfCloseReachesTheBackend)
 	client.shutdown_write();
 	EXPECT_EQ(backend.receive_end(), ending::fin);
 	client.reset();
-	/* The backend has read to the end, so it does not see the reset by reading. */
+	/* The backend has read to the end, so reading does not report the reset. */
 	EXPECT_NO_THROW(backend.await_reset());
 	EXPECT_EQ(relay_->counter("resets"), 1U);
 	finish();
@@ -358,7 +358,8 @@ TEST_F(Session, ClosesIdleConnections)
 	start({"--idle-timeout", "400ms"});
 	peer client;
 	peer backend;
-	const auto start = std::chrono::steady_clock::now(); /* before the relay's timeout starts */
+	const auto start = std::chrono::steady_clock::now(); /* taken before the relay's timeout
+	                                                      * starts */
 	open(client, backend);
 	EXPECT_EQ(client.receive_end(), ending::fin);
 	EXPECT_EQ(backend.receive_end(), ending::fin);
@@ -374,9 +375,9 @@ TEST_F(Session, OneBusyDirectionIsNotIdle)
 	relay_->address(); /* wait until it has started and can be asked for its counters */
 	using clock = std::chrono::steady_clock;
 	auto longest = clock::duration::max();
-	/* For three times the limit, in steps that leave a slow machine much room. If one of them
-	 * takes nearly as long as the limit, the outcome says nothing about the relay: try
-	 * again. */
+	/* Lasts for three times the limit, in steps that leave a slow machine much room. If one of
+	 * the steps takes nearly as long as the limit, the outcome says nothing about the relay,
+	 * and the test tries again. */
 	for (int tries = 0; tries < 10 && longest > 1500ms; tries++) {
 		const auto before = relay_->counter("idle_timeouts");
 		auto last = clock::now();
@@ -398,7 +399,7 @@ TEST_F(Session, OneBusyDirectionIsNotIdle)
 			if (!step())
 				continue;
 			const auto idle = relay_->counter("idle_timeouts");
-			/* The silent direction has been kept alive too. */
+			/* The silent direction has been kept alive, too. */
 			client.send("still here");
 			EXPECT_EQ(backend.receive(10), "still here");
 			if (step()) {
@@ -434,7 +435,8 @@ TEST_F(Session, PeersThatBothStopReadingAreIdle)
 	peer client;
 	peer backend;
 	open(client, backend);
-	/* If the machine stalls us for as long as the timeout, the reset may come while we send. */
+	/* If the machine stalls the test for as long as the timeout, the reset may come during a
+	 * send. */
 	const auto is_reset = [](peer &of) {
 		try {
 			of.send_until_stuck();
@@ -446,7 +448,7 @@ TEST_F(Session, PeersThatBothStopReadingAreIdle)
 		return true;
 	};
 	auto other = std::async(std::launch::async, [&] { return is_reset(backend); });
-	/* Bytes were lost, so what came must not look like a complete stream. */
+	/* Bytes were lost, so the stream must not look complete. */
 	EXPECT_TRUE(is_reset(client));
 	EXPECT_TRUE(other.get());
 	EXPECT_EQ(relay_->counter("idle_timeouts"), 1U);

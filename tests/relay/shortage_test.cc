@@ -23,12 +23,13 @@ bool is_readable(const peer &at)
 	return poll(&entry, 1, 0) > 0;
 }
 
-/* Room for a few connections, with an even and with an odd number of descriptors. */
+/* Room for a few connections; the number of descriptors is even in one case and odd in the
+ * other. */
 class Shortage : public testing::TestWithParam<unsigned>
 {
 };
 
-/* The lowest free descriptor number of the process, which is the next that it gets. */
+/* The lowest free descriptor number of the process, which the next descriptor gets. */
 rlim_t lowest_free_now(pid_t pid)
 {
 	for (rlim_t fd = 0;; fd++) {
@@ -40,7 +41,8 @@ rlim_t lowest_free_now(pid_t pid)
 	}
 }
 
-/* The lowest of some looks: the relay's monitor opens a file for a moment now and then. */
+/* The lowest number that several looks find, because the relay's monitor opens a file for a moment
+ * now and then. */
 rlim_t lowest_free(pid_t pid)
 {
 	rlim_t lowest = lowest_free_now(pid);
@@ -51,7 +53,7 @@ rlim_t lowest_free(pid_t pid)
 	return lowest;
 }
 
-/* Sets the soft limit of a running process. What it has open stays open. */
+/* Sets the soft limit of a running process. Its open descriptors stay open. */
 void limit_descriptors(pid_t pid, rlim_t most)
 {
 	rlimit limit{};
@@ -61,8 +63,8 @@ void limit_descriptors(pid_t pid, rlim_t most)
 }
 
 /*
- * The limit is lowered while the relay runs, which it cannot know. First so far that accepting
- * fails, then so that a client still gets in but there is no descriptor for its backend.
+ * The limit is lowered while the relay runs, without its knowledge: first so far that accepting
+ * fails, and then so that a client is accepted but there is no descriptor for its backend.
  */
 TEST(SuddenShortage, PausesUntilItIsOver)
 {
@@ -108,7 +110,7 @@ TEST(SuddenShortage, PausesUntilItIsOver)
 
 TEST(TooLowALimit, IsSaidAtTheStart)
 {
-	/* From what the program cannot even be loaded with, up to what is enough. */
+	/* From a limit with which the program cannot even be loaded up to one that is enough. */
 	listener backends;
 	std::size_t told = 0;
 	for (unsigned limit = 4; limit < 64; limit++) {
@@ -122,7 +124,7 @@ TEST(TooLowALimit, IsSaidAtTheStart)
 						std::to_string(limit)) != end.errors.npos;
 			continue;
 		}
-		/* It has said that it listens, so it does serve. */
+		/* The relay has reported that it listens, so it must serve. */
 		auto client = peer::connect(relay.address());
 		auto backend = backends.accept();
 		client.send("x");
@@ -144,14 +146,14 @@ TEST_P(Shortage, AcceptingPausesAndResumes)
 			    GetParam());
 	const std::string address = relay.address();
 
-	/* All connect: the kernel takes them into the relay's backlog. */
+	/* All clients connect: the kernel takes them into the relay's backlog. */
 	std::deque<peer> waiting;
 	for (std::size_t i = 0; i < clients_count; i++) {
 		waiting.push_back(peer::connect(address));
 		waiting.back().send("hello");
 	}
 
-	/* Some are served, in any order. Then the relay pauses. */
+	/* Some clients are served, in any order. Then the relay pauses. */
 	struct ends {
 		peer client;
 		peer backend;
@@ -192,7 +194,7 @@ TEST_P(Shortage, AcceptingPausesAndResumes)
 	ASSERT_GT(served.size(), 1U);
 	ASSERT_LT(served.size(), clients_count);
 
-	/* While it pauses, the sessions run, and it uses hardly any processor time. */
+	/* During the pause the sessions continue, and the relay uses hardly any processor time. */
 	EXPECT_TRUE(relay.rests(250ms));
 	for (auto &both : served) {
 		both.client.send("up");

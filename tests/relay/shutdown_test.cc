@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Labels: core */
 /*
- * Signals: shutting the relay down, gracefully or at once, and making it print its counters.
+ * Signals: shutting the relay down, gracefully or immediately, and making it print its counters.
  */
 #include "harness.hpp"
 
@@ -17,8 +17,8 @@ namespace
 {
 
 /*
- * Waits until the relay has stopped accepting, so that clients are refused. A client that still got
- * in leaves with a reset, so that its session ends.
+ * Waits until the relay has stopped accepting, so that clients are refused. A client that was still
+ * accepted resets its connection, so that its session ends.
  */
 bool refuses(const std::string &address)
 {
@@ -65,7 +65,7 @@ TEST(Shutdown, LetsOpenConnectionsFinish)
 	EXPECT_EQ(backend.receive(5), "after");
 	backend.send("answer");
 	EXPECT_EQ(client.receive(6), "answer");
-	/* It still prints its counters. */
+	/* The relay still prints its counters. */
 	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 1; }));
 
 	client.close();
@@ -118,7 +118,7 @@ TEST(Shutdown, NoDrainCutsAtOnce)
 	EXPECT_EQ(backend.receive_end(), ending::reset);
 }
 
-/* What the admin server answers to a path: the status. */
+/* The status of the admin server's answer for a path. */
 std::string asked(relay_process &relay, const std::string &path)
 {
 	auto admin = peer::connect(relay.admin_address());
@@ -126,7 +126,7 @@ std::string asked(relay_process &relay, const std::string &path)
 	return admin.receive_rest().first.substr(9, 3);
 }
 
-/* Each signal ends one thing more: the delay, then the connections. */
+/* Each signal ends one stage: first the delay, then the connections. */
 TEST(Shutdown, TheDelayServesWhileItIsNotReady)
 {
 	listener backends;
@@ -244,7 +244,7 @@ TEST(Counters, ArePrintedAtEachInterval)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* The reader of stdout and stderr has gone, or is there and does not read. */
+/* The reader of stdout and stderr is gone, or exists and does not read. */
 class Readers : public testing::TestWithParam<bool>
 {
 };
@@ -255,7 +255,7 @@ TEST_P(Readers, DoNotBlockTheRelay)
 	relay_process relay({"--stats-interval", "1ms", "127.0.0.1:0", backends.address()});
 	const std::string address = relay.address();
 	relay.stop_reading(GetParam());
-	/* Long enough to fill a pipe of 64 KiB with lines. */
+	/* Enough lines to fill a pipe of 64 KiB. */
 	for (int i = 0; i < 100; i++) {
 		auto client = peer::connect(address);
 		auto backend = backends.accept();

@@ -54,7 +54,8 @@ TEST(Networks, HaveWhatTheirPrefixSays)
 	EXPECT_FALSE(is_in("::2", "::1/128"));
 }
 
-/* Against looking at each of them. Few bits differ, so that many networks overlap. */
+/* Compared with a search through the whole list. The addresses differ in few bits, so that many
+ * networks overlap. */
 TEST(Networks, AreFoundInAList)
 {
 	std::minstd_rand random(20); /* the same each time */
@@ -88,7 +89,7 @@ TEST(Networks, AreFoundInAList)
 	}
 }
 
-/* As a dual-stack socket reports them. */
+/* A dual-stack socket reports IPv4 addresses as mapped IPv6 addresses. */
 TEST(Networks, TakeMappedAddressesForIpv4)
 {
 	EXPECT_EQ(ip("::ffff:10.0.0.1"), ip("10.0.0.1"));
@@ -149,7 +150,7 @@ TEST(Rate, LetsInABurstAndThenEvenly)
 	EXPECT_TRUE(rate.enter(start + 100 * ms, 10, 5));
 	EXPECT_FALSE(rate.enter(start + 199 * ms, 10, 5));
 	EXPECT_TRUE(rate.enter(start + 200 * ms, 10, 5));
-	/* A long pause is worth one burst. */
+	/* A long pause earns only one burst. */
 	int let_in = 0;
 	while (rate.enter(start + 3'600'000 * ms, 10, 5))
 		let_in++;
@@ -178,10 +179,10 @@ TEST(SourceRates, AreThoseOfEachSource)
 		EXPECT_FALSE(rates.enter(ip(each), start + 99 * ms, 10, 5)) << each;
 		EXPECT_TRUE(rates.enter(ip(each), start + 100 * ms, 10, 5)) << each;
 	}
-	/* The same network of 64 bits; and another one. */
+	/* An address in the same network of 64 bits, and one in another. */
 	EXPECT_FALSE(rates.enter(ip("2001:db8::ffff:1"), start, 10, 5));
 	EXPECT_TRUE(rates.enter(ip("2001:db8:0:1::1"), start, 10, 5));
-	/* Another kind of address with the same bytes. */
+	/* An address of another family that has the same bytes. */
 	EXPECT_TRUE(rates.enter(ip("a00:1::"), start, 10, 5));
 	EXPECT_EQ(rates.forgotten(), 0U);
 }
@@ -197,7 +198,7 @@ TEST(SourceRates, ForgetThoseThatHaveBeenSilent)
 			static_cast<unsigned char>(n >> 8), static_cast<unsigned char>(n)};
 		return relay::to_ip(bytes, false);
 	};
-	/* A busy one stays at its limit while a million others come, a thousand each second. */
+	/* A busy source stays at its limit while a million others come, a thousand each second. */
 	std::int64_t now = start;
 	unsigned let_in = 0;
 	for (std::uint32_t n = 0; n < 1'000'000; n++) {
@@ -208,7 +209,8 @@ TEST(SourceRates, ForgetThoseThatHaveBeenSilent)
 	}
 	EXPECT_EQ(let_in, 1000U);
 	EXPECT_EQ(rates.forgotten(), 0U);
-	/* Of more than there is room for at once some are forgotten, which only lets them in. */
+	/* If more sources come at the same time than the table holds, some are forgotten, so that
+	 * they are not limited. */
 	for (std::uint32_t n = 0; n < 2 * relay::sources_most; n++)
 		EXPECT_TRUE(rates.enter(nth(0x40000000 + n), now, 1, 1));
 	EXPECT_GT(rates.forgotten(), relay::sources_most / 2);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* Labels: core */
 /*
- * Idle limits that pass while the relay is stopped, as on a machine that is paused or migrated.
- * That the relay saw nothing is no evidence that the peers were silent: what waits in the sockets
- * counts.
+ * Idle limits that pass while the relay is stopped, as on a machine that is paused or migrated. The
+ * relay saw nothing, but that does not prove that the peers were silent: bytes that wait in the
+ * sockets count.
  */
 #include "harness.hpp"
 
@@ -37,7 +37,7 @@ struct session {
 	peer from, to;
 };
 
-/* Stops it for longer than the limit. `meanwhile` is called while it is stopped. */
+/* Stops the relay for longer than the limit. `meanwhile` is called while it is stopped. */
 template <class Meanwhile>
 void stop_for(relay_process &relay, std::chrono::milliseconds time, Meanwhile meanwhile)
 {
@@ -49,7 +49,7 @@ void stop_for(relay_process &relay, std::chrono::milliseconds time, Meanwhile me
 	relay.signal(SIGCONT);
 }
 
-/* Reads until nothing has come for a while: how much. */
+/* Reads until no bytes have come for a while; returns how many it read. */
 std::size_t read_all_there_is(const peer &from)
 {
 	static std::string buffer(1 << 20, 0);
@@ -67,7 +67,7 @@ std::size_t read_all_there_is(const peer &from)
 	return total;
 }
 
-/* The limit is long enough for a loaded machine, and there is one stop for all cases. */
+/* The limit is long enough for a loaded machine, and all cases share one stop. */
 TEST(Stopped, NoSessionInWhichSomethingWaitsIsIdle)
 {
 	listener at;
@@ -88,7 +88,7 @@ TEST(Stopped, NoSessionInWhichSomethingWaitsIsIdle)
 		EXPECT_EQ(each.from.receive_end(), ending::fin);
 	}
 	stop_for(relay, 5s, [&] {
-		/* Room for a direction that waits with bytes in its hands. */
+		/* Makes room for directions that wait with bytes in the relay. */
 		for (std::size_t i = 0; i < flows.size(); i++)
 			sizes[i] -= read_all_there_is(flows[i].to);
 		for (auto &each : messages)
@@ -117,7 +117,7 @@ TEST(Stopped, NoSessionInWhichSomethingWaitsIsIdle)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* Urgent data is skipped, so it is never delivered. */
+/* Urgent data is skipped and never delivered, so it does not count. */
 TEST(Stopped, ASessionInWhichNothingOrOnlyUrgentDataWaitsIsIdle)
 {
 	listener at;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The relay under a first process (--supervise). container_test.py has the same as process 1.
+ * The relay under a first process (--supervise). container_test.py tests the same with the relay as
+ * process 1.
  */
 #include "harness.hpp"
 
@@ -22,7 +23,7 @@ using namespace harness;
 namespace
 {
 
-/* Every process of the relay, in the order in which they say that they serve. */
+/* The processes of the relay, in the order in which they report that they serve. */
 std::vector<pid_t> served_by(relay_process &relay, std::size_t how_many)
 {
 	std::vector<pid_t> found;
@@ -49,7 +50,7 @@ pid_t hand_over(relay_process &relay)
 	return pid;
 }
 
-/* As ps shows it, "Z" for a zombie; nothing if there is none. */
+/* The state as ps shows it, "Z" for a zombie; nothing if there is no such process. */
 std::string state_of(pid_t pid)
 {
 	std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
@@ -94,8 +95,8 @@ TEST_F(Supervisor, StaysWhileProcessesComeAndGo)
 		all.push_back(hand_over(relay));
 		serves(address, backend);
 	}
-	/* The first still has a connection. Those between have ended; the id of the next one is
-	 * kept for as long as its parent lives. */
+	/* The first process still has a connection. Those between have ended; the id of each is
+	 * kept as long as its parent lives. */
 	EXPECT_TRUE(eventually([&] { return state_of(all[1]) == "Z"; }));
 	EXPECT_TRUE(eventually([&] { return state_of(all[2]).empty(); }));
 	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; })) << "of the newest";
@@ -129,7 +130,7 @@ TEST_F(Supervisor, StopsEveryProcess)
 		const auto at = said.find(start);
 		return at != said.npos && said.find(start, at + 1) != said.npos;
 	})) << relay.errors();
-	/* Each has its drain time. */
+	/* Each process has its drain time. */
 	first.send("one");
 	EXPECT_EQ(first_served.receive(3), "one");
 	second.send("two");
@@ -162,7 +163,7 @@ TEST_F(Supervisor, KeepsTheOldProcessIfAHandoverFails)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* The first process ends as the relay does, so that it is started again. */
+/* The supervisor ends in the same way as the relay, so that the service manager restarts it. */
 TEST_F(Supervisor, EndsWhenTheRelayDies)
 {
 	relay_process relay(with());
@@ -172,8 +173,8 @@ TEST_F(Supervisor, EndsWhenTheRelayDies)
 	EXPECT_NE(end.errors.find("error relay_died pid="), end.errors.npos) << end.errors;
 }
 
-/* Also when an older process has a connection that could last forever, and is the parent of the
- * one that dies. */
+/* This holds even if an older process has a connection that could last forever, and is the parent
+ * of the process that dies. */
 TEST_F(Supervisor, CutsTheOldProcessesWhenTheNewestDies)
 {
 	relay_process relay(with({"--drain", "1h"}));
@@ -185,7 +186,7 @@ TEST_F(Supervisor, CutsTheOldProcessesWhenTheNewestDies)
 	EXPECT_EQ(relay.wait().status, 128 + SIGKILL);
 }
 
-/* An older process that dies takes its own connections with it, and nothing else. */
+/* If an older process dies, its own connections end, and nothing else happens. */
 TEST_F(Supervisor, GoesOnWhenAnOldProcessDies)
 {
 	relay_process relay(with());
@@ -219,7 +220,7 @@ TEST_F(Supervisor, CommandLinesAreCheckedFirst)
 	EXPECT_EQ(wrong.wait().status, 2);
 }
 
-/* Nobody could stop the relay any more. */
+/* Without the supervisor, the relay could no longer be stopped, so it ends. */
 TEST_F(Supervisor, IsMissedWhenItIsKilled)
 {
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -242,8 +243,8 @@ TEST_F(Supervisor, IsMissedWhenItIsKilled)
 	EXPECT_EQ(relay.wait().status, 128 + SIGKILL);
 }
 
-/* They are the relay's, whose process id is another one; and when it has closed them clients are
- * refused, unless the manager has them. */
+/* The sockets are passed on to the relay, whose process id differs from the supervisor's. When the
+ * relay has closed them, clients are refused, unless the manager still has them. */
 TEST_F(Supervisor, PassesSocketsOn)
 {
 	auto handed = std::make_unique<listener>();
@@ -272,7 +273,8 @@ TEST_F(Supervisor, PassesSocketsOn)
 	EXPECT_EQ(relay.wait().status, 0);
 }
 
-/* After a handover too, in which its sleep is interrupted several times. */
+/* The supervisor sleeps, even after a handover, during which its sleep is interrupted several
+ * times. */
 TEST_F(Supervisor, DoesNothingMeanwhile)
 {
 	relay_process relay(with());

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Labels: core */
 /*
- * A short form of the fuzzing of the relay's configuration, of requests to its control server and
- * of the answers of agents
- * (`make fuzz` is the long one): over its seeds, and over what a seeded generator makes of them.
+ * A short form of fuzzing for the relay's configuration, for requests to its control server and for
+ * the answers of agents (`make fuzz` is the long one): it runs over the seeds, and over mutations
+ * of them by a generator with a seed.
  */
 #include "mutations.hpp"
 #include "relay/agent_properties.hpp"
@@ -20,8 +20,8 @@ namespace
 
 using namespace std::string_view_literals;
 
-/* Texts have mistakes of other kinds than binary formats: quotes and brackets that are missing or
- * too many, and parts of one in another. */
+/* Texts have other kinds of mistakes than binary formats: missing or extra quotes and brackets, and
+ * parts of one text in another. */
 template <class Check>
 void mutate(const char *of, Check check)
 {

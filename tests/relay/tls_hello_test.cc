@@ -60,7 +60,7 @@ std::string name(std::string_view text)
 	return names("\0"s + vector(text, 2));
 }
 
-/* The message; `what` is the type of the handshake. */
+/* The handshake message; `what` is its type. */
 std::string message(std::string_view extensions, bool with_extensions = true, char what = 1)
 {
 	std::string body = "\3\3" + std::string(32, 'r') + vector(std::string(32, 's'), 1) +
@@ -85,7 +85,7 @@ parsed read(std::string_view bytes, tls_hello &into)
 	return read_tls_hello(bytes, into);
 }
 
-/* The name, or what is wrong with it. */
+/* The server name, or the error. */
 std::string name_in(std::string_view bytes)
 {
 	tls_hello hello;
@@ -126,7 +126,7 @@ TEST(TlsHello, MayHaveNoName)
 	EXPECT_EQ(name_in(records(message(""))), "name: ");
 	EXPECT_EQ(name_in(records(message("", false))), "name: ");
 	EXPECT_EQ(name_in(records(message(extension(23, "")))), "name: ");
-	/* A name whose type is not that of a host name. */
+	/* A name of a type other than host_name. */
 	EXPECT_EQ(name_in(records(message(names("\1\0\3abc"sv)))), "name: ");
 	EXPECT_EQ(name_in(records(message(names("\1\0\3abc\0\0\4host"sv)))), "name: host");
 }
@@ -189,8 +189,8 @@ TEST(TlsHello, RefusesMalformedRecords)
 
 TEST(TlsHello, RefusesInconsistentLengths)
 {
-	/* Each byte of the message one more, one less, and changed by 127: the properties must
-	 * hold. */
+	/* Each byte of the message is increased by one, decreased by one, and changed by 127: the
+	 * properties must hold. */
 	const auto whole = message(extension(16, "\0\3\2h2"sv) + name("host.example"));
 	for (std::size_t i = 0; i < whole.size(); i++)
 		for (const int change : {-1, 1, 0x7f}) {
@@ -215,10 +215,10 @@ TEST(TlsHello, RefusesInconsistentLengths)
 TEST(TlsHello, TooLargeIsRejectedAtOnce)
 {
 	tls_hello hello;
-	/* It says so in its tenth byte. */
+	/* The tenth byte shows that the hello is too large. */
 	EXPECT_EQ(read("\x16\3\1\2\0\1\0\x40\0"sv, hello).is, parsed::state::bad);
 	EXPECT_EQ(hello.is, tls_hello::other::too_large);
-	/* It is cut into too many records. */
+	/* The hello is cut into too many records. */
 	const auto whole = message(extension(21, std::string(4000, '\0')) + name("host.example"));
 	EXPECT_TRUE(read(records(whole), hello));
 	EXPECT_EQ(read(records(whole, 1), hello).is, parsed::state::bad);
@@ -243,8 +243,8 @@ TEST(TlsHello, OtherProtocolsAreRejectedAtOnce)
 
 /* ---- OpenSSL's --------------------------------------------------------------------------- */
 
-/* What `openssl s_client` sends first. Reads it piece by piece until it is a hello, and never more
- * than the parser asks for. */
+/* The first bytes that `openssl s_client` sends. Reads them piece by piece until the hello is
+ * complete, and never more than the parser asks for. */
 std::string openssl_hello(std::vector<std::string> options, tls_hello &hello)
 {
 	harness::listener door;
@@ -305,7 +305,7 @@ TEST(TlsHello, OpensslHellosInManyRecordsAreRead)
 					 hello);
 	EXPECT_EQ(hello.name, "cut.example");
 	EXPECT_GT(bytes.size(), 2000U);
-	/* It was cut indeed. */
+	/* The hello was indeed cut. */
 	EXPECT_EQ(static_cast<unsigned char>(bytes[3]) << 8 | static_cast<unsigned char>(bytes[4]),
 		  512);
 }

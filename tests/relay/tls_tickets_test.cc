@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The keys of TLS tickets: a new one each day, few at a time, and the same in the next process. */
+/* The keys of TLS tickets: there is a new one each day, few are kept, and the next process has the
+ * same ones. */
 #include "tls/tls_tickets.hpp"
 
 #include <cstdlib>
@@ -55,7 +56,7 @@ TEST(TlsTickets, AreTheSameInTheNextProcess)
 	EXPECT_EQ(std::getenv(relay::tickets_variable), nullptr);
 	EXPECT_EQ(after.keys(), before.keys());
 	EXPECT_EQ(fcntl(fd, F_GETFD), -1) << "the descriptor is closed";
-	/* The day goes on, however often a process is replaced. */
+	/* The day continues, however often the process is replaced. */
 	EXPECT_FALSE(after.renew(5000 + 2 * day - 1));
 	EXPECT_TRUE(after.renew(5000 + 2 * day));
 }

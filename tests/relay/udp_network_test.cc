@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sessions of UDP in a network of the test's own: what routers report, and few ports for them. */
+/* Sessions of UDP in a network of the test's own: what routers report, and a shortage of ports. */
 #include "datagrams.hpp"
 #include "harness.hpp"
 #include "support/own_network.h"
@@ -36,8 +36,8 @@ unsigned sum_of(const std::string &packet)
 	return ~(sum + (sum >> 16)) & 0xffff;
 }
 
-/* A router whose next link takes less says so, and the system sends smaller packets from then on.
- * That is no failure of the backend, and no datagram is too large. */
+/* A router whose next link accepts only smaller packets reports that, and the system sends smaller
+ * packets from then on. The backend has not failed, and no datagram is too large. */
 TEST(UdpNetwork, ASmallerPathEndsNothing)
 {
 	if (!test::OwnNetwork::exists())
@@ -49,7 +49,7 @@ TEST(UdpNetwork, ASmallerPathEndsNothing)
 	relay_process relay({"--config", settings.name()});
 	client.send(relay.address(), "q");
 	const auto session = backend.receive().from;
-	/* ICMP's 3/4 with an MTU of 1400, about a packet of the session to the backend. */
+	/* An ICMP message 3/4 with an MTU of 1400, about a packet of the session to the backend. */
 	const std::string here = "\x7f\0\0\x01"s;
 	std::string packet = "\x03\x04\0\0\0\0"s + two_bytes(1400) +
 			     "\x45\0\0\x20\0\0\x40\0\x40\x11\0\0"s + here + here +
@@ -59,8 +59,8 @@ TEST(UdpNetwork, ASmallerPathEndsNothing)
 	socklen_t size = 0;
 	const auto to = to_sockaddr(backend.address(), size);
 	for (int i = 0; i < 20; i++) {
-		/* The session's task has it first, mostly; the listener's if its datagram is
-		 * there. */
+		/* Usually the session's task gets the error first, but the listener's task does if
+		 * its datagram is there. */
 		EXPECT_EQ(sendto(raw, packet.data(), packet.size(), 0,
 				 reinterpret_cast<const sockaddr *>(&to), size),
 			  static_cast<ssize_t>(packet.size()));
@@ -77,7 +77,7 @@ TEST(UdpNetwork, ASmallerPathEndsNothing)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* That is not a failure of the backend, for which it would be ejected. */
+/* A lack of ports is not a failure of the backend, for which it would be ejected. */
 TEST(UdpNetwork, WithoutAFreePortNewClientsAreDropped)
 {
 	if (!test::OwnNetwork::exists())

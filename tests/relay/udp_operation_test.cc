@@ -26,7 +26,8 @@ std::string group(const std::string &backend)
 
 const std::string process = "drain = \"20s\"\nadmin = \"127.0.0.1:0\"\naccess_log = \"stderr\"\n";
 
-/* Returns the session's address, as the backend sees it. */
+/* Lets a client and a backend exchange datagrams; returns the session's address, as the backend
+ * sees it. */
 std::string exchange(udp_peer &client, const std::string &at, udp_peer &backend,
 		     const std::string &bytes = "q")
 {
@@ -44,7 +45,7 @@ std::string free_address()
 	return "udp:" + there.address();
 }
 
-/* Sessions go on with the configuration that they began with; new ones have the new one. */
+/* Sessions keep the configuration with which they began; new sessions have the new one. */
 TEST(UdpOperation, AReloadKeepsSocketsAndSessions)
 {
 	udp_peer one, two, early, late;
@@ -76,8 +77,8 @@ TEST(UdpOperation, AListenerThatIsGoneServesItsSessions)
 	EXPECT_EQ(exchange(early, at, backend), session);
 	EXPECT_EQ(relay.metric("datagrams_dropped_total{listener=\"a\",reason=\"stopping\"}"), 1U);
 
-	/* The port is not free while the listener has that session, but can be listened on
-	 * again. */
+	/* The port is in use as long as the old listener has that session, but a new listener can
+	 * share it. */
 	settings.write(process + listening("a", at) + rest);
 	ASSERT_TRUE(relay.reload()) << relay.errors();
 	exchange(late, at, backend, "yes");
@@ -87,7 +88,7 @@ TEST(UdpOperation, AListenerThatIsGoneServesItsSessions)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* Without sessions the socket is closed at once. */
+/* Without sessions the socket is closed immediately. */
 TEST(UdpOperation, AListenerThatIsGoneFreesItsPort)
 {
 	udp_peer backend;
@@ -129,7 +130,7 @@ TEST(UdpOperation, StoppingWaitsForAnswers)
 	EXPECT_EQ(end.errors.find("cutting"), std::string::npos) << end.errors;
 }
 
-/* A session that waits for nothing does not hold up the end for its whole idle timeout. */
+/* A session that expects no answers does not delay the end for its whole idle timeout. */
 TEST(UdpOperation, StoppingDoesNotWaitForSilentSessions)
 {
 	udp_peer backend, client;
@@ -149,7 +150,7 @@ TEST(UdpOperation, ASocketOfTheServiceManagerIsUsed)
 	const udp_peer handed;
 	const listener tcp_backend;
 	client.send(handed.address(), "early");
-	/* The same port of TCP is another socket. */
+	/* The same port of TCP belongs to another socket. */
 	relay_process relay({"udp:" + handed.address(), backend.address()}, 0, {handed.fd()});
 	EXPECT_EQ(relay.address(), "udp:" + handed.address());
 	const auto arrived = backend.receive();
@@ -169,7 +170,7 @@ TEST(UdpOperation, ASocketOfTcpIsNotTakenForOneOfUdp)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* Its checks are those of the group, by TCP. */
+/* The backend is checked as the group says, over TCP. */
 TEST(UdpOperation, ABackendThatGoesDownLosesItsSessions)
 {
 	udp_peer backend, client;

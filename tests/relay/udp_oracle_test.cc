@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a crowd of clients gets over UDP, judged from outside: every datagram that arrives, at a
- * backend or at a client, is one that was sent there, whole, once, in its session and from the
- * right address; and the ones that do not arrive are counted as dropped, by the relay or by a
- * socket of this test. So the sums are exact.
+ * What many clients get over UDP, as seen from outside: every datagram that arrives at a backend or
+ * a client was sent to it, and arrives whole, once, in its session and from the right address. All
+ * others are counted as dropped, by the relay or by a socket of this test, so the sums are exact.
  */
 #include "datagrams.hpp"
 #include "harness.hpp"
@@ -24,10 +23,10 @@ using namespace harness;
 namespace
 {
 
-/* "client sequence " and then bytes that both determine. */
+/* "client sequence ", followed by bytes that depend on both. */
 std::string make(std::size_t client, std::size_t sequence, std::mt19937_64 &random)
 {
-	/* Mostly small; some that take several packets. */
+	/* Mostly small sizes; some need several packets. */
 	const auto kind = random() % 16;
 	std::size_t size = 20 + random() % 1200;
 	if (kind == 0)
@@ -38,7 +37,7 @@ std::string make(std::size_t client, std::size_t sequence, std::mt19937_64 &rand
 	return text;
 }
 
-/* Whether it is what make() has made. */
+/* Whether the text is what make() returned for its client and sequence. */
 bool is_whole(const std::string &text, std::size_t &client, std::size_t &sequence)
 {
 	int used = 0;
@@ -50,7 +49,7 @@ bool is_whole(const std::string &text, std::size_t &client, std::size_t &sequenc
 	       text.substr(start.size()) == random_bytes(bytes, text.size() - start.size());
 }
 
-/* Sends everything back, and looks at it. */
+/* Sends every datagram back, and checks it. */
 class echo
 {
 public:
@@ -73,7 +72,7 @@ public:
 			}
 			if (!seen_.emplace(client, sequence).second)
 				repeated++;
-			/* A session is one client's. */
+			/* A session belongs to one client. */
 			const auto [at, is_new] = sessions_.emplace(one->from, client);
 			if (!is_new && at->second != client)
 				mixed++;
@@ -94,13 +93,13 @@ private:
 	std::map<std::string, std::size_t> sessions_;
 };
 
-/* Datagrams that the relay has passed on, to "backend" or "client". */
+/* How many datagrams the relay has passed on, to "backend" or "client". */
 std::uint64_t to(relay_process &relay, const std::string &whom)
 {
 	return relay.metric("datagrams_total{listener=\"a\",to=\"" + whom + "\"}");
 }
 
-/* Datagrams that the relay has dropped, for any reason. */
+/* How many datagrams the relay has dropped, for any reason. */
 std::uint64_t dropped(relay_process &relay)
 {
 	std::uint64_t total = 0;
@@ -123,14 +122,14 @@ TEST_P(UdpOracle, EveryDatagramIsAccountedFor)
 	std::mt19937_64 random(seed());
 	const std::size_t clients = 40;
 	const std::size_t each = std::max<std::size_t>(scaled(100), 10);
-	/* Made before, so that the backends only read it. */
+	/* Made in advance, so that the backends only read the map. */
 	std::map<std::pair<std::size_t, std::size_t>, std::string> sent;
 	for (std::size_t c = 0; c < clients; c++)
 		for (std::size_t i = 0; i < each; i++)
 			sent[{c, i}] = make(c, i, random);
 
-	/* As long as a backend may need for what has come at once: an answer to a session that has
-	 * ended is nobody's. Sanitizers and emulators are slow. */
+	/* Longer than a backend may need for all datagrams that come together, because an answer
+	 * after the end of its session has no receiver. Sanitizers and emulators are slow. */
 	const std::string idle = each < 100 ? "10s" : "2s";
 	echo one(sent), two(sent);
 	const file settings(
@@ -182,12 +181,13 @@ TEST_P(UdpOracle, EveryDatagramIsAccountedFor)
 				while (take(c, 0ms))
 					continue;
 		};
-		/* There are no active sessions before the first datagram either. */
+		/* The number of active sessions is also 0 before the first datagram. */
 		EXPECT_TRUE(eventually([&] {
 			take_all();
 			return to(relay, "backend") + dropped(relay) >= sent.size();
 		}));
-		/* What the system has dropped of a session's is counted when it ends. */
+		/* The datagrams that the system has dropped at a session's socket are counted when
+		 * the session ends. */
 		EXPECT_TRUE(eventually([&] {
 			take_all();
 			return relay.counter("active") == 0;

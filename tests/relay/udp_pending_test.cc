@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The clients whose hello of QUIC has not come whole. */
+/* The clients whose QUIC hello is not complete yet. */
 #include "sessions/udp_pending.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,8 @@ relay::udp_key key_of(std::size_t n)
 	return key;
 }
 
-/* So a new client always has a place, however many never send the rest of theirs. */
+/* The oldest gives way, so a new client always has a place, however many clients never send the
+ * rest of their hello. */
 TEST(UdpPending, TheOldestGivesWay)
 {
 	udp_pending all;
@@ -57,7 +58,7 @@ TEST(UdpPending, EndsWithTheTime)
 	EXPECT_NE(all.find(key_of(3)), nullptr);
 }
 
-/* What one hello can need, and no more. */
+/* The limit is what one hello can need. */
 TEST(UdpPending, KeepsABoundedAmount)
 {
 	udp_pending all;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Labels: core */
-/* Listeners of UDP: which datagrams are passed on, from where, and how sessions end. What a crowd
- * of clients gets is in udp_oracle_test.cc, and reloads, handovers and stopping in
- * udp_operation_test.cc. */
+/* Listeners of UDP: which datagrams are passed on, from which address, and how sessions end.
+ * udp_oracle_test.cc tests many clients at the same time, and udp_operation_test.cc reloads,
+ * handovers and stopping. */
 #include "datagrams.hpp"
 #include "harness.hpp"
 #include "wire/proxy_header.hpp"
@@ -37,7 +37,7 @@ std::string quoted(const std::string &text)
 	return '"' + text + '"';
 }
 
-/* With a header of UDP, without a checksum. */
+/* The datagram with a UDP header, without a checksum. */
 std::string udp_packet(unsigned from, unsigned to, const std::string &bytes)
 {
 	std::string packet;
@@ -68,7 +68,7 @@ protected:
 				      "\"}");
 	}
 
-	/* A datagram of the client comes to the backend, and the answer to the client. Returns the
+	/* Lets a datagram of the client reach the backend, and its answer the client. Returns the
 	 * session's address, as the backend sees it. */
 	std::string exchange(udp_peer &client, udp_peer &backend, const std::string &bytes = "q")
 	{
@@ -113,7 +113,7 @@ TEST_F(Udp, PassesOnEachSizeWhole)
 	}
 	EXPECT_EQ(relay_->metric("connections_accepted_total{listener=\"dns\"}"), 1U);
 	EXPECT_EQ(relay_->metric("datagrams_total{listener=\"dns\",to=\"backend\"}"), 8U);
-	/* Counted once it is sent, so the client may have it before. */
+	/* The relay counts a datagram after it has sent it, so the client may have it earlier. */
 	EXPECT_TRUE(eventually([&] {
 		return relay_->metric("datagrams_total{listener=\"dns\",to=\"client\"}") == 8;
 	}));
@@ -133,7 +133,8 @@ TEST_F(Udp, EachClientHasASession)
 	EXPECT_EQ(open(), 2U);
 }
 
-/* With every address of the machine, answers come from the one that was asked. */
+/* A listener at every address of the machine answers from the address to which the client has
+ * sent. */
 TEST_F(Udp, AnswersFromTheAddressThatWasAsked)
 {
 	udp_peer backend;
@@ -174,7 +175,8 @@ TEST_F(Udp, ASessionEndsWhenItIsIdle)
 	EXPECT_NE(exchange(client, backend), first);
 }
 
-/* Each datagram of the client is worth so many answers: none is lost because another was early. */
+/* Each datagram of the client allows so many answers: none is lost because another one came
+ * early. */
 TEST_F(Udp, ASessionEndsWithItsLastAnswer)
 {
 	udp_peer backend, client;
@@ -250,7 +252,7 @@ TEST_F(Udp, BandwidthDropsWhatIsTooFast)
 		EXPECT_EQ(backend.receive().bytes, kibibyte);
 }
 
-/* The network says so, and the next datagram goes to another backend. */
+/* The network reports the refusal, and the next datagram goes to another backend. */
 TEST_F(Udp, ABackendThatRefusesIsEjected)
 {
 	udp_peer backend, client;
@@ -279,7 +281,7 @@ TEST_F(Udp, ABackendThatRefusesIsEjected)
 	EXPECT_EQ(failures(), 2U);
 }
 
-/* After answers it has failed in another way. */
+/* A backend that goes away after answers has failed in another way. */
 TEST_F(Udp, ABackendThatGoesAwayEndsTheSession)
 {
 	std::optional<udp_peer> backend(std::in_place);
@@ -324,7 +326,8 @@ TEST_F(Udp, ClientsStayWithTheirBackendBySourceHash)
 	}
 }
 
-/* In front of each: one that is lost or late must not take the client's address with it. */
+/* The header is in each datagram, because a lost or late one must not take the client's address
+ * with it. */
 TEST_F(Udp, EachDatagramHasAProxyHeader)
 {
 	udp_peer backend, client, client6("[::1]:0");
@@ -350,11 +353,12 @@ TEST_F(Udp, EachDatagramHasAProxyHeader)
 		}
 	client.send("127.0.0.1" + port, std::string(65507, 'x'));
 	EXPECT_TRUE(eventually([&] {
-		return relay_->counters().at("active") == 3; /* the header does not fit as well */
+		return relay_->counters().at("active") == 3; /* with the header, the datagram is
+		                                              * too long */
 	}));
 }
 
-/* Otherwise the answers of one forged datagram would go round forever. */
+/* Otherwise the answers to one forged datagram would circulate forever. */
 TEST_F(Udp, ADatagramFromTheListenerItselfIsDropped)
 {
 	const int raw = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_UDP);
@@ -377,7 +381,7 @@ TEST_F(Udp, ADatagramFromTheListenerItselfIsDropped)
 	EXPECT_EQ(open(), 1U);
 }
 
-/* A backend that answers everything would answer its own answers. */
+/* A backend that answers every datagram would answer its own answers. */
 TEST_F(Udp, ADatagramFromABackendOfTheGroupIsDropped)
 {
 	udp_peer one, two, client;
@@ -397,7 +401,7 @@ TEST_F(Udp, ADatagramFromABackendOfTheGroupIsDropped)
 	EXPECT_EQ(open(), 1U);
 }
 
-/* Between two listeners answers would go round as well. */
+/* Answers would circulate between two listeners as well. */
 TEST_F(Udp, ADatagramFromAnotherListenerIsDropped)
 {
 	const int raw = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_UDP);
@@ -421,7 +425,8 @@ TEST_F(Udp, ADatagramFromAnotherListenerIsDropped)
 	EXPECT_EQ(open(), 1U);
 }
 
-/* Also of another of its addresses, where it has them all: those answer each other. */
+/* This includes other addresses of a listener that has them all, because these would answer each
+ * other. */
 TEST_F(Udp, ADatagramFromAnotherAddressOfTheListenerIsDropped)
 {
 	const int raw = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_UDP);
@@ -447,7 +452,7 @@ TEST_F(Udp, ADatagramFromAnotherAddressOfTheListenerIsDropped)
 	EXPECT_EQ(open(), 1U);
 }
 
-/* quic_test.py has real clients. */
+/* quic_test.py tests real clients. */
 TEST_F(Udp, WithoutAHelloDatagramsGoToTheDefaultOrAreCounted)
 {
 	udp_peer backend, client;
@@ -470,7 +475,7 @@ TEST_F(Udp, WithoutAHelloDatagramsGoToTheDefaultOrAreCounted)
 	EXPECT_TRUE(eventually([&] { return dropped("bad_hello") == 2; }));
 	client.send(at_, other.substr(0, 1000)); /* too short for an answer */
 	EXPECT_TRUE(eventually([&] { return dropped("bad_hello") == 3; }));
-	/* An Initial packet that does not decrypt. */
+	/* An Initial packet that cannot be decrypted. */
 	client.send(at_, "\xc0\0\0\0\x01\x03"
 			 "abc\0\0\x40\x80"s +
 				 std::string(128, 'x'));
@@ -481,7 +486,7 @@ TEST_F(Udp, WithoutAHelloDatagramsGoToTheDefaultOrAreCounted)
 	EXPECT_FALSE(client.receive_within(0ms));
 }
 
-/* Not even the version is answered. */
+/* No version negotiation is sent either. */
 TEST_F(Udp, ADeniedClientGetsNoAnswer)
 {
 	if (!relay::has_quic_crypto())
@@ -497,13 +502,14 @@ TEST_F(Udp, ADeniedClientGetsNoAnswer)
 	EXPECT_TRUE(eventually([&] { return dropped("refused_list") == 1; }));
 	allowed.send(at_, other);
 	EXPECT_EQ("udp:" + allowed.receive().from, at_);
-	/* Datagrams of one listener are handled in order, so the first client would have it now. */
+	/* The datagrams of one listener are handled in order, so the denied client would have its
+	 * answer by now. */
 	EXPECT_FALSE(denied.receive_within(0ms));
-	/* It is counted when the answer has been sent. */
+	/* The datagram is counted after the answer has been sent. */
 	EXPECT_TRUE(eventually([&] { return dropped("bad_hello") == 1; }));
 }
 
-/* From the address that it has sent to, in both families. */
+/* The answer comes from the address to which the client has sent, in both families. */
 TEST_F(Udp, AVersionIsAnsweredFromTheAddressThatWasAsked)
 {
 	if (!relay::has_quic_crypto())
@@ -513,7 +519,7 @@ TEST_F(Udp, AVersionIsAnsweredFromTheAddressThatWasAsked)
 	      "sni = { 'a.example' = 'g' }\n[groups.g]\nbackends = ['" +
 	      backend.address() + "']\n");
 	const auto port = at_.substr(at_.rfind(':'));
-	/* The longest names of a connection that there can be. */
+	/* Connection ids of the greatest length. */
 	const std::string name(255, 'n');
 	const auto other =
 		"\xc0\x1a\x2a\x3a\x4a\xff" + name + '\xff' + name + std::string(1200 - 517, 'x');
@@ -527,7 +533,8 @@ TEST_F(Udp, AVersionIsAnsweredFromTheAddressThatWasAsked)
 	}
 }
 
-/* New clients are dropped, and an event says so once; those that are there are served. */
+/* Datagrams of new clients are dropped, which an event reports once; existing sessions are
+ * served. */
 TEST(UdpShortage, NewClientsAreDroppedUntilThereIsRoom)
 {
 	udp_peer backend;
@@ -552,7 +559,7 @@ TEST(UdpShortage, NewClientsAreDroppedUntilThereIsRoom)
 	}));
 	EXPECT_GT(dropped(), 10U);
 	relay.await_error("error no_room");
-	/* Room again, when the sessions of the crowd are over. */
+	/* There is room again when the other sessions are over. */
 	EXPECT_TRUE(eventually([&] {
 		udp_peer next;
 		next.send(at, "later");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Unix sockets as addresses: to listen on, of backends and of the admin server. */
+/* Unix sockets as addresses of listeners, backends and the admin server. */
 #include "harness.hpp"
 
 #include <csignal>
@@ -18,7 +18,7 @@ using namespace std::string_literals;
 namespace
 {
 
-/* Bytes both ways, and a half-close. */
+/* Passes bytes both ways, and a half-close. */
 void serves(const std::string &address, listener &backend)
 {
 	auto client = peer::connect(address);
@@ -85,7 +85,7 @@ TEST(Unix, IsRelayedToUnix)
 	stop(relay);
 }
 
-/* Enough for the kernel's pipes, with the other direction busy too. */
+/* More than the kernel's pipes hold, while the other direction is busy, too. */
 TEST(Unix, CarriesManyBytes)
 {
 	std::mt19937_64 random(seed());
@@ -119,7 +119,8 @@ TEST(Unix, CarriesManyBytes)
 	stop(relay);
 }
 
-/* There is no reset in one direction, and bytes that nobody has read are one in the other. */
+/* A Unix socket has no reset: the client's side sees an end, and a close with unread bytes counts
+ * as a reset. */
 TEST(Unix, FailuresArePassedOn)
 {
 	const folder here;
@@ -137,7 +138,7 @@ TEST(Unix, FailuresArePassedOn)
 	served = backend.accept();
 	EXPECT_EQ(served.receive(1), "x");
 	served.send("unread");
-	EXPECT_TRUE(eventually([&] { /* it has arrived */
+	EXPECT_TRUE(eventually([&] { /* wait until the bytes have arrived */
 				     char c;
 				     return recv(rude.fd(), &c, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
 	}));
@@ -204,7 +205,7 @@ TEST(Unix, APathThatCannotBeUsedIsExplained)
 	EXPECT_EQ(inode_of(file), inode);
 }
 
-/* A relay that was killed cannot remove its file. */
+/* The file of a relay that was killed is still there. */
 TEST(Unix, TheNextRelayReplacesTheFileOfOneThatWasKilled)
 {
 	const folder here;
@@ -265,7 +266,7 @@ TEST(Unix, AReloadKeepsThePath)
 	EXPECT_EQ(inode_of(path), inode);
 	serves("unix:" + path, backend);
 
-	/* A configuration that is refused leaves no file behind, and takes none away. */
+	/* A refused configuration neither leaves a file nor removes one. */
 	config.write(listening_at(other) + "[listeners.no]\ngroup = \"g\"\naddress = \"unix:" +
 		     here / "no/folder" + "\"\n");
 	EXPECT_FALSE(relay.reload());
@@ -284,7 +285,7 @@ TEST(Unix, AReloadKeepsThePath)
 	EXPECT_EQ(inode_of(other), 0U);
 }
 
-/* Its file is systemd's. */
+/* The file belongs to systemd. */
 TEST(Unix, ASocketFromSystemdIsServedAndKeepsItsFile)
 {
 	const folder here;
@@ -335,7 +336,8 @@ TEST(Unix, BackendsAreChecked)
 	stop(relay);
 }
 
-/* Version 1 has no Unix sockets. Version 2 has the names, of which a client usually has none. */
+/* Version 1 has no form for Unix sockets. Version 2 has their names, but a client's socket usually
+ * has none. */
 TEST(Unix, HeadersForItsClientsHaveTheNames)
 {
 	const folder here;
@@ -359,7 +361,7 @@ TEST(Unix, HeadersForItsClientsHaveTheNames)
 	}
 }
 
-/* A TCP client's does, also to a backend at a Unix socket. */
+/* A backend at a Unix socket gets the header of a TCP client, too. */
 TEST(Unix, BackendsGetHeaders)
 {
 	const folder here;
@@ -427,7 +429,7 @@ TEST(Unix, TheAdminServerIsReachedThroughIt)
 	EXPECT_EQ(inode_of(path), 0U);
 }
 
-/* A session that still connects is not waited for when the relay ends. */
+/* When the relay ends, it does not wait for a session that is still connecting. */
 TEST(Unix, TheAdminServersFileIsRemovedWhileAClientWaits)
 {
 	const folder here;
@@ -456,7 +458,7 @@ TEST(Unix, AnInheritedDescriptorThatIsWrongForTheAdminServerIsExplained)
 		<< end.errors;
 }
 
-/* Neither its keepalive nor that of the other side is in the way. */
+/* A Unix socket on one side does not disturb keepalive on the other. */
 TEST(Unix, KeepaliveIsForTheOtherSideOnly)
 {
 	const folder here;
@@ -469,7 +471,7 @@ TEST(Unix, KeepaliveIsForTheOtherSideOnly)
 	serves(relay.address(), backend);
 	auto silent = peer::connect(relay.address());
 	auto served = backend.accept();
-	std::this_thread::sleep_for(2500ms); /* a wrong probe would be seen; nothing else waits */
+	std::this_thread::sleep_for(2500ms); /* long enough to see a wrong probe */
 	silent.send("awake");
 	EXPECT_EQ(served.receive(5), "awake");
 	silent.close();
