@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Shared by the tests of the collector bridge: lists on the collected heap. The tests notice when a
-// list is collected, and hide references to it from the collector except where they put one.
+// list is collected. References to a list are hidden from the collector except where a test puts
+// one.
 #ifndef SENNIT_TESTS_GC_HEAP_H
 #define SENNIT_TESTS_GC_HEAP_H
 
@@ -58,7 +59,7 @@ public:
 	Lists(const Lists &) = delete;
 	Lists &operator=(const Lists &) = delete;
 
-	// Leaves no plain reference behind, as far as a compiler allows.
+	// Leaves no plain reference behind, as far as the compiler allows.
 	[[gnu::noinline]] Hidden make()
 	{
 		uint32_t id = record_->made.fetch_add(1);
@@ -126,7 +127,7 @@ private:
 		GC_invoke_finalizers();
 }
 
-// Connects the library. Finalizers run in collect() only, and children of fork() may collect.
+// Connects the library. Finalizers run only in collect(), and children of fork() may collect.
 inline void connect()
 {
 	GC_set_handle_fork(1);
@@ -134,7 +135,8 @@ inline void connect()
 	GC_set_finalize_on_demand(1);
 }
 
-// While one of these exists, the bridge leaves something out, and the test must notice.
+// While an object of this class exists, the bridge leaves something out, which the test must
+// notice.
 class Blind
 {
 public:
@@ -164,7 +166,7 @@ __asm__(".pushsection .text\n"
 	".size test_hold, . - test_hold\n"
 	".popsection\n");
 #else
-// Elsewhere, on the stack.
+// On other machines the reference is on the stack.
 [[gnu::noinline]] inline Hidden test_hold(Hidden reference, void (*fn)(void *), void *arg)
 {
 	void *volatile plain = reinterpret_cast<void *>(~reference);

@@ -60,7 +60,7 @@ TEST(GcInit, Refusals)
 		CHILD_CHECK(sn_collector_install(&other) == 0);
 		CHILD_CHECK(sn_gc_init() == -EEXIST);
 	});
-	// A channel that was made before keeps its memory.
+	// A channel that was made before sn_gc_init() keeps its memory.
 	in_child([] {
 		sn_chan *chan;
 
@@ -83,7 +83,7 @@ TEST(GcInit, Refusals)
 		});
 		CHILD_CHECK(!testing::Test::HasFailure());
 	});
-	// As in most programs.
+	// The usual order, as in most programs.
 	EXPECT_EQ(0, sn_gc_init());
 	EXPECT_EQ(0, sn_gc_init());
 	EXPECT_EQ(0, sn_gc_stats(&stats));

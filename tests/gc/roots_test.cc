@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Labels: machine
 //
-// What tasks refer to survives collections, wherever the reference is. What they no longer refer to
-// does not. With any one part of the bridge left out, something that is still referred to is lost.
+// Objects to which tasks refer survive collections, wherever the reference is; objects without
+// references do not. If any part of the bridge is left out, an object is lost that is still
+// referred to.
 #include <array>
 #include <atomic>
 #include <vector>
@@ -23,7 +24,7 @@ namespace
 
 using namespace test;
 
-// How many tasks hold something: some thousands, because the collector's own table of roots is
+// How many tasks hold a list: some thousands, because the collector's own table of roots is
 // bounded.
 const int many = scaled(4000);
 
@@ -47,7 +48,7 @@ void expect_reclaimed(Lists &lists)
 }
 
 struct Found {
-	uint32_t lost = 0; // while their tasks held them
+	uint32_t lost = 0; // while tasks held them
 };
 
 // Each of n tasks holds a list by hold_one(list, wait, i) until the gate opens.
@@ -76,7 +77,7 @@ Found held_by_tasks(int n, Holder hold_one, const sn_task_attr *attr = nullptr)
 			attr);
 	EXPECT_TRUE(eventually([&] { return holding == n; }));
 	collect();
-	// Also from a task, which may be on another thread.
+	// Collects from a task, too, which may be on another thread.
 	Task([] { collect(); }).join();
 	found.lost = lists.ended();
 	gate.open(n);
@@ -99,7 +100,7 @@ template <class F>
 	return hide(plain);
 }
 
-// The statistics as a program has them whose header is older.
+// The statistics in a program that was compiled with an older header.
 struct OldStats {
 	size_t size;
 	uint64_t stops;
@@ -137,7 +138,7 @@ TEST(GcRoots, Init)
 TEST(GcRoots, GarbageIsReclaimed)
 {
 	connect();
-	// Otherwise the first allocations would cause a collection for each 64 KiB.
+	// Otherwise the first allocations would cause a collection every 64 KiB.
 	ASSERT_TRUE(GC_expand_hp(4 << 20));
 	run([] {
 		std::vector<Task> tasks;
@@ -230,7 +231,7 @@ TEST(GcRoots, RunningTasks)
 	});
 }
 
-// Tasks wait for it in a system call, until open() writes to it.
+// Tasks wait for it in a system call, until open() writes to the pipe.
 class Pipe
 {
 public:
@@ -247,7 +248,7 @@ public:
 	{
 		char byte;
 
-		// SA_RESTART: the call is not interrupted.
+		// The call is not interrupted, because of SA_RESTART.
 		EXPECT_EQ(1, read(fds_[0], &byte, 1));
 	}
 	void open(int n) const
@@ -260,7 +261,7 @@ private:
 	int fds_[2];
 };
 
-// Tasks in a system call, in a bracket or without one. All but a few have lost their processor.
+// Tasks in a system call, in a bracket or without one. All except a few have lost their processor.
 TEST(GcRoots, BlockingTasks)
 {
 	connect();
@@ -301,7 +302,7 @@ TEST(GcRoots, BlockingTasks)
 		sn_exit_blocking();
 	};
 	auto unaware = [](auto wait) { wait(); };
-	// The collector is told too, so it sends no signal.
+	// The task also announces the wait to the collector, which then sends no signal.
 	auto announced = [](auto wait) {
 		sn_enter_blocking();
 		GC_do_blocking(
@@ -535,7 +536,8 @@ TEST(GcRoots, ChannelsScopesAndTasks)
 	});
 }
 
-// Elements received by tasks that have not run since. They were copied to the tasks' stacks.
+// Elements that parked tasks have received, before they run again. They were copied to the tasks'
+// stacks.
 TEST(GcRoots, ElementsInTransit)
 {
 	connect();
@@ -571,7 +573,7 @@ TEST(GcRoots, ElementsInTransit)
 	});
 }
 
-// What sennit.hpp puts on the heap.
+// Objects that sennit.hpp puts on the heap.
 TEST(GcRoots, ClosuresAndBoxes)
 {
 	connect();
@@ -632,7 +634,8 @@ TEST(GcRoots, ClosuresAndBoxes)
 	});
 }
 
-// A task that does not return in time goes on after sn_run() has returned, and keeps what it holds.
+// A task that does not return in time continues after sn_run() has returned, and keeps what it
+// holds.
 TEST(GcRoots, Orphans)
 {
 	connect();
@@ -677,7 +680,7 @@ TEST(GcRoots, Orphans)
 	for (int i = 0; i < 2; i++) {
 		collect();
 		EXPECT_EQ(0u, lists->ended());
-		// And in another run.
+		// The task continues in another run, too.
 		run(2, [] {
 			collect();
 			EXPECT_EQ(0u, lists->ended());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Tasks do at random what tasks do, and hold trees on the collected heap all the time. Meanwhile
-// the collector runs as often as it can, on any thread. A tree that was collected while a task held
-// it is found by its root's finalizer, which spoils it, or by its checksums.
+// Tasks make random calls, and hold trees on the collected heap all the time. The collector runs as
+// often as it can, on any thread. A tree that was collected while a task held it is found by its
+// root's finalizer, which spoils it, or by its checksums.
 #include <atomic>
 #include <vector>
 
@@ -17,7 +17,7 @@ namespace
 
 using namespace test;
 
-// A node of a tree, so that a task holds more than the few words on its stack.
+// A node of a tree. With trees, a task holds more than the few words on its stack.
 struct Item {
 	Item *left, *right;
 	uint64_t id;
@@ -33,7 +33,7 @@ uint64_t check_of(const Item *item)
 	       (uintptr_t)item->right * 17;
 }
 
-// A tree of this depth. Only the root gets a finalizer, from make_watched(), which spoils it.
+// A tree of this depth. The root gets a finalizer, which spoils it, only from make_watched().
 Item *make(int depth)
 {
 	auto *item = static_cast<Item *>(GC_MALLOC(sizeof(Item)));
@@ -114,7 +114,7 @@ void start(Shared *shared, uint64_t seed, int depth, Random &random)
 void block(Random &random)
 {
 	switch (random.below(3)) {
-	case 0: // long enough that the processor is taken away
+	case 0: // long enough for the processor to be revoked
 		sn_enter_blocking();
 		usleep(200);
 		sn_exit_blocking();
@@ -156,7 +156,7 @@ void block(Random &random)
 		if (sn_chan_try_recv(shared->buffered, &other) < 0)
 			other = nullptr;
 		break;
-	case 4: // meets a task that comes within the time
+	case 4: // meets another task if that comes in time
 		if (sn_chan_send_until(shared->direct, &item, sn_now() + 300 * us) == 0)
 			item = nullptr;
 		break;
@@ -193,7 +193,7 @@ void block(Random &random)
 		expect_whole(other);
 }
 
-// Recurses, with something to keep in every frame.
+// Recurses, with a reference to keep in every frame.
 [[gnu::noinline]] void descend(Shared *shared, Random &random, int frames, int depth)
 {
 	Item *mine = make_watched(2);
@@ -218,7 +218,7 @@ int live(Child *child)
 	return 0;
 }
 
-// Runs for this length, or until something is damaged.
+// Runs for this long, or until an item is damaged.
 void stress(int processors, Random &random, int64_t length)
 {
 	made = finalized = damaged = 0;
@@ -231,7 +231,7 @@ void stress(int processors, Random &random, int64_t length)
 		ASSERT_EQ(0, sn_chan_new(&shared.direct, sizeof(Item *), 0));
 		const int64_t end = sn_now() + length;
 		shared.until = end + patience;
-		// Goes on until some are finalized, however slow the machine is.
+		// Continues until some roots are finalized, however slow the machine is.
 		while ((sn_now() < end || (finalized == 0 && sn_now() < shared.until)) &&
 		       damaged == 0) {
 			while (shared.alive < 300)
@@ -307,7 +307,7 @@ TEST(GcStress, Switches)
 {
 	connect();
 	run({1, 2, 4}, [] { EXPECT_EQ(0u, lost_in_switches(scaled(100))); });
-	// A list is lost in one of some tens of collections.
+	// A list is lost in one of some dozens of collections.
 	run(2, [] {
 		Blind blind(SN_GC_BLIND_SWITCHES);
 		EXPECT_GT(lost_in_switches(20000), 0u);
@@ -378,7 +378,7 @@ TEST(GcStress, WaitsAreNotInterrupted)
 	});
 }
 
-// The stress test notices each part that is left out.
+// The stress test notices if any part of the bridge is left out.
 TEST(GcStress, Mutants)
 {
 	Random random;

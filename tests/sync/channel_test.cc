@@ -54,10 +54,10 @@ TEST(Channel, BadInputIsAnError)
 
 TEST(Channel, AllocationFailureIsAnError)
 {
-#if !TEST_ASAN && !TEST_TSAN // they end the program instead
+#if !TEST_ASAN && !TEST_TSAN // the sanitizers end the program instead
 	sn_chan *chan = nullptr;
 
-	if (sizeof(void *) == 4) // where it may be had
+	if (sizeof(void *) == 4) // on a 64-bit machine the memory may be available
 		return;
 
 	EXPECT_EQ(-ENOMEM, sn_chan_new(&chan, 1, SSIZE_MAX - 4096));
@@ -87,7 +87,7 @@ TEST(Channel, BuffersUpToItsCapacityInOrder)
 				EXPECT_EQ(i, value);
 			}
 			value = -1;
-			// The next round begins elsewhere in the ring.
+			// The next round begins at another place in the ring.
 			if (capacity > 1) {
 				EXPECT_EQ(0, chan.try_send(0));
 				EXPECT_EQ(0, chan.try_recv(nullptr));
@@ -363,7 +363,7 @@ TEST(Channel, MayBeFreedByTheWokenTask)
 	});
 }
 
-// ---- waiting no longer ----
+// ---- ends of waits ----
 
 TEST(Channel, DeadlinesEndWaits)
 {
@@ -659,8 +659,8 @@ TEST(Channel, ManyProducersAndConsumersLoseNothing)
 	});
 }
 
-// A ring of tasks with tokens in it, which stops forever if a wake-up is lost. SENNIT_LONG_TESTS=1
-// makes all of 10^7 hand-offs.
+// A ring of tasks that pass tokens, which stops forever if a wake-up is lost. With
+// SENNIT_LONG_TESTS=1 there are 10^7 hand-offs.
 TEST(Channel, HandOffsAreNotLost)
 {
 	const bool all = getenv("SENNIT_LONG_TESTS") != nullptr;
@@ -700,7 +700,7 @@ TEST(Channel, HandOffsAreNotLost)
 }
 
 // Deadlines expire at about the time of success. The elements that one side reports as sent are
-// those that the other reports as received.
+// those that the other side reports as received.
 TEST(Channel, DeadlinesRacingWithSuccessLoseNothing)
 {
 	test::run([] {

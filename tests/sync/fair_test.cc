@@ -23,13 +23,13 @@ using test::ms;
 using test::second;
 using test::Task;
 
-// This many operations are far more than a turn has, and are done long before the monitor would
-// act.
+// So many operations are far more than a turn has, and take far less time than the monitor would
+// allow.
 constexpr int many = 1000;
 
 /*
- * Repeats the attempt until it has an answer, which must be yes. No answer means that something
- * interfered that the machine's load explains. If no attempt has an answer, there never is one.
+ * Repeats the attempt until it has an answer, which must be yes. It has none if the machine's load
+ * may have interfered. If no attempt has an answer, the test fails.
  */
 void expect_yes(const std::function<std::optional<bool>()> &attempt)
 {
@@ -75,9 +75,9 @@ void pass(int64_t ns)
 constexpr int64_t starving_after = ms; // mutex.h
 
 /*
- * The caller holds the mutex, and this many tasks wait for it. Unlocks it and takes it again before
- * the first of them can, so that this waiter waits again, in front. Returns false if a waiter was
- * faster (had() says whether one has had the mutex). Then the caller no longer holds the mutex.
+ * The caller holds the mutex, and so many tasks wait for it. Unlocks it and takes it again before
+ * the first waiter can, so that this waiter waits again, at the front. Returns false if a waiter
+ * was faster; the caller then no longer holds the mutex. had() says whether a waiter has had it.
  */
 template <class F>
 bool miss(sn_mutex &lock, unsigned waiters, F had)
@@ -239,7 +239,8 @@ TEST(FairMutex, IsHandedOverInOrderWhileAWaiterStarves)
 	});
 }
 
-// The last waiter has been handed the mutex. For a waiter that comes later, the usual mode is back.
+// The last waiter has been handed the mutex. For a waiter that comes later, the mutex is in its
+// usual mode again.
 TEST(FairMutex, IsNotHandedOnAfterTheLastWaiter)
 {
 	test::run([] {
@@ -358,7 +359,7 @@ TEST(FairMutex, KeepsThePlaceOfAWaiterThatLostTheRace)
 
 // ---- the read-write lock ----
 
-// A task that locks it and holds it until end() is called.
+// A task that locks the lock and holds it until end() is called.
 struct RwHolder {
 	std::atomic<bool> has{false}, may_go{false};
 	Task task;
@@ -388,7 +389,7 @@ bool waiting(sn_rwlock &lock, unsigned readers, unsigned writers)
 	});
 }
 
-// If others wait, unlocking hands the lock to them. It is never free in between.
+// If others wait, unlocking hands the lock to them, and it is never free in between.
 TEST(FairRwLock, IsHandedOn)
 {
 	test::run([] {
@@ -404,8 +405,8 @@ TEST(FairRwLock, IsHandedOn)
 		RwHolder b(lock, false);
 		ASSERT_TRUE(waiting(lock, 2, 2));
 
-		// After a writer, all the readers have their turn, although a writer came before
-		// them.
+		// After a writer, all waiting readers have their turn, even those that came after
+		// another writer.
 		EXPECT_EQ(0, sn_rwlock_write_unlock(&lock));
 		EXPECT_EQ(-EBUSY, sn_rwlock_try_write(&lock));
 		EXPECT_EQ(-EBUSY, sn_rwlock_try_read(&lock)) << "writers wait";
@@ -538,7 +539,8 @@ TEST(FairCond, SignalsGoToTheFirst)
 				expected.push_back(i);
 				tasks.emplace_back([&, i] {
 					EXPECT_EQ(0, sn_mutex_lock(&lock));
-					// With and without a deadline, because the code differs.
+					// Both with and without a deadline, because the code
+					// differs.
 					EXPECT_EQ(0, i % 2 ? sn_cond_wait(&cond, &lock)
 							   : sn_cond_wait_until(
 								     &cond, &lock,
@@ -692,7 +694,8 @@ TEST(FairSemaphore, NoWaiterIsOvertaken)
 TEST(FairOnce, TheFirstWaiterIsTheNextToTry)
 {
 	struct Try {
-		std::vector<int> *order; // only one of them at a time is in its function
+		// only one task at a time is in the function, so it needs no lock
+		std::vector<int> *order;
 		std::atomic<int> *begun;
 		std::atomic<bool> *may_go;
 		int who;
@@ -900,15 +903,15 @@ TEST(FairSelect, ATaskChoosesReadyCasesEquallyOften)
 
 struct Operation {
 	const char *name;
-	// Succeeds without waiting. With SN_TRY, it uses the form that never waits, where there is
-	// one.
+	// An operation that succeeds without waiting. With SN_TRY, it uses the form that never
+	// waits, where there is one.
 	std::function<void(int64_t deadline)> once;
 };
 
 /*
  * On one processor another task is runnable, while the calling one does operations that never have
- * to wait. Returns after how many operations the other runs, or "many" if it did not run before all
- * were done.
+ * to wait. Returns after how many operations the other task runs, or "many" if it did not run
+ * before all were done.
  */
 int until_another_runs(const std::function<void()> &operation)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Read-write locks, condition variables, semaphores, once, wait groups and barriers, between tasks
-// and plain threads. The tests check what Go's tests of its own check, the forms with deadlines,
-// cancellation and mistakes. Seeded stress tests let success, deadlines and cancellation race.
+// and plain threads. The tests check the same as Go's own tests, and also the forms with deadlines,
+// cancellation, and mistakes. Stress tests with seeds let success, deadlines and cancellation race.
 #include <atomic>
 #include <deque>
 #include <memory>
@@ -101,7 +101,7 @@ TEST(RwLock, TakesTurns)
 			}));
 		};
 
-		// A writer waits for a reader. Every task that comes then waits, readers too.
+		// A writer waits for a reader. Every task that comes after it waits, even a reader.
 		ASSERT_EQ(0, sn_rwlock_read(&lock));
 		add(true);
 		add(false);
@@ -123,7 +123,8 @@ TEST(RwLock, NeitherSideStarves)
 		std::atomic<bool> stop{false};
 		std::vector<Task> crowd;
 
-		// First readers that overlap, so that there is always one, then writers likewise.
+		// First there are overlapping readers, so that the lock is never free of readers,
+		// and then writers likewise.
 		for (bool writers : {false, true}) {
 			stop = false;
 			for (int i = 0; i < 4; i++)
@@ -153,7 +154,7 @@ TEST(RwLock, NeitherSideStarves)
 	});
 }
 
-// Go's HammerRWMutex, with deadlines, and with threads.
+// Go's HammerRWMutex, but with deadlines and with threads.
 TEST(RwLock, HammeredWithDeadlines)
 {
 	const int rounds = test::scaled(5000);
@@ -217,7 +218,7 @@ TEST(RwLock, CancellationEndsTheWait)
 	});
 }
 
-// Returns false if the writer had given up before the reader was there.
+// Returns false if the writer gave up before the reader came.
 bool goes_on_behind_a_writer(int64_t time)
 {
 	sn_rwlock lock = SN_RWLOCK_INIT;
@@ -321,8 +322,8 @@ TEST(Cond, AFailedWaitHoldsTheMutex)
 			[&] { return probe_waiting(&cond, &cond.waits) == 1; });
 		EXPECT_EQ(0u, probe_waiting(&cond, &cond.waits));
 
-		// If it is cancelled while another task has the mutex, it waits for the mutex, and
-		// that wait cannot be cancelled.
+		// If the task is cancelled while another one has the mutex, it waits for the mutex,
+		// and that wait cannot be cancelled.
 		sn_scope *scope = nullptr;
 		std::atomic<bool> returned{false};
 		Task task([&] {
@@ -344,7 +345,7 @@ TEST(Cond, AFailedWaitHoldsTheMutex)
 }
 
 // Tasks and threads fill a queue, and signal with and without the mutex held, while some waiters
-// give up. An item that was signalled is always fetched.
+// give up. Every item whose producer has signalled is fetched.
 TEST(Cond, NoSignalIsLost)
 {
 	const int items = test::scaled(20000);
@@ -492,8 +493,8 @@ TEST(Semaphore, NoPermitIsLostOrGainedUnderDeadlines)
 	});
 }
 
-// What glibc's semaphores once got wrong: the acquirer frees the semaphore while the release is
-// still returning.
+// The mistake that glibc's semaphores once made: the acquirer frees the semaphore while the release
+// has not returned yet.
 TEST(Semaphore, MayBeFreedByTheAcquirer)
 {
 	test::run([] {
@@ -559,7 +560,8 @@ TEST(Once, AFailureLetsTheNextTry)
 				[](void *arg) {
 					auto *c = static_cast<Counting *>(arg);
 					sn_yield();
-					return ++c->calls == 4 ? 7 : -EIO; // the third of these
+					// the third call of these tasks
+					return ++c->calls == 4 ? 7 : -EIO;
 				},
 				&counting);
 			(err < 0 ? failed : succeeded)++;
@@ -735,8 +737,8 @@ TEST(Barrier, GivingUpDoesNotCountAsArrival)
 	});
 }
 
-// In each round, all come through or those that came give up, so the number of successes is always
-// a multiple of the number of parties.
+// In each round, either all parties come through, or those that came give up, so the number of
+// successes is always a multiple of the number of parties.
 TEST(Barrier, DeadlinesRaceWithTheLastArrival)
 {
 	const int rounds = test::scaled(5000);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // What programs do wrong with channels, locks, timers and the like. Each mistake returns an error,
-// or in debug builds causes a report that names the task. Nothing hangs or spins.
+// or in debug builds causes a report that names the task. No call hangs or spins.
 #include <sennit/scan.h>
 
 #include "support/locks.h"
@@ -108,7 +108,7 @@ TEST(Misuse, NullArgumentsOnAThread)
 
 // ---- channels that were freed ----
 
-// A handle whose channel is gone. The memory may belong to anything.
+// A handle whose channel was freed. Its memory may have been reused for anything.
 sn_chan *stale_channel(size_t elem_size, ssize_t capacity)
 {
 	sn_chan *chan = nullptr;
@@ -121,7 +121,7 @@ sn_chan *stale_channel(size_t elem_size, ssize_t capacity)
 #define IN_TASK(...) test::run(1, [] { __VA_ARGS__; })
 #define FREED "sn_[a-z_]+\\(\\) called on a channel that was freed.*in task [0-9]+ "
 
-// Yields until so many tasks are parked.
+// Yields until that many tasks are parked.
 void await_parked(int wanted)
 {
 	for (;;) {
@@ -175,8 +175,8 @@ TEST(MisuseDeathTest, FreeingAChannelInWhichATaskWaitsIsReported)
 		"sn_chan_unref\\(\\) drops the last reference to a channel in which others wait");
 }
 #else
-// Whatever would have ended the waits, they end as if the channel had been closed; the waiters
-// touch no memory that was freed, which ASan sees.
+// Whatever would have ended the waits, they end as if the channel had been closed. The waiters
+// touch no freed memory, which ASan would notice.
 TEST(Misuse, FreeingAChannelInWhichTasksWaitEndsTheirWaits)
 {
 	test::run(1, [] {
@@ -275,7 +275,7 @@ TEST(MisuseDeathTest, ReportsOfLocksNameTheTask)
 }
 #endif
 
-// Cleaning up in a cancelled scope waits for the lock.
+// Clean-up code in a cancelled scope waits for the lock.
 template <class Lock, class Unlock>
 void expect_uncancelled(Lock lock, Unlock unlock)
 {
@@ -322,7 +322,7 @@ TEST(Uncancelled, RwlockOfWriters)
 			   [&] { return sn_rwlock_write_unlock(&lock); });
 }
 
-// The reader that cleans up waits for a writer.
+// A reader in clean-up code waits for a writer.
 TEST(Uncancelled, RwlockOfReaders)
 {
 	sn_rwlock lock = SN_RWLOCK_INIT;

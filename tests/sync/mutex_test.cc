@@ -20,7 +20,7 @@ using test::ms;
 using test::second;
 using test::Task;
 
-// Only a task that holds the lock may use it.
+// Only the task that holds the lock may access this.
 struct Guarded {
 	sn_mutex lock = SN_MUTEX_INIT;
 	std::atomic<int> holders{0};
@@ -316,8 +316,8 @@ TEST(Mutex, MayBeFreedByTheLastUser)
 			auto drop = [counted] {
 				int err;
 
-				// Giving up and trying again leaves an unlocker without a waiter to
-				// wake.
+				// A waiter that gives up and tries again leaves the unlocker with
+				// no waiter to wake.
 				do {
 					err = sn_mutex_lock_until(&counted->lock, sn_now() + 2000);
 				} while (err == -ETIMEDOUT);

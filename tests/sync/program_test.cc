@@ -3,17 +3,17 @@
 // Random programs over everything that tasks wait for: channels, select, locks, semaphores,
 // conditions, scopes, cancellation and early exits, checked against simple models.
 //
-// A program is made from its seed alone. SENNIT_TEST_SEED=<seed> repeats from that program on, as
-// far as the machine's timing allows. SENNIT_TEST_PROGRAMS=<n> runs n programs, for long stress
-// tests.
+// A program is made from its seed alone. SENNIT_TEST_SEED=<seed> repeats the run from that program
+// on, as far as the machine's timing allows. SENNIT_TEST_PROGRAMS=<n> runs n programs, for long
+// stress tests.
 //
-// With one task, and calls that do not wait, each result is what the model says. With many tasks,
-// each records when its calls began and ended, by one counter. Afterwards the history of each
-// channel must be one that a queue can have: each element that was sent was received once or is
-// left, in order, with never more in the channel than fit. Nothing is sent after closing, and no
-// end is reported while elements are still to come. The locks guard plain variables, which
-// ThreadSanitizer and the counts at the end check. With neither deadlines nor cancellation,
-// producers and consumers come to an end by themselves.
+// With one task, and calls that do not wait, each result is the one that the model predicts. With
+// many tasks, each task records when its calls began and ended, by a common counter. Afterwards the
+// history of each channel must be one that a queue can have: each element that was sent was
+// received once or is left, in order, with never more in the channel than fit. Nothing is sent
+// after closing, and no end is reported while elements are still to come. The locks guard plain
+// variables, which ThreadSanitizer and the counts at the end check. Without deadlines and
+// cancellation, producers and consumers end by themselves.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -86,7 +86,8 @@ private:
 
 	int reason() const { return masks_ > 0 || scopes_.empty() ? 0 : scopes_.back().reason; }
 
-	// Chooses one of the two forms that do not wait, and what it returns when it would have to.
+	// Chooses one of the two forms that do not wait; *would_wait is the result of that form if
+	// it would have to wait.
 	int64_t form(int *would_wait)
 	{
 		const bool tries = random_.below(2) == 0;
@@ -186,7 +187,7 @@ private:
 		chan.closed = true;
 	}
 
-	// A task never locks what it has locked, because debug builds end such a program.
+	// A task never locks a mutex that it holds, because debug builds end such a program.
 	void lock()
 	{
 		if (holds_)
@@ -300,7 +301,8 @@ private:
 		ASSERT_EQ(last.reason, sn_scope_close(last.scope));
 	}
 
-	// A child that ends at once. What it returns cancels its scope and those within.
+	// A child that ends immediately. Its result, if it is an error, cancels its scope and the
+	// scopes inside that.
 	void failing_child()
 	{
 		if (scopes_.empty() || reason() || masks_ > 0)
@@ -433,10 +435,10 @@ struct Event {
 	uint64_t begin, end;
 };
 
-// The form of a call, which says why it may fail besides cancellation.
+// The form of a call, which determines why it may fail besides cancellation.
 enum class Form { tries, until, forever };
 
-// Starts the body in the scope. If that is cancelled already, returns the reason.
+// Starts the body in the scope. If the scope is cancelled already, returns the reason.
 int go(sn_scope *scope, std::function<int()> body)
 {
 	auto *kept = new std::function<int()>(std::move(body));
@@ -471,7 +473,7 @@ public:
 				each.permits = 1 + (int)random_.below(3));
 	}
 
-	// In a task.
+	// Runs the program; called in a task.
 	void run()
 	{
 		const int workers = 2 + (int)random_.below(10);
@@ -492,8 +494,8 @@ public:
 		check();
 	}
 
-	// In a task. Only the disturbing tasks have deadlines or are cancelled, so a wait that is
-	// not ended when it should be never ends.
+	// Called in a task. Only the disturbing tasks have deadlines or are cancelled, so a wait
+	// that is not ended by what should end it never ends.
 	void serve()
 	{
 		const int producers = 1 + (int)random_.below(6),
@@ -553,7 +555,7 @@ private:
 		std::atomic<int> holders{0};
 	};
 
-	// One of the program's tasks or threads, and what it records.
+	// One of the program's tasks or threads, and the events that it records.
 	class Worker
 	{
 	public:
@@ -565,7 +567,7 @@ private:
 		}
 
 		// Sends to each channel a number of times or until it is closed, and waits as long
-		// as that takes.
+		// as necessary.
 		void produce()
 		{
 			std::array<int, channels> left;
@@ -802,7 +804,7 @@ private:
 			}
 		}
 
-		// Waits for one of the cases, as long as it takes. Records a closed channel.
+		// Waits for one of the cases, as long as necessary. Records a closed channel.
 		size_t choose(sn_case *cases, size_t n, const size_t *chan, uint64_t *elements)
 		{
 			for (;;) {
@@ -850,7 +852,7 @@ private:
 			}
 		}
 
-		// Something to do while holding a lock, which others then wait for.
+		// Takes some time while holding a lock, so that others wait for it.
 		void dally()
 		{
 			switch (random_.below(6)) {
@@ -1031,7 +1033,7 @@ private:
 			}
 		}
 
-		// Returns what the task has to end with, or 0 to go on.
+		// Returns the result with which the task has to end, or 0 to continue.
 		int step()
 		{
 			switch (random_.below(200)) {
@@ -1063,11 +1065,13 @@ private:
 		int number_, depth_;
 		bool task_;
 		uint64_t last_ = 0;
-		std::array<bool, channels> saw_closed_{}; // that it is closed
+		// whether it has seen that a channel is closed
+		std::array<bool, channels> saw_closed_{};
 		std::vector<Event> events_;
 	};
 
-	static constexpr uint64_t received_end = 1; // the element of a receive's saw_closed
+	// the element in the event of a receive that found the channel closed
+	static constexpr uint64_t received_end = 1;
 
 	void check()
 	{
@@ -1125,7 +1129,7 @@ private:
 			ASSERT_LT(each.begin, received[each.element].end) << "before it was sent";
 			ASSERT_TRUE(!closed || each.begin < closed->end) << "sent when closed";
 		}
-		// An end, or a second closing, is seen only after a closing has begun.
+		// The end of a channel, or a second close, is seen only after a close has begun.
 		for (const auto &each : all)
 			if (each.what == Event::saw_closed || each.what == Event::closed_already) {
 				ASSERT_TRUE(closed && closed->begin < each.end) << "not closed";
@@ -1203,7 +1207,7 @@ private:
 	std::vector<Event> history_; // under the lock
 };
 
-// Several run at a time, because most of a program is waiting.
+// Several programs run at a time, because a program mostly waits.
 constexpr int batch = 8;
 
 template <class F>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// A call that releases many waiters at once lends its processor in the middle, when it has had that
-// for too long. No result depends on how long something takes: the test asks for the processor, as
-// the monitor would, again and again during the call.
+// A call that releases many waiters lends its processor in the middle, when it has had the
+// processor for too long. No result depends on how long something takes: the test requests the
+// processor, as the monitor would, again and again during the call.
 #include <atomic>
 #include <functional>
 #include <thread>
@@ -19,11 +19,11 @@ using test::Chan;
 using test::second;
 using test::Task;
 
-// As many as take some batches to wake.
+// So many that waking them takes several batches.
 constexpr int many = 3000;
 
-// How many of those that wait have run when release() returns. There is one processor, so one that
-// has arrived waits when another task runs.
+// Returns how many of the waiters have run when release() returns. There is one processor, so a
+// task that has arrived waits when another task runs.
 int run_during(const std::function<void()> &wait, const std::function<void()> &release)
 {
 	std::atomic<int> arrived{0}, released{0};
@@ -56,7 +56,7 @@ int run_during(const std::function<void()> &wait, const std::function<void()> &r
 void expect_some(const std::function<int()> &attempt)
 {
 	test::run(1, [&] {
-		// The other thread may not have run during the call.
+		// Repeated, because the other thread may not have run during the call.
 		for (int i = 0; i < 100; i++)
 			if (attempt() > 0)
 				return;

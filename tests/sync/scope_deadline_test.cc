@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Closing scopes with a deadline, and moving the deadlines of scopes: what each returns, what is
-// cancelled and what goes on, scopes inside one another, and the race with the alarm.
+// Closing scopes with a deadline, and moving the deadlines of scopes: what each call returns, what
+// is cancelled and what continues, nested scopes, and the race with the alarm.
 #include <atomic>
 #include <thread>
 
@@ -136,7 +136,7 @@ TEST(CloseUntil, TheEarlierDeadlineCounts)
 	});
 }
 
-// No task of a server keeps it from shutting down in time.
+// A task of a server cannot keep the server from shutting down in time.
 TEST(CloseUntil, CannotBeMovedLater)
 {
 	test::run([] {
@@ -200,7 +200,8 @@ TEST(CloseUntil, Misuse)
 	});
 }
 
-// A result of 0 says that no task was cancelled: also when the last ends just as the time is up.
+// A result of 0 means that no task was cancelled, even when the last task ends just when the time
+// is over.
 TEST(CloseUntil, SaysWhetherItHadToCancel)
 {
 	test::Environment race("SENNIT_RACE", "1");
@@ -253,8 +254,8 @@ TEST(SetDeadline, EarlierEndsWhatWaits)
 	});
 }
 
-// Moves the deadline of a scope that a task waits in. False: the machine was so slow that the
-// deadline had passed before.
+// Moves the deadline of a scope in which a task waits. Returns false if the machine was so slow
+// that the deadline had passed before.
 bool outlives(int64_t time, int64_t later)
 {
 	Scope scope(sn_after(time));
@@ -324,7 +325,7 @@ TEST(SetDeadline, FromAnyTaskOrThread)
 			return 0;
 		});
 		std::thread thread([&] {
-			// Without the others in between, so that this one starts the timer.
+			// No other calls come in between, so that this one starts the timer.
 			while (moved < 2)
 				usleep(100);
 			EXPECT_EQ(0, sn_scope_set_deadline(scope.get(), SN_NO_DEADLINE));
@@ -340,7 +341,7 @@ TEST(SetDeadline, FromAnyTaskOrThread)
 	});
 }
 
-// All processors are idle, and expect the first timer in an hour.
+// All processors are idle, and the first timer is an hour away.
 TEST(SetDeadline, EarlierWakesAnIdleMachine)
 {
 	test::run([] {
@@ -406,7 +407,7 @@ TEST(SetDeadline, RacesWithTheAlarm)
 			const int64_t moves = deadline + (i % 40 - 25) * test::us;
 			Scope scope(deadline);
 
-			// On other processors the alarm may go off at any of these moments.
+			// On other processors the alarm may fire at any of these moments.
 			while (sn_now() < moves)
 				sn_yield();
 			const int err = sn_scope_set_deadline(
@@ -420,7 +421,8 @@ TEST(SetDeadline, RacesWithTheAlarm)
 	printf("%d moved in time, %d too late\n", moved.load(), late.load());
 }
 
-// Several tasks move it at once, and then it is removed: nothing is left of the others.
+// Several tasks move the deadline at the same time, and then it is removed: no effect of the moves
+// is left.
 TEST(SetDeadline, ByManyAtOnce)
 {
 	test::Environment race("SENNIT_RACE", "1");
@@ -456,7 +458,7 @@ TEST(SetDeadline, ByManyAtOnce)
 	});
 }
 
-// ---- scopes inside one another ----
+// ---- nested scopes ----
 
 TEST(NestedDeadline, TheEarliestCounts)
 {

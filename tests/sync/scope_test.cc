@@ -182,7 +182,7 @@ TEST(Scope, RefusesTasksOnceCancelled)
 
 TEST(ScopeDeadline, EndsWaits)
 {
-	// How many of the ten tasks were started before the deadline.
+	// Returns how many of the ten tasks were started before the deadline.
 	const auto started_in = [](int64_t time) {
 		const int64_t deadline = sn_now() + time;
 		Scope scope(deadline);
@@ -209,7 +209,7 @@ TEST(ScopeDeadline, EndsWaits)
 	});
 }
 
-// The usual pattern: tasks are started, and the scope is closed at once.
+// The usual pattern: tasks are started, and the scope is closed immediately.
 TEST(ScopeDeadline, ReachesWhatClosingWaitsFor)
 {
 	test::run([] {
@@ -220,7 +220,7 @@ TEST(ScopeDeadline, ReachesWhatClosingWaitsFor)
 	});
 }
 
-// How many of the ten tasks opened their scope before the deadline of the one around it.
+// Returns how many of the ten tasks opened their scope before the deadline of the outer one.
 int reach_what_closing_waits_for(int64_t time)
 {
 	Scope outer(sn_now() + time);
@@ -430,7 +430,7 @@ TEST(ScopeWaits, OnTheNetwork)
 		EXPECT_EQ((std::vector<int>{-ECANCELED, -ECANCELED, -ECANCELED, -ECANCELED}),
 			  errors);
 
-		// The connection is as before: nothing was read or lost.
+		// The connection is unchanged: no byte was read or lost.
 		pair.close_server();
 		std::string rest = test::read_to_end(pair.client);
 		EXPECT_EQ(rest.find_first_not_of("fx"), std::string::npos);
@@ -756,8 +756,8 @@ TEST(JoinUntil, TimesOutAndCanBeRepeated)
 	});
 }
 
-// The task ends at about its deadline. Exactly one of the two counts, and the handle is used up
-// accordingly.
+// The task ends at about the deadline of the join. Exactly one of the two events counts, and the
+// handle is consumed only if the task's end does.
 TEST(JoinUntil, RacesWithTheEnd)
 {
 	test::run([] {
@@ -785,7 +785,7 @@ TEST(JoinUntil, RacesWithTheEnd)
 	});
 }
 
-// ---- arguments that travel with the task ----
+// ---- arguments that are stored with the task ----
 
 TEST(Argument, IsCopiedIntoTheTask)
 {
@@ -834,8 +834,8 @@ TEST(Argument, IsCopiedIntoTheTask)
 
 /*
  * A random tree. Each task opens scopes, starts tasks in them, waits in one of several ways, fails
- * at random, cancels some scope around it, and closes. Every wait must end for a reason that was
- * given, every scope must close only when its tasks have ended, and nothing may be left over.
+ * at random, cancels an outer scope, and closes its own. Every wait must end for a reason that a
+ * task has caused, every scope must close only after its tasks have ended, and no task may be left.
  */
 struct Forest {
 	std::atomic<int> budget, alive{0}, waits{0};
@@ -961,8 +961,8 @@ TEST(ScopeStress, RandomTrees)
 	});
 }
 
-// Openers close at once and leaves sleep for an hour, until something ends it all: the deadline of
-// the root, a task that fails, or a scope that is cancelled.
+// Openers close immediately and leaves sleep for an hour, until something ends everything: the
+// deadline of the root, a task that fails, or a scope that is cancelled.
 int grow_sleepers(uint64_t seed, int depth)
 {
 	test::Random random(seed);

@@ -46,7 +46,7 @@ TEST(Select, WithoutCasesOnlyWaits)
 		EXPECT_EQ(-EAGAIN, sn_select(nil, 2, SN_TRY));
 		EXPECT_EQ(-ETIMEDOUT, sn_select(nullptr, 0, sn_now() + ms));
 		EXPECT_EQ(-ETIMEDOUT, sn_select(nil, 2, sn_now() + ms));
-		// It waits forever, except for cancellation.
+		// The call would wait forever, so only cancellation ends it.
 		EXPECT_EQ(-ETIMEDOUT, in_scope(
 					      [&](sn_scope *) {
 						      EXPECT_EQ(-ETIMEDOUT,
@@ -184,7 +184,7 @@ TEST(Select, DeadlinesAndCancellationLeaveNothingBehind)
 	});
 }
 
-// More cases than find room on the stack, in no order, with some NULL and some twice.
+// More cases than fit on the stack, in no particular order; some are NULL and some occur twice.
 TEST(Select, AnyNumberOfCases)
 {
 	test::run([] {
@@ -246,8 +246,8 @@ TEST(Select, ADuplicateIsOneWaitOnly)
 	});
 }
 
-// Go's TestSelfSelect: two tasks that send and receive on the same channel at once get each other's
-// values. With an unbuffered channel they never get their own.
+// Go's TestSelfSelect: two tasks that send and receive on the same channel in one select get each
+// other's values. With an unbuffered channel they never get their own.
 TEST(Select, DoesNotServeItself)
 {
 	test::run([] {
@@ -260,7 +260,7 @@ TEST(Select, DoesNotServeItself)
 				tasks.emplace_back([&, me] {
 					for (int i = 0; i < test::scaled(2000); i++) {
 						int out = me, in = -1;
-						// In either order.
+						// The cases are in either order.
 						sn_case cases[] = {chan.recv_case(&in),
 								   chan.recv_case(&in)};
 						const int sends = i % 2;
@@ -360,8 +360,8 @@ TEST(Select, SendsBothOfTwoValues)
 					sn_yield();
 			}
 			receiver.join();
-			// A select that waits is met at the first case in the queue, which is the
-			// same one each time.
+			// Another task serves a waiting select by its first case in the queue,
+			// which is the same one each time.
 			if (capacity > 0) {
 				EXPECT_GT(ones, n / 10);
 				EXPECT_LT(ones, n - n / 10);
@@ -393,7 +393,8 @@ TEST(Select, TryingMissesNothingThatStays)
 	});
 }
 
-// Two selects that can only serve each other, through two channels at once, in all directions.
+// Two selects that can only serve each other, through two channels at the same time, in all
+// directions.
 TEST(Select, TwoSelectsServeEachOther)
 {
 	test::run([] {
@@ -422,8 +423,7 @@ TEST(Select, TwoSelectsServeEachOther)
 }
 
 // Go's TestSelectStress and more: channels of all capacities, selects with any number of cases,
-// deadlines and yields. Every value is received exactly once, and in the end nothing is left
-// waiting.
+// deadlines and yields. Every value is received exactly once, and at the end no task waits.
 void attack(uint64_t seed, bool with_threads)
 {
 	constexpr int channels = 5, workers = 8;
@@ -472,7 +472,7 @@ void attack(uint64_t seed, bool with_threads)
 				sn_yield();
 		}
 	};
-	// Receives what no worker would receive any more.
+	// Receives the values that no worker would receive any more.
 	auto drain = [&] {
 		std::vector<sn_case> cases(channels);
 		std::vector<uint64_t> in(channels);
@@ -537,7 +537,8 @@ TEST(Select, RandomSelectsOfTasksAndThreadsLoseNothing)
 	test::run({2}, [&] { attack(seed, true); });
 }
 
-// Selects are cancelled at any moment. What was sent was received, and no waiter is left.
+// Selects are cancelled at any moment. Every value that was sent was received, and no waiter is
+// left.
 TEST(Select, CancellationRacingWithSuccessLosesNothing)
 {
 	struct Shared {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Alarms and tickers: when they fire and how often, setting them again, stopping while they fire,
-// and many of them, from tasks and from plain threads.
+// Alarms and tickers: when they fire and how often, setting them again, stopping them while they
+// fire, and many at a time, from tasks and from plain threads.
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -29,7 +29,7 @@ struct Ring {
 		int64_t none = 0;
 
 		self->first.compare_exchange_strong(none, sn_now());
-		self->rung++; // the last access: a waiter may then free this
+		self->rung++; // the last access: after it, a waiter may free the object
 		return 0;
 	}
 };
@@ -101,7 +101,8 @@ TEST(Alarm, BadArguments)
 		EXPECT_EQ(-EINVAL, sn_alarm_start(&alarm, 1, 0, nullptr, nullptr));
 		EXPECT_EQ(-EINVAL, sn_ticker_start(&ticker, 0, 0));
 		EXPECT_EQ(-EINVAL, sn_ticker_start(&ticker, 1, -1));
-		// Periods that no clock reaches never pass, rather than count as past.
+		// Periods that are longer than the clock's range never pass, and do not count as
+		// past.
 		EXPECT_EQ(0, sn_ticker_start(&ticker, 1, INT64_MAX));
 		EXPECT_EQ(1, sn_ticker_wait(&ticker));
 		EXPECT_EQ(-ETIMEDOUT, sn_ticker_wait_until(&ticker, sn_now() + ms));
@@ -224,7 +225,7 @@ TEST(Alarm, ConcurrentStartsAndStops)
 			task.join();
 		thread.join();
 		prevented += sn_alarm_stop(&alarm);
-		// A task that was started may be about to begin.
+		// A task that was started may not have begun yet.
 		EXPECT_TRUE(test::eventually([&] { return starts == prevented + ring.rung; }))
 			<< "each was prevented or rang";
 		EXPECT_TRUE(test::all_ended());
@@ -241,7 +242,7 @@ TEST(Alarm, AHundredThousandAtOnce)
 		Ring ring;
 		int prevented = 0;
 
-		// Every second alarm is far away and gets stopped. The others ring soon.
+		// Every second alarm is far away and is stopped. The others ring soon.
 		for (int i = 0; i < n; i++)
 			ASSERT_EQ(0, sn_alarm_start(&alarms[i],
 						    sn_now() + (i % 2 ? forever : i % 1000 * 1000),
@@ -320,7 +321,8 @@ TEST(Ticker, WaitingEndsByCancellationAndStartsLater)
 			EXPECT_EQ(-ECANCELED, sn_scope_close(own));
 		});
 
-		sn_sleep(2 * ms); // usually it waits by now, but the result is the same before
+		// usually the task waits by now, but the result is the same if it does not
+		sn_sleep(2 * ms);
 		ASSERT_TRUE(test::eventually([&] { return scope != nullptr; }));
 		sn_scope_cancel(scope);
 		task.join();
@@ -375,8 +377,8 @@ TEST(Ticker, AllTicksAreFetchedOnce)
 		for (Task &task : tasks)
 			task.join();
 		thread.join();
-		// All ticks are there but those of the last moment. On a busy machine a moment may
-		// last, so the test repeats this. Lost ticks would be missing forever.
+		// All ticks have come, except those of the last moment. On a busy machine a moment
+		// may be long, so the test repeats this. Lost ticks would be missing forever.
 		const int64_t moment = (TEST_EMULATED ? 20 : 2) * ms / 20000;
 		EXPECT_TRUE(test::eventually([&] {
 			const int64_t rest = sn_ticker_wait(&ticker);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Events between two steps of an operation, and states that others must not see in between. The
-// tests hold the lock that the second step needs, so that the rare interleaving happens each time.
+// Events between two steps of an operation, and states that others must not see. The tests hold the
+// lock that the second step needs, so that the rare interleaving happens each time.
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -16,11 +16,11 @@ namespace
 
 using test::Chan;
 
-// Nearly always long enough for a thread to reach the lock. If it is not, no test fails.
+// Nearly always long enough for a thread to reach the lock. If it is not, the test still passes.
 constexpr useconds_t soon = 2000;
 
-// A permit that is released after a caller has found none, and before it has announced that it
-// waits, goes to that caller.
+// A permit that is released after a caller has found none, but before it has announced its wait,
+// goes to that caller.
 TEST(Windows, APermitReleasedBeforeTheWaitIsTaken)
 {
 	for (int i = 0; i < 20; i++) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What sennit-tls-check has to find, and what it must not. command_test.py compiles this for
- * several machines and says what is expected of each function. It is never run, so nothing else is
- * needed.
+ * Code that sennit-tls-check has to report, and code that it must not. command_test.py compiles
+ * this file for several machines and lists what it expects of each function. The program is never
+ * run, so it needs nothing else.
  *
- * FRESH: with sennit's errno.
+ * With FRESH, errno is sennit's.
  */
 #define _GNU_SOURCE
 #ifdef FRESH
@@ -35,7 +35,7 @@ static __thread int counter;
 __thread int exported_counter;
 static void (*volatile callback)(void);
 
-/* The compiler keeps the address of errno over the call, if it optimizes. */
+/* With optimization, the compiler keeps the address of errno across the call. */
 
 int implicit_sleep(void)
 {
@@ -85,7 +85,7 @@ long implicit_number(const char *text)
 	return errno == ERANGE ? -1 : n;
 }
 
-/* More values live across the call than there are registers. */
+/* There are more live values across the call than registers. */
 int implicit_crowded(long *v)
 {
 	long a = v[0], b = v[1], d = v[2], e = v[3], f = v[4], g = v[5], h = v[6], i = v[7];
@@ -125,7 +125,7 @@ int implicit_callee(void)
 	return errno != ESPIPE;
 }
 
-/* Used again in code that is hardly ever run, which is in a section of its own. */
+/* The address is used again in code that is rarely run, which is in a section of its own. */
 void implicit_cold(void)
 {
 	char c;
@@ -151,7 +151,7 @@ int implicit_self(void)
 	return pthread_kill(me, 0);
 }
 
-/* The program keeps it, whatever the compiler does. */
+/* The program keeps the address, whatever the compiler does. */
 
 int explicit_error(void)
 {
@@ -239,7 +239,7 @@ void explicit_stored(int **into)
 	*into = where;
 }
 
-/* Found by a function that only returns it. */
+/* The address comes from a function that only returns it. */
 static OWN int *my_counter(void)
 {
 	return &counter;
@@ -253,7 +253,7 @@ int explicit_wrapped(void)
 	return *where;
 }
 
-/* In one of many cases, by a table of jumps. */
+/* In one of many cases, reached by a jump table. */
 int explicit_switch(int which, int *v)
 {
 	switch (which) {
@@ -281,7 +281,7 @@ int explicit_switch(int which, int *v)
 	}
 }
 
-/* Which of these park is the user's choice. */
+/* Whether these functions park is for the user to say. */
 
 int over_unknown(void)
 {
@@ -299,7 +299,7 @@ int over_pointer(void)
 	return *where;
 }
 
-/* Nothing is wrong. */
+/* This code is correct. */
 
 int right_after(void)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // What two ends agree on: versions, protocols, the certificate for a name, sessions to resume; and
-// replacing certificates while connections are made.
+// the replacement of certificates while connections are made.
 #include "pairs.h"
 
 #include <array>
@@ -257,12 +257,13 @@ TEST(TlsAgree, SessionsAreResumed)
 			EXPECT_EQ(0, resumed("localhost"));
 			EXPECT_EQ(1, resumed("localhost"));
 			EXPECT_EQ(1, resumed("localhost"));
-			EXPECT_EQ(0, resumed("127.0.0.1")); // another name
+			// a session for another name is not resumed
+			EXPECT_EQ(0, resumed("127.0.0.1"));
 		}
 	});
 }
 
-// Each of its connections brings four tickets, and none has one to use when it begins.
+// Each connection of that server brings four tickets, and has none to use when it begins.
 TEST(TlsAgree, AServersManyTicketsDoNotDisplaceThoseOfOthers)
 {
 	run_tls({2}, [] {
@@ -290,7 +291,7 @@ TEST(TlsAgree, AServersManyTicketsDoNotDisplaceThoseOfOthers)
 	});
 }
 
-// The ticket may wait in the server for an answer that it could go with.
+// The server may hold the ticket back until an answer with which it can send the ticket.
 TEST(TlsAgree, ATicketComesWithoutAnAnswer)
 {
 	run_tls({2}, [] {
@@ -333,7 +334,7 @@ TEST(TlsAgree, SessionsAreNotResumedWhereThatIsOff)
 	});
 }
 
-// The server would go on to take the client for the owner of the old certificate.
+// If the session were resumed, the server would still see the owner of the old certificate.
 TEST(TlsAgree, AClientsNewCertificateIsShown)
 {
 	run_tls({2}, [] {
@@ -355,7 +356,7 @@ TEST(TlsAgree, AClientsNewCertificateIsShown)
 			usual.client.show({&old});
 			EXPECT_EQ("old", seen());
 			EXPECT_EQ("old", seen());
-			// A connection that is made before, and gets its ticket after.
+			// A connection that begins before the change, and gets its ticket after it.
 			TlsPair before(usual.client, usual.server);
 			usual.client.show({&fresh});
 			before.handshake();
@@ -389,7 +390,7 @@ void set_keys(sn_tls_config *server, const std::vector<TicketKey> &keys)
 		<< sn_tls_last_error();
 }
 
-// Whether a new connection was resumed. Whatever the outcome, the client has a new ticket then.
+// Returns whether a new connection was resumed. In both cases the client then has a new ticket.
 bool is_resumed(sn_tls_config *client, sn_tls_config *server)
 {
 	TlsPair pair(client, server);
@@ -422,7 +423,7 @@ TEST(TlsAgree, ServersWithTheSameKeysResumeEachOthersSessions)
 	});
 }
 
-// A server that verifies clients, with the keys of all such servers here.
+// A server that verifies clients. All such servers of this test share their keys.
 class Verifies : public Config
 {
 public:
@@ -438,7 +439,7 @@ public:
 	}
 };
 
-// The results of the server, to which the client comes with a ticket of another.
+// Returns the results of the server to which the client comes with a ticket of another one.
 void expect_not_taken(sn_tls_config *client, sn_tls_config *first, sn_tls_config *second,
 		      int result, const char *reason)
 {
@@ -450,8 +451,8 @@ void expect_not_taken(sn_tls_config *client, sn_tls_config *first, sn_tls_config
 	EXPECT_EQ(0, test::info_of(pair.server).resumed);
 }
 
-// A session that is resumed verifies nobody, so a ticket must not stand for a certificate that the
-// server that gave it has not asked for, or that this one would not trust.
+// A session that is resumed verifies no certificate. A ticket must therefore not stand for a
+// certificate that the issuing server has not asked for, or that this server would not trust.
 TEST(TlsAgree, ATicketDoesNotStandForACertificateThatAnotherServerRequires)
 {
 	run_tls({2}, [] {
@@ -489,7 +490,7 @@ TEST(TlsAgree, ServersThatVerifyInTheSameWayResumeEachOthersSessions)
 			Authority other("another authority");
 			Verifies one(usual, SN_TLS_VERIFY_REQUIRE, {&usual.authority, &other});
 			Verifies two(usual, SN_TLS_VERIFY_REQUIRE, {&other, &usual.authority});
-			// Verifies nobody, whomever it trusts.
+			// Verifies no client, whatever it trusts.
 			Verifies open(usual, SN_TLS_VERIFY_NONE, {});
 			Verifies also(usual, SN_TLS_VERIFY_NONE, {&other});
 			const Identity me = usual.authority.sign({});
@@ -514,8 +515,8 @@ TEST(TlsAgree, KeysOfTicketsAreReplaced)
 			EXPECT_EQ(0, sn_tls_config_set_versions(usual.client, version, version));
 			set_keys(usual.server, {ticket_key(1)});
 			EXPECT_FALSE(is_resumed(usual.client, usual.server));
-			// The ticket of the older key is taken, and is replaced by one of the
-			// newer.
+			// The ticket with the older key is accepted, and replaced by one with the
+			// newer key.
 			set_keys(usual.server, {ticket_key(2), ticket_key(1)});
 			EXPECT_TRUE(is_resumed(usual.client, usual.server));
 			set_keys(usual.server, {ticket_key(3), ticket_key(2)});
@@ -538,15 +539,15 @@ TEST(TlsAgree, KeysOfTicketsThatAreNone)
 		EXPECT_EQ(-EINVAL, sn_tls_config_set_ticket_keys(usual.server, nullptr, 1));
 		EXPECT_EQ(-EINVAL, sn_tls_config_set_ticket_keys(usual.server, key.data(), 0));
 		EXPECT_EQ(-EINVAL, sn_tls_config_set_ticket_keys(usual.server, key.data(), 65));
-		// Not for the first time once there are connections.
+		// Keys cannot be set for the first time once there are connections.
 		EXPECT_FALSE(is_resumed(usual.client, usual.server));
 		EXPECT_EQ(-EBUSY, sn_tls_config_set_ticket_keys(usual.server, key.data(), 1));
 		EXPECT_TRUE(is_resumed(usual.client, usual.server));
 	});
 }
 
-// What was changed on the way, or was made up, is no ticket, and the connection has a session all
-// the same.
+// A ticket that was changed on the way, or was made up, is not accepted; the connection makes a new
+// session.
 TEST(TlsAgree, ForgedTicketsAreNotTaken)
 {
 	run_tls({2}, [] {
@@ -555,7 +556,7 @@ TEST(TlsAgree, ForgedTicketsAreNotTaken)
 
 		set_keys(usual.server, {key});
 		EXPECT_FALSE(is_resumed(usual.client, usual.server));
-		// The same name, and other secrets.
+		// A key with the same name, but other secrets.
 		key[20] ^= 1;
 		key[50] ^= 1;
 		set_keys(usual.server, {key});

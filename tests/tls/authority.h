@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Certificates for tests, made when the test runs: an authority, what it signs, and its revocation
-// lists. All as PEM.
+// Certificates for tests, made when the test runs: an authority, the certificates that it signs,
+// and its revocation lists. All are in PEM.
 #ifndef SENNIT_TESTS_TLS_AUTHORITY_H
 #define SENNIT_TESTS_TLS_AUTHORITY_H
 
@@ -31,7 +31,7 @@ struct Freer {
 using Key = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
 using Certificate = std::unique_ptr<X509, Freer<X509_free>>;
 
-// Nothing in a test would make sense without.
+// Without these objects no test would make sense, so a failure ends the program.
 inline void need(bool condition)
 {
 	if (!condition)
@@ -60,7 +60,7 @@ inline std::string pem_of(EVP_PKEY *key)
 	});
 }
 
-// What a certificate says. Times are seconds from now.
+// The contents of a certificate. Times are seconds from now.
 struct Terms {
 	std::string names = "DNS:localhost,IP:127.0.0.1"; // subjectAltName; "": none
 	std::string usage = "serverAuth,clientAuth";      // extendedKeyUsage
@@ -68,7 +68,7 @@ struct Terms {
 	bool is_authority = false;
 	bool must_staple = false;
 	std::string common_name = "a test";
-	std::string raw_name = {}; // one name with any bytes, instead of `names`; "": none
+	std::string raw_name = {}; // one name of any bytes, instead of `names`; "": none
 };
 
 struct Identity {
@@ -104,7 +104,7 @@ inline void add_raw_name(X509 *certificate, const std::string &name)
 	GENERAL_NAMES_free(names);
 }
 
-// Signed by the issuer, or by itself.
+// A certificate that is signed by the issuer, or by itself if there is none.
 inline Identity certify(const Terms &terms, const Identity *issuer)
 {
 	static long serial = 1000;
@@ -152,7 +152,7 @@ public:
 	const Identity &self() const { return self_; }
 	Identity sign(const Terms &terms) const { return certify(terms, &self_); }
 
-	// A list that revokes these, issued so many seconds from now.
+	// A list that revokes these certificates, issued so many seconds from now.
 	std::string revoke(const std::vector<const Identity *> &revoked, long issued = -60) const
 	{
 		std::unique_ptr<X509_CRL, Freer<X509_CRL_free>> list(X509_CRL_new());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Which of its certificates a server shows, and what the choice costs.
+// Which of its certificates a server shows, and how much time the choice takes.
 #include "pairs.h"
 
 #include <algorithm>
@@ -25,7 +25,8 @@ std::string shown_to(sn_stream *client)
 	return certificate ? test::pem_of(certificate.get()) : "";
 }
 
-// The rule: the first with the name, else the first that fits it, else the first.
+// The rule: the first certificate with exactly this name, otherwise the first one that fits it,
+// otherwise the first.
 std::string expected(const std::vector<Identity> &all, const std::string &name)
 {
 	for (const unsigned flags : {unsigned(X509_CHECK_FLAG_NO_WILDCARDS), 0u})
@@ -95,7 +96,7 @@ TEST(TlsCertificates, TheFirstThatFitsIsShown)
 	});
 }
 
-// CPU time of both ends, without what happens to come in between.
+// The CPU time of both ends; the least of several, because other work may come in between.
 int64_t handshake_time(const Config &client, const Config &server)
 {
 	int64_t least = INT64_MAX;
@@ -113,7 +114,7 @@ int64_t handshake_time(const Config &client, const Config &server)
 	return least;
 }
 
-// Anybody may send such a name.
+// Any client may send a name that fits no certificate.
 TEST(TlsCertificates, ANameThatFitsNoneCostsTheSameAmongMany)
 {
 	run_tls({1}, [] {

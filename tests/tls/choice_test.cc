@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Which of the ciphers and groups that a client offers a server takes.
+// Which of the ciphers and groups that a client offers a server chooses.
 #include "pairs.h"
 
 #include <openssl/ssl.h>
@@ -29,7 +29,7 @@ TEST(TlsChoice, TheOrderOfCiphersIsTheServers)
 		      // The preference of a machine without instructions for AES.
 		      std::pair("TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256",
 				"TLS_CHACHA20_POLY1305_SHA256")}) {
-			Usual usual; // each time, so that nothing is resumed
+			Usual usual; // new each time, so that no session is resumed
 			SSL_CTX *client = context_of(usual.client);
 
 			ASSERT_EQ(1, SSL_CTX_set_ciphersuites(client, offered));
@@ -48,7 +48,7 @@ TEST(TlsChoice, TheOrderOfCiphersIsTheServersInTls12)
 				"ECDHE-ECDSA-AES128-GCM-SHA256"),
 		      std::pair("ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-ECDSA-AES128-GCM-SHA256",
 				"ECDHE-ECDSA-CHACHA20-POLY1305")}) {
-			Usual usual; // each time, so that nothing is resumed
+			Usual usual; // new each time, so that no session is resumed
 			SSL_CTX *client = context_of(usual.client);
 
 			EXPECT_EQ(0, sn_tls_config_set_versions(usual.client, SN_TLS_DEFAULT,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Sessions whose certificates expire before they are resumed. The clock is the test's: OpenSSL and
-// the library ask time(), which is defined here.
+// Sessions whose certificates expire before they are resumed. The test controls the clock: OpenSSL
+// and the library call time(), which is defined here.
 #include "pairs.h"
 
 #include <atomic>
@@ -34,9 +34,9 @@ using test::run_tls;
 using test::TlsPair;
 using test::Usual;
 
-constexpr long ends = 600; // the certificate, long before its session
+constexpr long ends = 600; // when the certificate ends, long before its session
 
-// Whether a new connection was resumed; the client has a ticket then.
+// Returns whether a new connection was resumed; the client has a new ticket then.
 bool is_resumed(sn_tls_config *client, sn_tls_config *server)
 {
 	TlsPair pair(client, server);
@@ -68,7 +68,7 @@ TEST(TlsExpiry, AClientsSessionEndsWithItsCertificate)
 			EXPECT_STREQ("the peer's certificate is refused: certificate has expired",
 				     sn_tls_error(late.server));
 
-			// A new one is shown in a whole handshake.
+			// A full handshake shows a new certificate.
 			const Identity newer = usual.authority.sign({});
 			usual.client.show({&newer});
 			EXPECT_FALSE(is_resumed(usual.client, usual.server));

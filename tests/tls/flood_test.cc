@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Peers that send messages of TLS's own without end: new keys, tickets, requests for a handshake.
-// They hold no call, take no memory, and end the connection; those of usual peers do not. The peer
-// is OpenSSL itself, in a thread, so that it can do what the library never does.
+// These block no call, take no memory, and end the connection; the few messages of ordinary peers
+// do not. The peer is OpenSSL itself, in a thread, so that it can do what the library never does.
 #include "pairs.h"
 
 #include <malloc.h>
@@ -19,7 +19,7 @@ namespace
 using test::run_tls;
 using test::Usual;
 
-// What ends the connection, counted in a row.
+// So many of them in a row end the connection.
 constexpr int most = 32;
 
 class Peer
@@ -78,7 +78,7 @@ public:
 		other.join();
 	}
 
-	// Prepares them; send() sends.
+	// Queues changes of keys, which send() sends.
 	void update_keys(int count, int how)
 	{
 		for (int i = 0; i < count; i++) {
@@ -114,7 +114,7 @@ public:
 	{
 		EXPECT_EQ(ssize_t(size), write(fd_, bytes, size));
 	}
-	// Takes what comes only where nothing can be sent otherwise.
+	// Sends, and reads only when the socket has no room otherwise.
 	void send_and_hardly_read()
 	{
 		char *bytes, buf[4096];
@@ -187,7 +187,7 @@ TEST(TlsFlood, NewKeysWithoutDataEndTheConnection)
 	});
 }
 
-// Written data counts as well: a peer that only receives answers each change of keys.
+// Written data ends a row as well, because a peer that only receives answers each change of keys.
 TEST(TlsFlood, NewKeysOfAPeerThatOnlyReceivesAreTaken)
 {
 	run_tls({2}, [] {
@@ -217,7 +217,7 @@ TEST(TlsFlood, TicketsWithoutDataEndTheConnection)
 		Usual usual;
 		Peer peer(usual, true, SN_TLS_1_3);
 
-		peer.handshake(); // two tickets
+		peer.handshake(); // brings two tickets
 		peer.give_tickets(most - 3);
 		peer.data();
 		peer.send();
@@ -245,7 +245,7 @@ TEST(TlsFlood, RequestsForAHandshakeEndTheConnection)
 	});
 }
 
-// These may come before anything is known of the server.
+// A peer may send these before the client knows anything about it.
 TEST(TlsFlood, RequestsForAHandshakeEndTheHandshake)
 {
 	run_tls({2}, [] {
@@ -268,7 +268,8 @@ size_t memory()
 	return all.uordblks + all.hblkhd;
 }
 
-// The answers to new keys never all get to the socket, and each data byte ends a row of messages.
+// The answers to new keys never reach the socket completely, and each data byte ends a row of
+// messages.
 TEST(TlsFlood, AnswersToNewKeysTakeNoMemory)
 {
 	run_tls({2}, [] {

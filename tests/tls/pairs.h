@@ -56,7 +56,7 @@ private:
 	sn_tls_config *config_ = nullptr;
 };
 
-// An authority, a server with a certificate for localhost, and a client that trusts it.
+// An authority, a server with a certificate for localhost, and a client that trusts the authority.
 struct Usual {
 	Usual()
 	{
@@ -69,7 +69,7 @@ struct Usual {
 	Config server{SN_TLS_SERVER}, client{SN_TLS_CLIENT};
 };
 
-// The first task of a test of TLS, with deep stacks.
+// Runs the body as the first task of a test of TLS, with a deep stack.
 inline void run_tls(std::initializer_list<int> processors, const std::function<void()> &body)
 {
 	Environment stack("SENNIT_STACK_SIZE", std::to_string(SN_TLS_STACK));
@@ -81,7 +81,7 @@ inline void run_tls(const std::function<void()> &body)
 	run_tls({1, 2, 4}, body);
 }
 
-// Both ends of a connection, of streams that close themselves.
+// Both ends of a connection, as streams that close themselves.
 class TlsPair
 {
 public:
@@ -103,13 +103,14 @@ public:
 	TlsPair(const TlsPair &) = delete;
 	TlsPair &operator=(const TlsPair &) = delete;
 
-	// Both handshakes: the results of the client's and the server's.
+	// Makes both handshakes; returns the results of the client and of the server.
 	std::pair<int, int> try_handshake()
 	{
 		std::pair<int, int> results;
 		Task other([&] {
 			results.second = sn_tls_handshake(server, sn_now() + patience);
-			// A peer that still sends would learn of the end by a reset otherwise.
+			// Otherwise a peer that is still sending would see a reset instead of the
+			// alert.
 			if (results.second < 0)
 				sn_stream_shutdown(server, SN_SHUT_WRITE);
 		});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// OCSP responses: what a server sends and replaces, and what a client thinks of them.
+// OCSP responses: how a server sends and replaces them, and how a client judges them.
 #include "pairs.h"
 
 #include <ctime>
@@ -23,7 +23,7 @@ using test::TlsPair;
 
 struct Answer {
 	int status = V_OCSP_CERTSTATUS_GOOD;
-	long from = -60, until = 3600; // seconds from now; until 0: without an end
+	long from = -60, until = 3600; // seconds from now; until = 0: without an end
 	const EVP_MD *hash = EVP_sha1();
 	const Identity *signer = nullptr; // nullptr: the issuer
 };
@@ -42,7 +42,7 @@ std::string der_of(OCSP_RESPONSE *response)
 	return der;
 }
 
-// The response that the authority's responder gives about a certificate.
+// The response of the authority's responder about a certificate.
 std::string answer(const Authority &authority, const Identity &about, const Answer &with = {})
 {
 	Owned<OCSP_BASICRESP, OCSP_BASICRESP_free> basic(OCSP_BASICRESP_new());
@@ -75,7 +75,7 @@ int set_response(sn_tls_config *server, const std::string &der)
 	return sn_tls_config_set_ocsp_response(server, der.data(), der.size());
 }
 
-// Any bytes, also those that sn_tls_config_set_ocsp_response() would not take.
+// Sends any bytes, including those that sn_tls_config_set_ocsp_response() would refuse.
 int send_these(SSL *ssl, void *arg)
 {
 	const auto &der = *static_cast<const std::string *>(arg);
@@ -126,7 +126,7 @@ struct Stapled {
 		EXPECT_EQ(0, test::info_of(pair.client).finished);
 		EXPECT_EQ(-EKEYREJECTED, sn_stream_write(pair.client, "x", 1));
 		EXPECT_EQ(-EKEYREJECTED, sn_stream_read(pair.client, &c, 1));
-		// The server is told.
+		// The server gets an alert.
 		EXPECT_EQ(-EPROTO, results.second);
 		EXPECT_STREQ("the peer has refused with an alert: bad certificate status response",
 			     sn_tls_error(pair.server));
@@ -142,7 +142,7 @@ TEST(TlsStaple, GoodResponsesAreTaken)
 	run_tls({2}, [] {
 		for (const sn_tls_version version : {SN_TLS_1_2, SN_TLS_1_3}) {
 			Stapled stapled;
-			// It has the same name as the server's.
+			// The responder has the same name as the server.
 			const Identity responder = stapled.authority.sign({.usage = "OCSPSigning"});
 
 			EXPECT_EQ(0, sn_tls_config_set_versions(stapled.server, version, version));
@@ -153,7 +153,7 @@ TEST(TlsStaple, GoodResponsesAreTaken)
 							  answer(stapled.authority,
 								 stapled.identity, with)))
 					<< sn_tls_last_error();
-				// Nothing is to be resumed: each is checked.
+				// No session is resumed, so that each response is checked.
 				Config client(SN_TLS_CLIENT);
 
 				client.trust(stapled.authority.pem());
@@ -216,7 +216,8 @@ TEST(TlsStaple, BadResponsesAreRefused)
 					signature);
 				refused(answer(authority, mine, {.signer = &false_responder}),
 					signature);
-				// It may not sign responses, nor may the server for itself.
+				// Neither this certificate may sign responses, nor the server's
+				// own.
 				refused(answer(authority, mine, {.signer = &other}), signature);
 				refused(answer(authority, mine, {.signer = &mine}), signature);
 				refused(try_later(), unusable);
@@ -224,7 +225,7 @@ TEST(TlsStaple, BadResponsesAreRefused)
 				// The last byte of a response belongs to the signature, or to the
 				// certificate in it.
 				std::string forged = answer(authority, mine);
-				forged[forged.find("\x18\x0f") + 2 + 3] ^= 1; // a time
+				forged[forged.find("\x18\x0f") + 2 + 3] ^= 1; // changes a time
 				refused(forged, signature);
 			}
 		}
@@ -240,7 +241,7 @@ TEST(TlsStaple, MissingResponses)
 		Stapled{SN_TLS_STAPLING_REQUEST}.expect_taken();
 		Stapled{SN_TLS_STAPLING_REQUIRE}.expect_refused(missing,
 								X509_V_ERR_OCSP_VERIFY_NEEDED);
-		// The certificate says that it comes with one.
+		// The certificate says that a response comes with it.
 		Stapled{SN_TLS_STAPLING_NONE, {.must_staple = true}}.expect_taken();
 		Stapled must(SN_TLS_STAPLING_REQUEST, {.must_staple = true});
 		must.expect_refused(missing, X509_V_ERR_OCSP_VERIFY_NEEDED);
@@ -261,8 +262,8 @@ TEST(TlsStaple, ClientThatDoesNotAskGetsNone)
 	});
 }
 
-// An authority between the root and the certificate signs the response, and the client knows only
-// the root.
+// An intermediate authority has issued the certificate and signs the response, and the client knows
+// only the root.
 TEST(TlsStaple, AuthoritiesInBetweenSign)
 {
 	run_tls({2}, [] {
@@ -282,7 +283,7 @@ TEST(TlsStaple, AuthoritiesInBetweenSign)
 			TlsPair pair(client, server);
 			pair.handshake();
 		}
-		// Not the root: it has not issued the certificate.
+		// Not the root, because it has not issued the certificate.
 		ASSERT_EQ(0, set_response(server, answer(between, leaf, {.signer = &root.self()})));
 		TlsPair pair(same, server);
 		EXPECT_EQ(-EKEYREJECTED, pair.try_handshake().first);
@@ -298,12 +299,12 @@ TEST(TlsStaple, ResponsesAreReplacedAtAnyTime)
 						   {.status = V_OCSP_CERTSTATUS_REVOKED});
 		const Identity next = stapled.authority.sign({});
 
-		// The tickets of the first would hide the rest.
+		// With tickets, all connections after the first would be resumed.
 		EXPECT_EQ(0, sn_tls_config_set_resumption(stapled.client, 0));
 		ASSERT_EQ(0, set_response(stapled.server, good));
 		TlsPair before(stapled.client, stapled.server);
 		before.handshake();
-		TlsPair begun(stapled.client, stapled.server); // which ends with the first
+		TlsPair begun(stapled.client, stapled.server); // ends with the first response
 		ASSERT_EQ(0, set_response(stapled.server, revoked));
 		begun.handshake();
 		before.ping();
@@ -311,7 +312,7 @@ TEST(TlsStaple, ResponsesAreReplacedAtAnyTime)
 				       X509_V_ERR_CERT_REVOKED);
 		ASSERT_EQ(0, set_response(stapled.server, good));
 		stapled.expect_taken();
-		// The same certificate is read again, then another one.
+		// First the same certificate is loaded again, and then another one.
 		stapled.server.show({&next, &stapled.identity});
 		stapled.server.show({&stapled.identity});
 		stapled.expect_taken();
@@ -368,13 +369,14 @@ TEST(TlsStaple, ExpiredResponsesAreNotSent)
 		time_t end;
 		int err;
 
-		do { // a slow machine may be too late
+		do { // repeated, because a slow machine may be too late
 			end = time(nullptr) + 2;
 			err = set_response(request.server, answer(request.authority,
 								  request.identity, {.until = 2}));
 		} while (err == -ESTALE);
 		ASSERT_EQ(0, err);
-		while (time(nullptr) <= end + 2) // it was made up to that much later
+		// the response may have been made up to that much later
+		while (time(nullptr) <= end + 2)
 			sn_sleep(100000000);
 		request.expect_taken();
 		Config strict(SN_TLS_CLIENT);
@@ -417,7 +419,7 @@ TEST(TlsStaple, UnusableResponsesAreNotSet)
 		EXPECT_EQ(-EINVAL, set_response(stapled.server, ""));
 		EXPECT_EQ(-EINVAL, set_response(stapled.server, std::string(100000, 'x')));
 		EXPECT_EQ(-EINVAL, sn_tls_config_set_ocsp_response(stapled.server, nullptr, 1));
-		stapled.expect_taken(); // with the first
+		stapled.expect_taken(); // with the first response
 	});
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A connection with TLS is a stream: reading, writing, ends, deadlines, cancellation, closing,
-// copies and relays.
+// A connection with TLS is a stream: reading, writing, ends of streams, deadlines, cancellation,
+// closing, copies and relays.
 #include "pairs.h"
 #include "support/sized.h"
 
@@ -51,7 +51,7 @@ TEST(TlsStream, BytesGoBothWays)
 	});
 }
 
-// As a program has it whose header is older.
+// The structure in a program that was compiled with an older header.
 struct OldInfo {
 	size_t size;
 	int finished;
@@ -99,8 +99,8 @@ TEST(TlsStream, FirstReadAndWriteMakeTheHandshake)
 	});
 }
 
-// A server's tasks that begin when there is a request. Several records may come in one packet, so
-// that OpenSSL has the second when the socket is empty.
+// The tasks of a server that begin when a request comes. Several records may come in one packet, so
+// OpenSSL may have read the second one when the socket is empty.
 struct Server {
 	sn_stream *stream;
 	std::atomic<int> begun{0};
@@ -130,7 +130,7 @@ TEST(TlsStream, TasksBeginWhenThereIsARequest)
 		Server server{pair.server};
 		char answer[3];
 
-		// The first does the handshake.
+		// The first task does the handshake.
 		ASSERT_EQ(0, sn_go_when_readable(pair.server, Server::serve, &server));
 		for (int round = 0; round < 5; round++) {
 			EXPECT_EQ(1, sn_stream_write(pair.client, "a", 1));
@@ -307,8 +307,8 @@ TEST(TlsStream, ChildOfForkLeavesTheConnectionToTheParent)
 		pair.handshake();
 		const pid_t child = fork();
 		if (child == 0) {
-			// In a run of its own. The parent's tasks may have held the connection's
-			// lock.
+			// The child closes it in a run of its own. The parent's tasks may have held
+			// the connection's lock.
 			CHILD_CHECK(sn_run(leave_alone, pair.client) == 0);
 			CHILD_CHECK(sn_stream_close(pair.client) == 0);
 			CHILD_CHECK(sn_stream_close(pair.server) == 0);
@@ -334,7 +334,7 @@ void note_freed(void *, void *, CRYPTO_EX_DATA *, int, long, void *)
 	alive--;
 }
 
-// The peer learns of no end that nobody has meant.
+// The peer does not see an end of the stream, because no task has ended it.
 TEST(TlsStream, AbandonedConnectionsAreFreedWithTheRun)
 {
 	static const int index = SSL_get_ex_new_index(0, nullptr, note_made, nullptr, note_freed);
@@ -356,13 +356,14 @@ TEST(TlsStream, AbandonedConnectionsAreFreedWithTheRun)
 
 			pair->handshake();
 			pair->ping();
-			// Some have a task in a read, some are only left open.
+			// For some of these a task is in a read; the others are only left open.
 			if (i % 2 == 0) {
 				ASSERT_EQ(0, sn_spawn(&task, read, pair->client, nullptr));
 				EXPECT_EQ(0, sn_detach(task));
 				EXPECT_TRUE(test::someone_reads(pair->client));
 			}
-			operator delete(pair); // without its destructor, which closes them
+			// without its destructor, which would close the streams
+			operator delete(pair);
 		}
 		EXPECT_EQ(20, alive);
 	});
@@ -382,7 +383,7 @@ TEST(TlsStream, HandshakeHasADeadline)
 		sn_stream_set_read_deadline(pair.client, sn_now() + 10 * test::ms);
 		EXPECT_EQ(-ETIMEDOUT, sn_tls_handshake(pair.client, SN_NO_DEADLINE));
 		sn_stream_set_read_deadline(pair.client, SN_NO_DEADLINE);
-		pair.handshake(); // continues where it was
+		pair.handshake(); // continues the handshake
 		pair.ping();
 	});
 }
@@ -485,7 +486,7 @@ TEST(TlsStream, ShallowStackIsRefused)
 			},
 			&attr);
 		shallow.join();
-		pair.handshake(); // from here
+		pair.handshake(); // called from this stack
 	});
 }
 
@@ -606,11 +607,11 @@ TEST(TlsStream, ErrorsInCxxSayWhatHasFailed)
 		EXPECT_NE(error, sn::tls_errc::protocol);
 		EXPECT_EQ("the peer's certificate is refused", error.message());
 		EXPECT_EQ(-EKEYREJECTED, sn::to_errno(error));
-		/* That is how a later call on the stream reports it. */
+		/* A later call on the stream reports the refusal by its errno value. */
 		EXPECT_EQ(sn::from_errno(-EKEYREJECTED), sn::tls_errc::refused);
 		server.join();
 
-		/* What is of the socket is compared as ever. */
+		/* Errors of the socket are compared as usual. */
 		const std::error_code closed =
 			sn::tls_connect("127.0.0.1:1", config, std::chrono::minutes(1)).error();
 		EXPECT_EQ(closed, std::errc::connection_refused);

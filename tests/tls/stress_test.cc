@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Connections, some with small socket buffers, a reader and a writer on each end, sizes and
-// deadlines by chance, new keys at any time, and ends of every kind. What is read is always a part
-// of what was written, from its beginning; all of it, where nobody has broken the connection.
+// Connections, some with small socket buffers, with a reader and a writer at each end, random sizes
+// and deadlines, new keys at any time, and ends of every kind. What is read is always a beginning
+// of what was written, and all of it if the connection was not broken.
 #include "pairs.h"
 
 namespace
@@ -14,7 +14,7 @@ using test::Usual;
 
 constexpr size_t most_bytes = 400000;
 
-// The byte at a place of a flow.
+// The byte at this place of a flow.
 char byte_at(uint64_t seed, size_t place)
 {
 	return char((seed + place) * 0x9e3779b97f4a7c15 >> 56);
@@ -27,7 +27,8 @@ struct Flow {
 	bool may_break;
 };
 
-// Sets a deadline now and then: whether the error is that of one, so that the call can be repeated.
+// Sets a deadline now and then; says whether an error is caused by one, so that the call can be
+// repeated.
 class Deadlines
 {
 public:
@@ -124,7 +125,8 @@ void read_flow(const Flow &flow)
 	}
 }
 
-// Only the sender's: with a small window TCP itself would wait for its timers.
+// Shrinks only the sender's buffer, because with a small window TCP itself would wait for its
+// timers.
 void shrink(sn_stream *stream)
 {
 	const int size = 4096;
@@ -132,7 +134,7 @@ void shrink(sn_stream *stream)
 	setsockopt(sn_stream_fd(stream), SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
 }
 
-// Breaks one end, in one of three ways. Closing it more than once is an error that does no harm.
+// Breaks one end, in one of three ways. Closing an end more than once is an error without effect.
 void break_one(test::Random &random, sn_stream *stream)
 {
 	sn_sleep(int64_t(random.below(4000)) * test::us);
@@ -178,7 +180,7 @@ void one_connection(const Usual &usual, uint64_t seed)
 	a_writes.join();
 	a_reads.join();
 	asks.join();
-	sn_stream_close(a); // so that a peer that waits for it learns of the end
+	sn_stream_close(a); // so that a peer that waits for bytes learns of the end
 	b_writes.join();
 	b_reads.join();
 	sn_stream_close(b);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Uploads: one end writes and closes, without reading what the other has sent, as tickets. A kernel
-// that closes a socket with unread bytes resets the connection, and what is still to be sent is
-// lost. The other end is OpenSSL on a blocking socket, in a thread.
+// Uploads: one end writes and closes, without reading what the other one has sent, such as tickets.
+// A kernel that closes a socket with unread bytes resets the connection, and the bytes that are
+// still to be sent are lost. The other end is OpenSSL on a blocking socket, in a thread.
 #include "pairs.h"
 
 #include <csignal>
@@ -105,7 +105,8 @@ TEST(TlsUpload, AClientThatNeverReadsLosesNothingByClosing)
 				const int fd = dup(sn_stream_fd(accepted));
 				size_t got = 0;
 				bool ended = false;
-				sn_stream_close(accepted); // the thread has its copy
+				// the thread has a copy of the descriptor
+				sn_stream_close(accepted);
 				std::thread receiver([&] {
 					std::string buf(16384, 0);
 					sigset_t pipe;

@@ -40,7 +40,7 @@ void expect_refused(const Authority &trusted, const Identity &shown, const char 
 	EXPECT_STREQ(sn_tls_error(pair.client), sn_tls_last_error());
 	EXPECT_EQ(code, test::info_of(pair.client).verify_result);
 	EXPECT_EQ(0, test::info_of(pair.client).finished);
-	// The server is told.
+	// The server gets an alert.
 	EXPECT_EQ(-EPROTO, results.second);
 	EXPECT_EQ(
 		0u,
@@ -101,7 +101,7 @@ TEST(TlsVerify, GoodCertificatesOfServersAreTaken)
 		};
 
 		take(good, "localhost", "");
-		take(good, "localhost.", ""); // as for a look-up that tries no suffixes
+		take(good, "localhost.", ""); // as for a lookup that tries no suffixes
 		take(good, "127.0.0.1", "");
 		take(good, "localhost", authority.revoke({&other}));
 		take(wild, "www.example.org", "");
@@ -153,7 +153,7 @@ TEST(TlsVerify, StringsOfCxxAreNotCut)
 	});
 }
 
-// Forms of an address that a connection takes, and certificates do not have.
+// Forms of an address that a connection accepts, but that certificates do not use.
 TEST(TlsVerify, AddressesAreComparedAsNumbers)
 {
 	run_tls({2}, [] {
@@ -174,7 +174,7 @@ TEST(TlsVerify, AddressesAreComparedAsNumbers)
 	});
 }
 
-// What implementations of TLS have got wrong.
+// Mistakes that implementations of TLS have made.
 TEST(TlsVerify, NamesOfCertificatesMeanNoMoreThanTheySay)
 {
 	run_tls({2}, [] {
@@ -187,7 +187,7 @@ TEST(TlsVerify, NamesOfCertificatesMeanNoMoreThanTheySay)
 								   : X509_V_ERR_HOSTNAME_MISMATCH);
 		};
 
-		// A wildcard is one whole label, the first.
+		// A wildcard stands for one whole label, the first.
 		refuse({.names = "DNS:*.example.org"}, "example.org");
 		refuse({.names = "DNS:*.example.org"}, "a.b.example.org");
 		refuse({.names = "DNS:w*.example.org"}, "www.example.org");
@@ -196,18 +196,20 @@ TEST(TlsVerify, NamesOfCertificatesMeanNoMoreThanTheySay)
 		refuse({.names = "DNS:*"}, "localhost");
 		refuse({.names = "DNS:.example.org"}, "www.example.org");
 		refuse({.names = "DNS:*.0.0.1"}, "127.0.0.1");
-		// A name is no address, and the subject is no name beside names.
+		// A DNS name is not an address, and the subject does not count if there are other
+		// names.
 		refuse({.names = "DNS:127.0.0.1"}, "127.0.0.1");
 		refuse({.names = "DNS:localhost", .common_name = "example.org"}, "example.org");
 		refuse({.names = "DNS:localhost", .common_name = "127.0.0.1"}, "127.0.0.1");
 		refuse({.names = "email:a@example.org,URI:https://example.org"}, "example.org");
-		// A zero is no end (CVE-2009-2408).
+		// A zero byte does not end a name (CVE-2009-2408).
 		refuse({.names = "", .raw_name = std::string("localhost\0.example.org", 22)},
 		       "localhost");
 	});
 }
 
-// A certificate that is no authority's signs another (CVE-2015-1793, CVE-2021-3450).
+// A certificate that does not belong to an authority signs another one (CVE-2015-1793,
+// CVE-2021-3450).
 TEST(TlsVerify, OnlyAuthoritiesSign)
 {
 	run_tls({2}, [] {
@@ -227,7 +229,8 @@ TEST(TlsVerify, OnlyAuthoritiesSign)
 	});
 }
 
-// The chain has an authority that the client does not know, between it and the root that it does.
+// The chain has an authority that the client does not know, between the certificate and the root
+// that it does know.
 TEST(TlsVerify, ChainsAreShown)
 {
 	run_tls({2}, [] {
@@ -241,7 +244,7 @@ TEST(TlsVerify, ChainsAreShown)
 		ASSERT_EQ(0, sn_tls_config_set_certificates(server, &one, 1));
 		TlsPair pair(client, server);
 		pair.handshake();
-		server.show({&leaf}); // without it
+		server.show({&leaf}); // without the intermediate certificate
 		TlsPair second(client, server);
 		EXPECT_EQ(-EKEYREJECTED, second.try_handshake().first);
 	});
@@ -262,7 +265,7 @@ TEST(TlsVerify, WithoutVerificationAnyoneIsTaken)
 	});
 }
 
-// The system's authorities do not know the test's.
+// The system's authorities do not include the test's.
 TEST(TlsVerify, SystemIsTrustedOnlyWithoutAuthoritiesOfOnesOwn)
 {
 	run_tls({2}, [] {
@@ -310,7 +313,7 @@ TEST(TlsVerify, ServerRequiresAClientsCertificate)
 			EXPECT_EQ(-EPROTO, results.second);
 			EXPECT_STREQ("peer did not return a certificate",
 				     sn_tls_error(none.server));
-			// In TLS 1.3 the client learns of it by its first read.
+			// In TLS 1.3 the client learns of the refusal by its first read.
 			EXPECT_EQ(version == SN_TLS_1_3 ? 0 : -EPROTO, results.first);
 			EXPECT_EQ(-EPROTO, sn_stream_read(none.client, &c, 1));
 			EXPECT_EQ(0u, std::string(sn_tls_error(none.client))
@@ -348,7 +351,7 @@ TEST(TlsVerify, RequestedCertificateMayBeMissingButNotBad)
 	});
 }
 
-// The system's authorities certify anybody.
+// The system's authorities certify anyone, so they cannot verify clients.
 TEST(TlsVerify, AServerThatVerifiesNeedsAuthorities)
 {
 	run_tls({2}, [] {
@@ -365,7 +368,7 @@ TEST(TlsVerify, AServerThatVerifiesNeedsAuthorities)
 			EXPECT_EQ(-EINVAL, sn_tls_server(ends->from(), none));
 			EXPECT_STREQ("clients are verified, but no authority is trusted",
 				     sn_tls_last_error());
-			none.trust(authority.pem()); // it has not been used
+			none.trust(authority.pem()); // the configuration has not been used yet
 			EXPECT_EQ(0, sn_tls_server(ends->from(), none));
 			EXPECT_EQ(0, sn_tls_config_set_verify(system, how));
 			EXPECT_EQ(0, sn_tls_config_add_system_ca(system));
@@ -376,7 +379,7 @@ TEST(TlsVerify, AServerThatVerifiesNeedsAuthorities)
 
 // ---- revocation lists ----
 
-// It would be accepted and change nothing.
+// Otherwise the list would be accepted and have no effect.
 TEST(TlsVerify, TheFirstRevocationListComesBeforeTheFirstConnection)
 {
 	run_tls({2}, [] {
@@ -410,7 +413,7 @@ TEST(TlsVerify, TheFirstRevocationListComesBeforeTheFirstConnection)
 	});
 }
 
-// Whichever comes first: a list that was accepted counts.
+// Either may come first: a list that was accepted takes effect.
 TEST(TlsVerify, TheFirstRevocationListRacesTheFirstConnection)
 {
 	run_tls({2}, [] {
