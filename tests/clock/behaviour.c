@@ -4,21 +4,22 @@
  *           [--never-back=READS | --follow=SECONDS | --million | --setns=SECONDS]:
  * what the clocks promise, checked on whatever machine it runs, against the kernel's system calls.
  *
- * It is one static program without a test framework, because it also runs where there is none:
+ * It is one static program without a test framework, because it also runs in places without one:
  * under qemu-user, in a tiny system under qemu-system, in a sandbox, in a time namespace, and with
  * the vDSO taken away. It checks what the kernel's own vDSO self-tests, LTP's clock tests and
  * bionic's time tests check.
  *
- * --expect: fails if the clocks do not take this way. --short: makes fewer reads, for emulated
- * machines and where each read is a system call. --never-back: runs only the tests that times never
- * go back between two threads, with this many reads. --follow: runs only the comparison of the
- * counter with the kernel's clock, for this long. --million: only makes a million of each call that
- * the vDSO serves, to be counted from outside. --setns: runs only the entry into a time namespace
- * that is this far ahead. The output ends with "N passed, N failed", and the number of skipped
- * tests if there are any. Skipped is what qemu-user cannot do.
+ * --expect: fails if the clocks use another source. --short: makes fewer reads, for emulated
+ * machines and machines where each read is a system call. --never-back: runs only the tests that
+ * times never go back between two threads, with this many reads. --follow: runs only the comparison
+ * of the counter with the kernel's clock, for this long. --million: only makes a million of each
+ * call that the vDSO serves, so that system calls can be counted from outside. --setns: runs only
+ * the entry into a time namespace that is this far ahead. The output ends with "N passed, N
+ * failed", and the number of skipped tests if there are any. The skipped tests are those that
+ * qemu-user cannot run.
  *
  * No test depends on how fast the machine is, or on how long it stalls: a clock is compared with
- * what the kernel says before and after. The wall clock may be set at any time (retake()).
+ * the kernel's before and after it is read. The wall clock may be set at any time (retake()).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -58,7 +59,7 @@ static int passed, failed, skipped, wrong_here, not_here;
 
 /* How much the tests do. The command line can change it. */
 static int loops = 100000;
-/* On a loaded machine a read that is handed over under the thread sanitizer takes 5 us. */
+/* Under the thread sanitizer, a read that is handed over takes 5 us on a loaded machine. */
 static long many_reads = SN_TSAN ? 1000000 : 10000000;
 static int64_t follow_ns = SECOND / 2;
 
@@ -87,8 +88,8 @@ static void run(const char *name, void (*function)(void))
 	wrong_here ? failed++ : not_here ? skipped++ : passed++;
 }
 
-/* --- the kernel's own answers, by system call ---------------------------------------------------
- */
+/* --- the kernel's own times, by system call
+ * --------------------------------------------------------- */
 
 static int kernel_getres(int id, struct sn_timespec *ts)
 {
@@ -120,7 +121,7 @@ static int64_t sennit_ns(int id)
 static const struct {
 	int id;
 	const char *name;
-	int wall; /* can be set */
+	int wall; /* whether the clock can be set */
 } clocks[] = {
 	{0, "REALTIME", 1},          {1, "MONOTONIC", 0},     {2, "PROCESS_CPUTIME_ID", 0},
 	{3, "THREAD_CPUTIME_ID", 0}, {4, "MONOTONIC_RAW", 0}, {5, "REALTIME_COARSE", 1},
@@ -134,17 +135,18 @@ static const struct {
  */
 
 /*
- * How far a clock that is read off the counter may be from the kernel's. Measured below 200 ns. A
- * virtual machine that loses its CPU while it measures is worse for as long as a piece lasts.
+ * How far a clock that is read off the counter may be from the kernel's. Measured: less than 200
+ * ns. If a virtual machine loses its CPU during a measurement, the error is larger for as long as
+ * the piece lasts.
  */
 #define COUNTER_BOUND 100000
 
-/* The header's bound for how late that clock shows that the wall clock was set. */
+/* The header's bound for the delay with which that clock shows that the wall clock was set. */
 #define FOLLOW_NS 5000000
 
 /*
- * A change of the wall clock before this call is no excuse after it. The counter's wall clock shows
- * a change late, so this waits until it does.
+ * A change of the wall clock before this call does not excuse failures after it. The counter's wall
+ * clock shows a change late, so this waits until it does.
  */
 static void retake_from_here(void)
 {
@@ -156,8 +158,8 @@ static void retake_from_here(void)
 }
 
 /*
- * Whether a round that went wrong is taken again: only if the wall clock was set, and not forever.
- * Rounds since the last retake share the excuse. The next one has none.
+ * Whether a failed round is repeated: only if the wall clock was set, and not without a limit. All
+ * rounds since the last retake share one excuse.
  */
 static int retake(int *tries)
 {
@@ -180,7 +182,8 @@ static void every_id_agrees_with_the_kernel(void)
 			int error = kernel_gettime(clocks[i].id, &before), right;
 
 			if (error) {
-				/* Alarm clocks need a real-time clock device. SGI's is gone. */
+				/* Alarm clocks need a real-time clock device. SGI's clock no longer
+				 * exists. */
 				CHECK(sn_clock_gettime(clocks[i].id, &here) == error, "%s: %d",
 				      clocks[i].name, error);
 				break;
@@ -228,7 +231,7 @@ static void unknown_ids_are_refused(void)
 		int64_t unused;
 		int expected = kernel_gettime(ids[i], &unused);
 
-		/* Some negative ids are CPU clocks of processes and threads, and exist. */
+		/* Some negative ids are the CPU clocks of processes and threads, and exist. */
 		CHECK(sn_clock_gettime(ids[i], &here) == expected, "id %d: %d", ids[i], expected);
 		if (ids[i] > 0)
 			CHECK(expected && here.tv_sec == -5, "id %d: written to", ids[i]);
@@ -298,7 +301,7 @@ static void seconds_are_the_kernels_and_never_lead(void)
 	int tries = 0;
 
 	retake_from_here();
-	/* For more than a second, so that the second changes meanwhile. */
+	/* For more than a second, so that the second changes in between. */
 	do {
 		int64_t before = kernel_ns(CLOCK_REALTIME_COARSE) / SECOND, seconds = sn_time();
 		int64_t after = kernel_ns(CLOCK_REALTIME_COARSE) / SECOND, exact = sn_time_exact();
@@ -413,7 +416,8 @@ static void the_cpu_is_the_one_we_are_bound_to(void)
 /* --- never back ---------------------------------------------------------------------------------
  */
 
-/* What each thread read last, for the other. Each writes to a cache line of its own. */
+/* The last value that each thread has read, for the other one. Each writes to a cache line of its
+ * own. */
 struct relay {
 	int64_t (*read)(void);
 	long rounds;
@@ -610,7 +614,7 @@ static void random_bytes_differ_after_fork(void)
 	int ends[2], status;
 	pid_t child;
 
-	/* Leaves half a batch of bytes in the state that the child inherits. */
+	/* Leaves unused bytes of a batch in the state that the child inherits. */
 	CHECK(sn_getrandom(mine, 5, 0) == 5, "size");
 	if (pipe(ends))
 		abort();
@@ -670,7 +674,7 @@ static void call_everything(void)
 	(void)!sn_getrandom(bytes, sizeof(bytes), 0);
 }
 
-/* Sanitizers need stack themselves, and know nothing of this one. */
+/* Sanitizers need stack themselves, and do not know this one. */
 #if !SN_ASAN && !SN_TSAN
 #	define STACK_BYTES (16 * 1024)
 /* The bound for optimised code. Without optimisation gcc keeps all variables on the stack. */
@@ -690,8 +694,8 @@ static struct {
 static ucontext_t main_context, small_context;
 
 /*
- * Calls everything, over and over. In a new process that makes the first measurement of the
- * counter, 20 ms later its first line, and then a new piece every 4 ms. After a pause there is no
+ * Calls everything, again and again. In a new process the first calls measure the counter, those 20
+ * ms later make its first line, and then there is a new piece every 4 ms. After a pause there is no
  * piece to append to.
  */
 static void on_small_stack(void)
@@ -699,7 +703,7 @@ static void on_small_stack(void)
 	size_t depth = (size_t)((unsigned char *)__builtin_frame_address(0) - small_stack->bytes);
 	size_t clean = 0;
 
-	/* Paints everything below this frame, except for a little that the loop may use. */
+	/* Paints everything below this frame, except a part that the loop may use. */
 	for (unsigned char *p = small_stack->bytes; p < small_stack->bytes + depth - 256; p++)
 		*(volatile unsigned char *)p = PAINT;
 	for (int round = 0; round < 3; round++) {
@@ -805,13 +809,13 @@ static void signals_may_land_in_the_vdso(void)
 	int64_t last = 0, last_ticks = 0;
 	unsigned long results = 0;
 
-	/* The thread sanitizer holds signals back until the program calls it. */
+	/* TSan holds signals back until the program calls an intercepted function. */
 	has_image = !SN_TSAN && sn_vdso_self(&image) == 0;
 	sigaction(SIGUSR1, &action, NULL);
 	stop_signals = 0;
 	if (pthread_create(&sender, NULL, send_signals, &self))
 		abort();
-	/* Goes on until enough have landed, however busy the machine is. */
+	/* Continues until enough signals have landed, however busy the machine is. */
 	while (signals < loops / 50 || (has_image && signals_inside < loops / 1000)) {
 		for (int i = 0; i < 100; i++) {
 			int64_t now = sn_now(), ticks = sn_ticks_now();
@@ -824,7 +828,7 @@ static void signals_may_land_in_the_vdso(void)
 			last_ticks = ticks;
 			results += (unsigned long)sn_walltime() + (unsigned long)sn_time();
 			results += (unsigned long)sn_time_exact();
-			/* In most rounds only where that makes no system call. */
+			/* In most rounds this is called only where it makes no system call. */
 			if (i == 0 ||
 			    sn_clock_source(SN_CLOCK_CALL_GETRANDOM) == SN_CLOCK_SOURCE_VDSO)
 				(void)!sn_getrandom(bytes, sizeof(bytes), 0);
@@ -930,7 +934,7 @@ static int forbid(const unsigned int *numbers, int count, unsigned int action)
 	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) ? -errno : 0;
 }
 
-/* From here on a system call that tells the time, or opens a file, kills the process. */
+/* From here on, a system call that reads the time or opens a file kills the process. */
 static int forbid_clock_calls(unsigned int action)
 {
 	static const unsigned int numbers[] = {
@@ -1011,7 +1015,7 @@ static void no_system_call_is_made_in_a_sandbox(void)
 	      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
-/* The first call comes after a filter that forbids what could only be done before. */
+/* The first call comes after a filter that forbids what a preparation would need. */
 static void random_bytes_need_no_preparation_in_a_sandbox(void)
 {
 	static const unsigned int numbers[] = {
@@ -1072,7 +1076,7 @@ static void an_error_is_returned_without_a_source(void)
 
 static void bad_pointers_behave_as_in_libc(void)
 {
-	/* A page that may not be written. */
+	/* A page that must not be accessed. */
 	void *bad = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	int served = sn_clock_source(SN_CLOCK_CALL_GETTIME) == SN_CLOCK_SOURCE_VDSO;
 	int status = -1;
@@ -1097,8 +1101,8 @@ static void bad_pointers_behave_as_in_libc(void)
 }
 
 /*
- * With a clock that needs a system call. Also if the pointer is bad for only half of a structure,
- * and if the kernel or the sandbox is too old for 64-bit time.
+ * Tested with a clock that needs a system call; also with a pointer that is bad for only half of a
+ * structure, and with a kernel or a sandbox that does not know the calls for 64-bit time.
  */
 static void bad_pointers_are_errors_of_system_calls(void)
 {
@@ -1161,12 +1165,12 @@ static void bad_pointers_are_errors_of_system_calls(void)
 #	define CLONE_NEWTIME 0x80
 #endif
 
-/* The header's bound for how late the counter's clock follows. */
+/* The header's bound for the delay with which the counter's clock follows. */
 #define NAMESPACE_BOUND 10000000
 
 static int64_t namespace_offset;
 
-/* The offset is set while the namespace is empty. After setns() it holds for the process. */
+/* The offset is set while the namespace is empty. After setns() the process has it. */
 static void ticks_follow_into_a_time_namespace(void)
 {
 	int64_t began, entered, before, now, after, last = 0, worst = 0;
@@ -1194,7 +1198,7 @@ static void ticks_follow_into_a_time_namespace(void)
 	CHECK(entered >= before && entered - before <= kernel_ns(CLOCK_BOOTTIME) - began,
 	      "%lld too far", (long long)(entered - before));
 	close(space);
-	wall_clock_was_set(); /* its distance to the monotonic clock has changed */
+	wall_clock_was_set(); /* because its distance to the monotonic clock has changed */
 
 	do {
 		int64_t wall_before = kernel_ns(CLOCK_REALTIME), wall = sn_walltime();
@@ -1265,9 +1269,9 @@ int main(int argc, char **argv)
 	if (loops == SHORT_LOOPS && expected_source == SN_CLOCK_SOURCE_SYSCALL)
 		many_reads /= 10;
 
-	/* Line by line even into a pipe, so that a crash shows where it was. */
+	/* Flushed after each line even into a pipe, so that a crash shows where it happened. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	/* First, before anything has called that function here. */
+	/* This test is the first, because no other call may have used that function before it. */
 	run("random bytes need no preparation in a sandbox",
 	    random_bytes_need_no_preparation_in_a_sandbox);
 	run("the source is the expected one", the_source_is_the_expected_one);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The clocks of clock.hpp are what std::chrono calls clocks, and tell the kernel's time.
+// The clocks of clock.hpp meet the requirements of std::chrono, and show the kernel's time.
 
 #include <gtest/gtest.h>
 
@@ -48,7 +48,7 @@ static_assert(is_trivial_clock<sn::clock>() && sn::clock::is_steady);
 static_assert(is_trivial_clock<sn::tick_clock>() && sn::tick_clock::is_steady);
 static_assert(is_trivial_clock<sn::wall_clock>() && !sn::wall_clock::is_steady);
 
-// Points of different clocks are not to be mixed by accident.
+// Time points of different clocks must not convert into each other by accident.
 static_assert(!std::is_convertible_v<sn::tick_clock::time_point, sn::clock::time_point>);
 static_assert(!std::is_convertible_v<sn::wall_clock::time_point, sn::clock::time_point>);
 static_assert(!std::is_convertible_v<sn::wall_clock::time_point, chrono::system_clock::time_point>);
@@ -98,7 +98,8 @@ TEST(Chrono, WallClockAgreesWithTheSystemClock)
 	const auto slack = chrono::nanoseconds(counter ? COUNTER_BOUND : 0);
 	bool right = false;
 
-	// Tries again if the clock was set meanwhile, which the counter shows 5 ms late.
+	// Tries again if the clock was set during the comparison, which the counter shows 5 ms
+	// late.
 	wall_clock_was_set();
 	for (int i = 0; !right && i < RETAKES && (i == 0 || wall_clock_was_set()); i++) {
 		const timespec pause = {0, counter ? 6'000'000 : 0};
@@ -135,7 +136,7 @@ TEST(Chrono, PointsAreConverted)
 #endif
 }
 
-// What the standard library takes a clock for.
+// Types that the standard library recognizes as clocks.
 TEST(Chrono, DifferencesAreDurations)
 {
 	const auto start = sn::tick_clock::now();

@@ -2,9 +2,9 @@
 /*
  * The kernel's own clocks, by system call, and whether the wall clock was set.
  *
- * A test that compares a clock with the kernel's reads the kernel's before and after, so it holds
- * however long the thread or the machine stalls in between. The wall clock may also be set in
- * between. Such a round shows nothing, and is taken again.
+ * A test that compares a clock with the kernel's reads the kernel's before and after, so the
+ * comparison holds however long the thread or the machine stalls in between. The wall clock may
+ * also be set in between; such a round proves nothing, and is repeated.
  */
 #ifndef SENNIT_TESTS_CLOCK_KERNEL_CLOCK_H
 #define SENNIT_TESTS_CLOCK_KERNEL_CLOCK_H
@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How often a round of wall times may be taken again before it counts. */
+/* How often a round with wall times may be repeated before its failure counts. */
 #define RETAKES 50
 
 /* Stores a clock's time in nanoseconds. Returns 0, or a negative errno value. */
@@ -44,7 +44,7 @@ static inline int kernel_gettime(int id, int64_t *ns)
 	return 0;
 }
 
-/* The time of a clock that exists. */
+/* The time of a clock that must exist. */
 static inline int64_t kernel_ns(int id)
 {
 	int64_t ns = 0;
@@ -57,9 +57,9 @@ static inline int64_t kernel_ns(int id)
 /*
  * Whether the wall clock was set since the last call. The first call says no.
  *
- * The kernel cancels a timer on that clock as soon as it has been set, so setting it and setting it
- * back does not go unnoticed. The timer is cancelled a moment after the clock is set. Therefore the
- * distance to the monotonic clock is checked too.
+ * The kernel cancels a timer on that clock when the clock is set, so setting the clock and setting
+ * it back does not go unnoticed. The timer is cancelled a moment after the clock is set. Therefore
+ * the distance to the monotonic clock is checked too.
  */
 static inline int wall_clock_was_set(void)
 {
@@ -74,7 +74,7 @@ static inline int wall_clock_was_set(void)
 
 		begun = 1;
 		timer = timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK | TFD_CLOEXEC);
-		/* If this fails, the distance alone has to do. */
+		/* If this fails, only the distance is checked. */
 		timerfd_settime(timer, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, NULL);
 	} else if (read(timer, &expirations, sizeof(expirations)) < 0 && errno == ECANCELED) {
 		set = 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * libc_clocks: an unmodified program for the preload library. It checks what libc's manual promises
- * of its clocks, by libc's names only, and passes with libc's own clocks as well. The script runs
- * it with both. It is compiled once with 32-bit and once with 64-bit time where there is a
+ * about its clocks, by libc's names only, and passes with libc's own clocks as well. The script
+ * runs it with both. It is compiled once with 32-bit and once with 64-bit time where there is a
  * difference. It compares wall times, so it has to be run by retake.
  */
 #include <errno.h>
@@ -16,8 +16,8 @@
 
 static int failed;
 
-/* libc exports these too. They are declared here because no header has the first, and <sys/timeb.h>
- * may be dropped. */
+/* libc exports these, too. They are declared here because no header declares the first, and
+ * <sys/timeb.h> may disappear. */
 int __gettimeofday(struct timeval *time, void *zone);
 struct timeb {
 	long time;
@@ -96,7 +96,7 @@ int main(int argc, char **argv)
 	CHECK(zone.tz_minuteswest != 1 || zone.tz_dsttime != 1);
 	CHECK(gettimeofday(&day, NULL) == 0);
 
-	/* This one has the old structure even with 64-bit time. */
+	/* ftime() has the old structure even with 64-bit time. */
 	clock_gettime(CLOCK_REALTIME, &a);
 	CHECK(__gettimeofday((void *)&narrow, NULL) == 0);
 	clock_gettime(CLOCK_REALTIME, &b);

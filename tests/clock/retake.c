@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * retake COMMAND [ARGUMENT...]: runs a command that compares wall times. If the command fails, and
- * the wall clock was set while it ran, runs it again. Exits with its status.
+ * the wall clock was set while it ran, runs it again. Exits with the command's status.
  */
 #include <stdio.h>
 #include <sys/wait.h>

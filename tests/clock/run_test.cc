@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Deadlines are points on the monotonic clock, which another time namespace would change while
-// timers rely on it. The kernel lets only a process with one thread enter one, so this does not
-// happen inside sn_run().
+// Deadlines are times of the monotonic clock, which another time namespace would change while
+// timers rely on it. The kernel lets only a process with a single thread enter one, so this does
+// not happen inside sn_run().
 
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ int enter(void *)
 
 TEST(TimeNamespace, CannotBeEnteredWhileTasksRun)
 {
-	// So far this concerns only future children.
+	// So far this affects only future children.
 	if (unshare(CLONE_NEWTIME))
 		GTEST_SKIP() << "time namespaces cannot be made here";
 	setenv("SENNIT_PROCS", "1", 1);

@@ -12,7 +12,7 @@
 
 #include "clock/clock.h"
 
-static int64_t now_there; /* what the kernel's clock shows */
+static int64_t now_there; /* the time that the kernel's clock shows */
 static int gettime_error; /* what its other function returns */
 static long forbidden;    /* what its function for seconds returns instead */
 
@@ -67,8 +67,8 @@ int main(void)
 					 1LL << 32, 3LL << 31,  8200000000};
 	enum { POINTS = sizeof(points) / sizeof(points[0]) };
 
-	/* Second by second across each point, and from each point to each, as if the clock had been
-	 * set. */
+	/* Goes over each point second by second, and jumps from each point to each, as if the clock
+	 * had been set. */
 	for (int from = 0; from < POINTS; from++) {
 		for (int64_t i = from ? -5000 : 0; i < 5000; i++) {
 			now_there = points[from] + i;
@@ -83,7 +83,7 @@ int main(void)
 		}
 	}
 
-	/* A sandbox that lets through only the old call, and one that lets nothing through. */
+	/* A sandbox that allows only the old call, and one that allows none. */
 	gettime_error = -EPERM;
 	now_there = 1790001000;
 #if defined(__NR_time) || __SIZEOF_LONG__ == 8

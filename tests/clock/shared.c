@@ -2,8 +2,8 @@
 /*
  * A program that is linked with the clocks' shared library: sn_time() goes straight to the vDSO's
  * function where there is one and long has 64 bits. With -DLOADS the program is not linked with the
- * library. It then loads and unloads the one that it is given, often enough to notice memory that
- * is not freed.
+ * library, but loads and unloads the one that its argument names, often enough to notice memory
+ * that is not freed.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static void test(const char *unused)
 	int64_t now, also;
 
 	(void)unused;
-	/* The script runs this again if the wall clock is set meanwhile. */
+	/* The script runs this again if the wall clock is set during the check. */
 	CHECK(sn_clock_gettime(CLOCK_REALTIME_COARSE, &before) == 0);
 	now = sn_time();
 	also = called();
@@ -83,7 +83,7 @@ static void test(const char *path)
 	after = pages();
 	CHECK(!dlopen(path, RTLD_NOW | RTLD_NOLOAD));
 	printf("%ld pages before, %ld after\n", before, after);
-	/* One page in two cycles would be a leak. libc may take a few for itself. */
+	/* One page in two cycles would be a leak. libc may allocate a few for itself. */
 	CHECK(after - before < CYCLES / 2);
 }
 #endif

@@ -66,7 +66,7 @@ static int64_t simulated_walltime_by_kernel(void)
 	return sn_to_ns(&time);
 }
 
-/* The only file that is read names the clock source. */
+/* The only file that the code reads names the clock source. */
 static long simulated_sys3(long number, long a, long b, long c)
 {
 	static const char source[] = SN_COUNTER_CLOCKSOURCE "\n";
@@ -101,7 +101,7 @@ static long simulated_sys3(long number, long a, long b, long c)
 #define sn_steer_resume simulated_steer_resume
 #undef SN_WALLTIME_BY_COUNTER
 #define SN_WALLTIME_BY_COUNTER 1
-/* The world is not there yet when constructors run. */
+/* The simulated world does not exist yet when constructors run. */
 #define SENNIT_NO_LIBC 1
 
 uint64_t simulated_ticks(void);

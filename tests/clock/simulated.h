@@ -16,8 +16,8 @@ extern "C" {
 
 struct world {
 	double truth;      /* ns since the start, which no clock shows */
-	double counter;    /* steps per ns of truth */
-	double counter_at; /* its value at truth 0 */
+	double counter;    /* counter steps per ns of truth */
+	double counter_at; /* the counter's value at truth 0 */
 	double monotonic;  /* CLOCK_MONOTONIC, in ns */
 	double rate;       /* how far it moves per ns of truth */
 	double wall;       /* how far CLOCK_REALTIME is ahead of it */

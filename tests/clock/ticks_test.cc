@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What the counter's clock does when the kernel's clock is steered, set, or replaced by another, at
-// any moment between its own measurements. The world is simulated (simulated.h), so every number
-// here is arithmetic. behaviour.c tests the real one.
+// How the counter's clock behaves when the kernel's clock is steered, set, or replaced by another
+// one, at any moment between its own measurements. The world is simulated (simulated.h), so every
+// number here is exact. behaviour.c tests the real clocks.
 
 #include <gtest/gtest.h>
 
@@ -20,12 +20,12 @@ namespace
 
 constexpr double US = 1e3, MS = 1e6, SECOND = 1e9, DAY = 86400 * SECOND;
 
-// What docs/clock.md and the header promise.
+// The bounds that docs/clock.md and the header promise.
 constexpr double STEADY = 1 * US;     // while nothing happens
 constexpr double FOLLOWS = 5 * MS;    // after a new rate or a step of the wall clock
 constexpr double NAMESPACE = 10 * MS; // after entering another time namespace
 
-// A step of a 24 MHz counter takes 42 ns, and a measurement is no better.
+// A step of a 24 MHz counter takes 42 ns, and no measurement is more exact.
 constexpr double STEP = 4 * 42;
 
 class Ticks : public testing::Test
@@ -47,7 +47,7 @@ protected:
 		last = now;
 	}
 
-	// Reads at this interval, for this long, in nanoseconds.
+	// Reads at this interval, for this duration, in nanoseconds.
 	void look_on(double duration, double interval)
 	{
 		for (double end = world.truth + duration; world.truth < end;) {
@@ -70,7 +70,7 @@ protected:
 	int back = 0;
 };
 
-// How often the clock is read: all the time, about as often as pieces change, or rarely.
+// How often the clock is read: continuously, about as often as pieces change, or rarely.
 constexpr double INTERVALS[] = {3 * US, 300 * US, 1 * MS, 3.9 * MS, 7 * MS, 23 * MS};
 
 TEST_F(Ticks, AgreeWhileNothingHappens)
@@ -107,7 +107,7 @@ TEST_F(Ticks, FollowAClockThatIsSteered)
 							<< "every " << interval << " ns";
 				ASSERT_EQ(back, 0);
 				ASSERT_TRUE(by_counter()) << interval;
-				// By now it has caught up.
+				// From here on the counter's clock has caught up.
 				worst = 0;
 				look_on(60 * MS, interval);
 				ASSERT_LE(worst, STEADY) << interval;
@@ -116,7 +116,7 @@ TEST_F(Ticks, FollowAClockThatIsSteered)
 	}
 }
 
-// A long slew with infrequent reads: the counter must not be given up for that.
+// A long slew with infrequent reads, which must not make the clock give up the counter.
 TEST_F(Ticks, KeepTheCounterThroughALongSlew)
 {
 	settle();
@@ -154,7 +154,7 @@ TEST_F(Ticks, FollowIntoAnotherTimeNamespace)
 	}
 }
 
-// The namespace changes before anything was measured twice, so nothing can be compared yet.
+// The namespace changes before anything was measured twice, so there is nothing to compare yet.
 TEST_F(Ticks, FollowIntoANamespaceFromTheFirstMoment)
 {
 	for (double offset : {10 * DAY, -10000 * SECOND, 5 * MS, -5 * MS}) {
@@ -172,7 +172,7 @@ TEST_F(Ticks, FollowIntoANamespaceFromTheFirstMoment)
 	}
 }
 
-// CLOCK_MONOTONIC stops while the machine sleeps. Counters may go on, or start again.
+// CLOCK_MONOTONIC stops while the machine sleeps. Counters may continue, or start again.
 TEST_F(Ticks, NeverGoBackAfterASleep)
 {
 	for (double jump : {3600 * SECOND, 70 * MS, 5 * MS, 1 * MS, -0.9e12 / 2.5}) {
@@ -235,13 +235,13 @@ TEST_F(Ticks, GiveUpACounterThatJumps)
 	EXPECT_EQ(worst, 0);
 	EXPECT_EQ(back, 0);
 
-	// From here on it is the kernel's clock, in another namespace too.
+	// From here on the clock is the kernel's, in another namespace, too.
 	world.monotonic -= 10000 * SECOND;
 	look_on(50 * MS, 10 * US);
 	EXPECT_EQ(worst, 0);
 }
 
-// Wall time by the counter, as on i386: how late does it show that the clock was set?
+// The wall clock is read off the counter, as on i386: how late does it show that the clock was set?
 TEST_F(Ticks, ShowThatTheWallClockWasSet)
 {
 	settle();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * without_vdso PROGRAM [ARGUMENT...]: runs a program without telling it of the vDSO, as valgrind
+ * without_vdso PROGRAM [ARGUMENT...]: runs a program without the address of the vDSO, as valgrind
  * does.
  *
- * The child stops at its exec. Its auxiliary vector then lies at the top of its new stack, where
- * this replaces AT_SYSINFO_EHDR by AT_IGNORE. Exits with the program's status.
+ * The child stops at its exec. Its auxiliary vector is then at the top of its new stack, where this
+ * program replaces AT_SYSINFO_EHDR by AT_IGNORE. Exits with the child's status.
  */
 #include <elf.h>
 #include <errno.h>
@@ -32,7 +32,7 @@ static int hide(pid_t pid)
 #else
 	at = (unsigned long)registers.esp;
 #endif
-	/* Count, arguments, zero, environment, zero, pairs. */
+	/* The layout: count, arguments, zero, environment, zero, pairs. */
 	at += sizeof(long) * (2 + (unsigned long)word(pid, at));
 	while (word(pid, at) && !errno)
 		at += sizeof(long);

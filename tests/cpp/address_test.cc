@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Addresses print themselves, in each of the ways in which C++ prints. */
+/* Addresses print themselves, by each of the ways of printing in C++. */
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Coroutines of another executor wait for tasks, and go on in that executor. */
+/* Coroutines of another executor wait for tasks, and continue in that executor. */
 #include <sennit/awaitable.hpp>
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>
@@ -20,7 +20,7 @@
 namespace
 {
 
-/* One thread that resumes what is posted to it, as the loop of a user interface does. */
+/* A thread that resumes the coroutines that are posted to it, like the loop of a user interface. */
 class loop
 {
 public:
@@ -114,7 +114,7 @@ TEST(Awaitable, GivesTheValueInTheExecutor)
 	sn::run([] {
 		loop ui;
 		run_in(ui, [](loop &in) -> job {
-			/* A variable, as awaitable.hpp says of GCC 12. */
+			/* In a variable, as awaitable.hpp asks for because of GCC 12. */
 			auto measure = [text = std::make_unique<std::string>("eleven char")] {
 				EXPECT_NE(sn_self(), nullptr);
 				sn::sleep(std::chrono::milliseconds(1));
@@ -196,7 +196,8 @@ TEST(Awaitable, FailsWithoutARuntime)
 	run_in(ui, std::move(fails));
 }
 
-/* The rest of the coroutine is a part of the task then, and its frame is gone before the task. */
+/* The rest of the coroutine is then a part of the task, and its frame is destroyed before the task
+ * ends. */
 TEST(Awaitable, MayGoOnInTheTask)
 {
 	sn::run([] {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Streams by pieces, readers, writers and ranges of lines through the C++ interface. */
+/* Streams in pieces, readers, writers and ranges of lines, through the C++ interface. */
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>
 
@@ -44,7 +44,7 @@ std::pair<sn::tcp, sn::tcp> connected()
 	return {std::move(near), listener.accept().value()};
 }
 
-/* A source and a target of the program's own. */
+/* A source and a target that the program implements. */
 struct memory {
 	std::string text;
 	std::size_t at = 0;
@@ -242,7 +242,7 @@ TEST(Lines, AreARange)
 	EXPECT_EQ(range.begin()->size(), 3u);
 	const auto found = std::ranges::find(range, "two");
 	EXPECT_EQ(*found, "two");
-	EXPECT_EQ(in.line().value(), ""); // the range takes no more than it gives
+	EXPECT_EQ(in.line().value(), ""); // the range takes no more than it returns
 }
 
 TEST(Lines, ThrowTheError)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Channels and select through the C++ interface: lifetimes of elements, results, ranges, errors. */
+/* Channels and select through the C++ interface: the lifetimes of elements, results, ranges,
+ * errors. */
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>
 
@@ -20,8 +21,8 @@ namespace
 
 std::atomic<int> living = 0;
 
-/* Can only be moved, and moves do not throw. Counts the living objects, moved-from ones
- * included. */
+/* A type that can only be moved, by a move that does not throw. Counts the living objects,
+ * moved-from ones included. */
 struct moving {
 	explicit moving(int v) : value(v), self(this) { living++; }
 	moving(moving &&other) noexcept : value(std::exchange(other.value, -1)), self(this)
@@ -43,7 +44,7 @@ struct moving {
 	moving *self;
 };
 
-/* Moving it may throw. */
+/* A type whose move may throw. */
 struct throwing {
 	explicit throwing(int v) : value(v) { living++; }
 	throwing(throwing &&other) noexcept(false) : value(other.value)
@@ -69,7 +70,8 @@ static_assert(std::is_nothrow_move_constructible_v<sn::channel<int>>);
 template <class E>
 void waits_in(const sn::channel<E> &chan)
 {
-	/* It cannot be seen from outside. The outcome is the same if the task waits later. */
+	/* The wait cannot be seen from outside, but if the task waits later, the outcome is the
+	 * same. */
 	static_cast<void>(chan);
 	for (int i = 0; i < 10; i++)
 		sn::yield();
@@ -120,7 +122,7 @@ TEST(CppChannel, HandlesShareTheChannel)
 	EXPECT_FALSE(none);
 	EXPECT_TRUE(b.send(1));
 	sn::channel<int> c = std::move(b);
-	EXPECT_FALSE(b); // NOLINT: moved from is empty, as promised
+	EXPECT_FALSE(b); // NOLINT: a handle that was moved from is empty, as promised
 	a = nullptr;
 	EXPECT_EQ(c.recv().value(), 1);
 	EXPECT_EQ(none.send(1).error(), std::errc::invalid_argument);
@@ -163,7 +165,7 @@ void destroys_all()
 		EXPECT_EQ(chan.recv().value().value, 0);
 		EXPECT_EQ(living, 3);
 
-		/* From stack to stack, in both orders. */
+		/* The element moves from stack to stack, in both orders. */
 		auto receiver = sn::spawn([meeting] { return meeting.recv().value().value; });
 		waits_in(meeting);
 		EXPECT_TRUE(meeting.send(E(5)));
@@ -174,7 +176,7 @@ void destroys_all()
 		sender.join();
 		EXPECT_EQ(living, 3);
 
-		/* A send that times out, and one that the close ends. */
+		/* A send that times out, and a send that the close ends. */
 		EXPECT_FALSE(meeting.send(E(7), sn::after(1ms)));
 		auto closed = sn::spawn(
 			[meeting] { return meeting.send(E(8)).error() == std::errc::broken_pipe; });
@@ -402,7 +404,7 @@ void what_is_not_sent_is_destroyed()
 		sn::select(full.on_send(E(1), [] { ADD_FAILURE(); }), open.on_send(E(2), [] {
 		})).value();
 		EXPECT_EQ(living, 1);
-		/* Received, but the case ignores it. */
+		/* An element was received, but the case ignores it. */
 		sn::select(open.on_recv([] {})).value();
 		EXPECT_EQ(living, 0);
 	});
@@ -414,7 +416,7 @@ TEST(CppSelect, UnsentValuesAreDestroyed)
 	what_is_not_sent_is_destroyed<throwing>();
 }
 
-/* Many tasks at once; each element arrives once. */
+/* Many tasks at the same time; each element arrives once. */
 template <class E>
 void stress()
 {

@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 namespace
 {
 
-sn::mutex constant_initialised; /* must not need a constructor that runs */
+sn::mutex constant_initialised; /* compiles only if the constructor is constexpr */
 
 TEST(Mutex, WorksWithTheStandardsGuards)
 {
@@ -53,7 +53,7 @@ TEST(Mutex, WorksWithTheStandardsGuards)
 
 		std::unique_lock held(a);
 		EXPECT_FALSE(a.try_lock());
-		sn::spawn([&] { /* another task: for the owner it would be a mistake */
+		sn::spawn([&] { /* another task, because for the owner this would be a mistake */
 				EXPECT_FALSE(a.try_lock_for(1ms));
 				EXPECT_FALSE(
 					a.try_lock_until(std::chrono::steady_clock::now() + 1ms));
@@ -70,7 +70,7 @@ TEST(Mutex, WorksWithTheStandardsGuards)
 	});
 }
 
-// Runs the body in a task whose scope is cancelled. Unlocks the lock once that task has begun.
+// Runs the body in a task whose scope is cancelled, and unlocks the lock once the body has begun.
 template <class Lock, class F>
 void in_cancelled_scope_with(Lock &lock, F body)
 {
@@ -147,8 +147,8 @@ void expect_reason()
 	});
 }
 
-// A false that is the scope's deadline, not the call's own, would make a loop that tries again
-// spin.
+// If the deadline of the scope made the call return false, like its own, a loop that tries again
+// would spin.
 TEST(Locks, ATimedCallThrowsTheDeadlineOfItsScope)
 {
 	sn::run([] {

@@ -43,7 +43,8 @@ TEST(CppProcess, TalksThroughPipes)
 			  EXPECT_EQ(cat.kill(SIGTERM).error(), std::errc::no_such_process);
 			  const sn::process taken = std::move(cat);
 			  EXPECT_TRUE(taken);
-			  EXPECT_FALSE(cat); // NOLINT: that is what is tested
+			  // NOLINT: the test uses the moved-from object on purpose
+			  EXPECT_FALSE(cat);
 			  cat.close();
 		  }));
 }

@@ -46,7 +46,8 @@ TEST(CppResolve, IsARangeOfAddresses)
 				    }));
 			  const sn::resolved taken = std::move(found);
 			  EXPECT_FALSE(taken.empty());
-			  EXPECT_TRUE(found.empty()); // NOLINT: that is what is tested
+			  // NOLINT: the test uses the moved-from object on purpose
+			  EXPECT_TRUE(found.empty());
 			  EXPECT_EQ(found.begin(), found.end());
 			  EXPECT_EQ(nullptr, found.get());
 			  EXPECT_EQ(nullptr, sn::srv_list().get());

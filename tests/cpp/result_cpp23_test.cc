@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The conversions of sn::result to and from std::expected: compiled as C++23, and skipped where the
+/* The conversions of sn::result to and from std::expected. Compiled as C++23, and skipped if the
  * library has no std::expected. */
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>

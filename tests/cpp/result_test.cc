@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* sn::result: a value or an error, even if the value is an int or cannot be copied, with the
- * operations of std::expected. result_cpp23_test.cc has the conversions. */
+ * operations of std::expected. result_cpp23_test.cc tests the conversions. */
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>
 
@@ -121,7 +121,7 @@ TEST(Result, PassesItsValueOn)
 		  std::errc::invalid_argument);
 	EXPECT_EQ(parse("x").value_or(-1), -1);
 
-	/* To nothing, and from it. */
+	/* From a value to nothing, and back. */
 	int seen = 0;
 	const sn::result<void> done = parse("5").transform([&](int n) { seen = n; });
 	EXPECT_TRUE(done);

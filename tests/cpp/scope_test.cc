@@ -138,7 +138,8 @@ TEST(Scope, HasADeadline)
 	sn::run([] {
 		sn::scope scope(sn::after(5ms));
 		try {
-			scope.go([] { sn::sleep(1h); }); /* throws if the machine stalls us here */
+			scope.go([] { sn::sleep(1h); }); /* throws if the machine stalls the test
+			                                  * here */
 			sn::sleep(1h);
 			FAIL() << "slept";
 		} catch (const std::system_error &error) {

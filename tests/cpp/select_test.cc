@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Select through the C++ interface over times, tasks, descriptors and scopes. Channels alone are in
-// channel_test.cc.
+// Select through the C++ interface over times, tasks, descriptors and scopes. channel_test.cc tests
+// channels alone.
 #include <stdexcept>
 #include <string>
 
@@ -132,7 +132,7 @@ TEST(Select, Scopes)
 			});
 
 			all.go([] { throw std::runtime_error("told"); });
-			// The task that has made it is cancelled too.
+			// The task that opened the scope is cancelled, too.
 			EXPECT_EQ(std::errc::operation_canceled,
 				  sn::select(sn::on_time(sn::after(1h), unexpected)).error());
 			EXPECT_EQ(0, sn_cancel_mask());

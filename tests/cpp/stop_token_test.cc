@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A stop request cancels a scope, and the cancellation of a scope requests a stop, also when either
- * comes just as the other side ends. */
+/* A stop request cancels a scope, and the cancellation of a scope requests a stop, even if either
+ * comes just when the other side ends. */
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>
 
@@ -26,7 +26,7 @@ sn::result<int> wait_for_ever()
 	return sn::channel<int>().recv();
 }
 
-/* A plain thread that waits for the stop as the standard library does it, and is waited for. */
+/* Starts a plain thread that waits for the stop by means of the standard library, and joins it. */
 void expect_stop(const std::stop_token &token)
 {
 	sn::blocking([&] {
@@ -79,7 +79,7 @@ TEST(CancelOnStop, ReachesNoOtherScope)
 			EXPECT_TRUE(first.join());
 			gone.emplace(first, source.get_token());
 		}
-		sn::scope next; /* probably where the first was */
+		sn::scope next; /* probably at the place of the first */
 		source.request_stop();
 		EXPECT_FALSE(sn::cancelled());
 		EXPECT_TRUE(next.join());
@@ -164,7 +164,7 @@ TEST(StopOnCancel, LeavesTheScopeToItsTasks)
 		const sn::stop_on_cancel stop;
 		bool ended = false;
 
-		/* It is not a task of that scope, which has none. */
+		/* It does not count as a task of that scope, which has none. */
 		EXPECT_TRUE(sn::select(
 			all.on_end([&](sn::result<void> how) { ended = how.has_value(); })));
 		EXPECT_TRUE(ended);
@@ -215,7 +215,7 @@ TEST(StopOnCancel, StopsBeforeItsEndWhatWasCancelledBefore)
 	});
 }
 
-/* Plain threads stop what is about to end, or has ended. */
+/* Plain threads request stops of scopes that are about to end, or have ended. */
 TEST(StopRaces, AStopMeetsTheEndOfAScope)
 {
 	sn::run([] {
@@ -258,8 +258,8 @@ TEST(StopRaces, AStopMeetsTheEndOfAScope)
 	});
 }
 
-/* Tasks and plain threads cancel a scope whose stop_on_cancel is about to end, while its token's
- * callbacks come and go. */
+/* Tasks and plain threads cancel a scope whose stop_on_cancel is about to end, while callbacks are
+ * registered at its token and removed. */
 TEST(StopRaces, ACancellationMeetsTheEndOfTheToken)
 {
 	sn::run([] {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What connections, Unix sockets and streams have in common: each can do all of it. */
+/* What connections, Unix sockets and streams have in common: each type has all of these
+ * operations. */
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>
 
@@ -166,7 +167,7 @@ TEST(NativeHandle, OfWhatHasADescriptor)
 	});
 }
 
-/* Cheap to hold: a pointer. */
+/* An object is as cheap as a pointer. */
 static_assert(sizeof(sn::tcp) == sizeof(void *) && sizeof(sn::stream) == sizeof(void *) &&
 	      sizeof(sn::unix_socket) == sizeof(void *));
 static_assert(std::is_nothrow_move_constructible_v<sn::tcp> &&

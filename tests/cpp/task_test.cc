@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 namespace
 {
 
-/* Waits until other tasks have set the value. The test's timeout is the limit. */
+/* Waits until other tasks have set the value, for as long as the test may run. */
 void until(const std::atomic<int> &value, int expected)
 {
 	while (value.load() != expected)
@@ -38,7 +38,7 @@ TEST(Run, ReturnsWhatTheTaskReturns)
 	EXPECT_EQ(sn::run([] { return -EBADF; }), -EBADF) << "not an error of the runtime";
 	EXPECT_EQ(sn::run([] {}), 0);
 
-	/* A callable with state, not copied. */
+	/* A callable with state, which must not be copied. */
 	struct counting {
 		int calls = 0;
 		int operator()() { return ++calls; }
@@ -253,8 +253,8 @@ TEST(Spawn, AttributesReachTheTask)
 }
 
 /*
- * The C++ runtime keeps the state of exceptions per thread. Here it has to be per task: several
- * tasks park while they handle their exceptions, on all processors.
+ * The C++ runtime keeps the state of exceptions per thread. It has to be per task here, because
+ * several tasks park while they handle their exceptions, on all processors.
  */
 TEST(Exceptions, BelongToTheTaskAcrossParks)
 {

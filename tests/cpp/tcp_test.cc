@@ -26,7 +26,7 @@ struct pair {
 	sn::tcp far;
 };
 
-/* Two ends of one connection. Call it in a task. */
+/* Returns both ends of a connection. Call it in a task. */
 pair connected()
 {
 	auto listener = sn::tcp_listener::listen("127.0.0.1:0").value();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where C has a deadline, C++ takes a duration from now, or a point in time of any clock. */
+/* Where C has a deadline, C++ takes a duration from now, or a time point of any clock. */
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>
 
@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 namespace
 {
 
-/* In each form in which it can be said, a moment that is soon over. */
+/* Passes a moment that is soon over, in each possible form. */
 template <class Call>
 void each_form(Call call)
 {
@@ -32,7 +32,7 @@ void each_form(Call call)
 	call(std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now()));
 }
 
-/* Never said, but neither refused. */
+/* Never called, but must compile. */
 template <class Call>
 void each_long_form(Call call)
 {
@@ -103,7 +103,7 @@ TEST(TimeLimit, EndsAScopeInEachForm)
 		const auto waits = [&] { return nothing.recv(); };
 
 		each_form([&](auto soon) {
-			/* It may end before anything can be started in it. */
+			/* The scope may end before a task can be started in it. */
 			sn::result<void> how;
 			try {
 				sn::scope all(soon);

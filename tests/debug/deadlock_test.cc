@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// A program in which every task sleeps and nothing can wake one is ended with a dump. One in which
-// something could wake a task is left alone, however long it sleeps. Each case runs in a child
-// process. TSan and emulators add a thread of their own to every program, so there a deadlock is
-// never reported.
+// A program in which every task sleeps and nothing can wake one is ended with a dump. A program in
+// which something could wake a task is left alone, however long the tasks sleep. Each case runs in
+// a child process. TSan and emulators add a thread of their own to every program, so under these a
+// deadlock is never reported.
 #include <atomic>
 #include <csignal>
 #include <string>
@@ -24,7 +24,7 @@ protected:
 	Deadlock() { testing::FLAGS_gtest_death_test_style = TEST_DEATH_STYLE; }
 };
 
-// Waits forever, unless something is sent.
+// Waits until an element is sent, which may be never.
 int receive()
 {
 	sn_chan *chan;
@@ -56,7 +56,7 @@ TEST_F(Deadlock, IsReportedWithADumpAndEndsTheProgram)
 			    "sennit: [0-9]+ tasks, [0-9]+ parked");
 }
 
-// The deadlock comes after everything that could speak against one has come and gone.
+// The deadlock comes after everything that could rule one out has been there and is gone.
 [[noreturn]] void lives_first()
 {
 	test::run(2, [] {
@@ -88,7 +88,7 @@ TEST_F(Deadlock, IsReportedAfterOtherActivity)
 	EXPECT_EXIT(lives_first(), testing::ExitedWithCode(2), "waits for a mutex");
 }
 
-// A wait for descriptors of which there are none, as for a client library that has none open.
+// A wait for no descriptors at all, as by a client library that has none open.
 [[noreturn]] void waits_for_none()
 {
 	test::run(2, [] {
@@ -106,8 +106,8 @@ TEST_F(Deadlock, IsReportedOfAWaitForNoDescriptor)
 	EXPECT_EXIT(waits_for_none(), testing::ExitedWithCode(2), "waits for a descriptor");
 }
 
-// The handler releases it, on the thread that waits in sn_run(). All other threads have the signal
-// blocked.
+// The handler releases the semaphore, on the thread that waits in sn_run(). All other threads block
+// the signal.
 sn_semaphore from_handler = SN_SEMAPHORE_INIT(0);
 
 [[noreturn]] void waits_for_its_handler(int processors)
@@ -120,7 +120,7 @@ sn_semaphore from_handler = SN_SEMAPHORE_INIT(0);
 	CHILD_CHECK(sigaction(SIGUSR1, &action, nullptr) == 0);
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGUSR1);
-	// This is later than a deadlock is usually reported.
+	// The signal comes later than a deadlock is usually reported.
 	if (fork() == 0) {
 		sleep(2);
 		_exit(kill(self, SIGUSR1));
@@ -181,7 +181,7 @@ struct Blocks {
 	std::atomic<bool> out{false};
 };
 
-// Were it called on the monitor, nothing would be taken from the tasks that compute, and the run
+// If the monitor called the hook, it would not revoke processors of tasks that compute, and the run
 // would not end.
 TEST_F(Deadlock, AHookThatBlocksHoldsUpNobody)
 {
@@ -208,7 +208,7 @@ TEST_F(Deadlock, AHookThatBlocksHoldsUpNobody)
 		ASSERT_EQ(0, sn_chan_recv(blocks.wake.chan, &item));
 		test::Task other([&] { turns++; });
 		while (turns == 0)
-			; // until the processor is taken from it
+			; // until its processor is revoked
 		other.join();
 		sn_chan_unref(blocks.wake.chan);
 	});
@@ -230,7 +230,7 @@ TEST_F(Deadlock, ReportsCanBeSwitchedOff)
 		testing::KilledBySignal(SIGALRM), "");
 }
 
-// ---- what must not be taken for a deadlock: each sleeps for a second, and is then woken ----
+// ---- what must not count as a deadlock: all tasks sleep for a second, and then one is woken ----
 
 [[noreturn]] void woken_by(const std::function<void()> &body)
 {
@@ -244,7 +244,8 @@ TEST_F(Deadlock, NotATimer)
 	EXPECT_EXIT(woken_by([] { sn_sleep(test::second); }), testing::ExitedWithCode(42), "^$");
 }
 
-// The last moment that the clock has is as good as any. The alarm is later than a report would be.
+// A timer for the last moment of the clock counts like any other. The alarm comes later than a
+// report would.
 TEST_F(Deadlock, NotATimerOfTheLastMoment)
 {
 	EXPECT_EXIT(
@@ -377,7 +378,7 @@ TEST_F(Deadlock, NotADescriptorOfTheProgram)
 		    testing::ExitedWithCode(42), "^$");
 }
 
-// Tasks do nothing for long, again and again.
+// Tasks sleep for a long time, again and again.
 TEST_F(Deadlock, NotRepeatedSleeps)
 {
 	EXPECT_EXIT(woken_by([] {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A program for debugger_test.py whose tasks wait in every possible way. Each is named after its
- * function. When all tasks are where they should be, the program calls debugged_all_here(), and
- * then ends by an illegal instruction, which leaves no other frames on the stack.
+ * function. When all tasks have reached their places, the program calls debugged_all_here(), and
+ * then ends by an illegal instruction, so that there are no other frames on the stack.
  */
 #include <poll.h>
 #include <stdatomic.h>
@@ -19,7 +19,7 @@ static sn_mutex mutex;
 static atomic_int entered;
 static volatile int deeper = 1;
 
-/* gdb shows it as a frame of its own. */
+/* gdb shows an inlined function as a frame of its own. */
 static inline __attribute__((always_inline)) void debugged_inlined(void)
 {
 	__asm__ volatile("nop" ::: "memory");
@@ -60,7 +60,7 @@ static NOINLINE int debugged_sleeps(void *arg)
 	return err < 0 ? err : 1;
 }
 
-/* A deep stack, parked at its end. */
+/* A task that parks at the end of a deep stack. */
 static NOINLINE int debugged_recurses(void *arg)
 {
 	int depth = *(int *)arg - deeper, err;

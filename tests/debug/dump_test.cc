@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The dump of all tasks describes each kind of task and lists tasks at the same place together. A
-// process that hangs can make one too. No task is lost because of one.
+// process that hangs can make a dump, too. No task is lost because of a dump.
 #include <algorithm>
 #include <atomic>
 #include <csignal>
@@ -21,7 +21,7 @@
 
 #include "support/runtime.h"
 
-// Exported and not inlined, so that backtraces have their names.
+// Exported and not inlined, so that backtraces contain their names.
 #define NAMED extern "C" __attribute__((visibility("default"), noinline))
 NAMED int dump_test_sleeps(void *arg);
 NAMED int dump_test_receives(void *chan);
@@ -61,7 +61,7 @@ extern "C" int dump_test_reads(void *fd)
 extern "C" int dump_test_computes(void *stop)
 {
 	while (!*static_cast<std::atomic<bool> *>(stop))
-		if (TEST_TSAN) // it delivers signals only in calls of the C library
+		if (TEST_TSAN) // TSan delivers signals only in calls of the C library
 			usleep(10);
 	return 0;
 }
@@ -116,7 +116,7 @@ bool has(const std::string &text, const char *pattern)
 	return std::regex_search(text, std::regex(pattern));
 }
 
-// The part of the dump about the task of that name.
+// The part of the dump about the task with this name.
 std::string part(const std::string &text, const std::string &name)
 {
 	size_t at = text.find("\"" + name + "\"");
@@ -151,11 +151,11 @@ TEST(Dump, DescribesEachKindOfTask)
 		ASSERT_EQ(0, dump_test_spawns(&tasks[3], dump_test_reads, &ends[0], "reader"));
 		ASSERT_EQ(0, dump_test_spawns(&tasks[4], dump_test_computes, &stop, "computer"));
 		sn_sleep(50 * test::ms);
-		// TSan passes a signal on so late that the registers are long gone.
+		// TSan passes a signal on so late that the registers have changed long before.
 		const char *in_loop = TEST_TSAN ? "running|blocking" : "dump_test_computes";
 		std::string text;
-		// Repeats until all tasks are where they stay. Before, the dump may show them on
-		// their way.
+		// Repeats until all tasks are where they stay. Before that, the dump may show them
+		// on their way.
 		EXPECT_TRUE(test::eventually([&] {
 			text = dump();
 			return has(part(text, "sleeper"), "parked") &&
@@ -172,7 +172,7 @@ TEST(Dump, DescribesEachKindOfTask)
 			<< text;
 		EXPECT_TRUE(has(sleeper, "#[0-9]+ 0x[0-9a-f]+ dump_test_sleeps\\+0x[0-9a-f]+ \\("))
 			<< text;
-		// The backtrace ends where it should.
+		// The backtrace ends at the task's function.
 		for (const char *name : {"sleeper", "receiver", "locker", "reader"})
 			EXPECT_TRUE(has(part(text, name), "sn_arch_task_start[^\n]*$"))
 				<< name << text;
@@ -255,7 +255,7 @@ TEST(Dump, OneAtATime)
 
 		ASSERT_EQ(0, pipe(ends));
 		fcntl(ends[1], F_SETPIPE_SZ, 4096);
-		for (int i = 0; i < 200; i++) // more than fits
+		for (int i = 0; i < 200; i++) // more than the pipe holds
 			many.emplace_back([] { sn_sleep(INT64_MAX); });
 		test::Environment listed("SENNIT_DUMP_TASKS", "1000");
 		std::thread first([&] { result = sn_dump(ends[1]); });
@@ -277,7 +277,7 @@ TEST(Dump, OneAtATime)
 	});
 }
 
-// While tasks of all kinds come and go, none of them is lost, and each dump is complete.
+// While tasks of all kinds begin and end, none of them is lost, and each dump is complete.
 TEST(Dump, WhileEverythingMoves)
 {
 	test::run({1, 4}, [] {
@@ -347,8 +347,9 @@ std::string quit(int signum, const std::function<void()> &body, const char *end,
 	if (child == 0) {
 		const struct rlimit none = {0, 0};
 
-		setrlimit(RLIMIT_CORE, &none); // some of the signals would leave one
-		signal(SIGQUIT, SIG_DFL);      // a shell makes its background jobs ignore it
+		setrlimit(RLIMIT_CORE, &none); // some of the signals would write a core file
+		// a shell makes its background jobs ignore the signal
+		signal(SIGQUIT, SIG_DFL);
 		dup2(ends[1], STDERR_FILENO);
 		close(ends[0]);
 		body();
@@ -389,7 +390,7 @@ TEST(Quit, DumpsAHungProcess)
 		std::string text;
 
 		// The machine may run a thread too late for the dump, which then says so, or so
-		// late that the thread is not yet where it hangs.
+		// late that the thread has not reached the place where it hangs.
 		const char *wanted = TEST_TSAN ? "main" : "dump_test_computes"; // as above
 		for (const int64_t until = sn_now() + test::patience; sn_now() < until;) {
 			text = quit(
@@ -421,7 +422,7 @@ TEST(Quit, CanBeSwitchedOff)
 	std::string text = quit(
 		SIGQUIT, [] { hang(2); }, "no such text", &status);
 
-	if (TEST_EMULATED) // which prints a line of its own then
+	if (TEST_EMULATED) // the emulator then prints a line of its own
 		text.resize(std::min(text.size(), text.find('\n') + 1));
 	EXPECT_EQ("hangs\n", text);
 	EXPECT_TRUE(WIFSIGNALED(status));
@@ -456,7 +457,7 @@ TEST(Quit, DumpsAnIdleProcess)
 			SIGQUIT,
 			[] {
 				test::run(2, [] {
-					sn_sleep(500 * test::ms); // the monitor sleeps by now
+					sn_sleep(500 * test::ms); // until the monitor sleeps
 					CHILD_CHECK(write(STDERR_FILENO, "hangs\n", 6) == 6);
 					dump_test_sleeps(nullptr);
 				});
@@ -509,15 +510,16 @@ TEST(Quit, WhatTheProgramIgnoresStaysIgnored)
 	std::string text = quit(
 		SIGQUIT,
 		[] {
-			test::run(
-				2,
-				[] { // whatever the test was started with, here it begins as default
-					struct sigaction now;
+			test::run(2,
+				  // the signal begins with its default action here, whatever action
+				  // the test has inherited
+				  [] {
+					  struct sigaction now;
 
-					CHILD_CHECK(sigaction(SIGQUIT, nullptr, &now) == 0);
-					CHILD_CHECK(now.sa_handler != SIG_DFL &&
-						    now.sa_handler != SIG_IGN);
-				});
+					  CHILD_CHECK(sigaction(SIGQUIT, nullptr, &now) == 0);
+					  CHILD_CHECK(now.sa_handler != SIG_DFL &&
+						      now.sa_handler != SIG_IGN);
+				  });
 			signal(SIGUSR1, SIG_IGN);
 			for (const char *wish : {"", "10"}) {
 				const bool asked_for = *wish;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Labels: machine
 //
-// A fault in a task leads to a report that names the task and where the address lies beside its
-// stack, with a backtrace. Then the handler that was there before runs, or the process dies.
-// Outside of tasks, the runtime adds nothing. Each case runs in a child process, which dies of it.
+// A fault in a task leads to a report that names the task, says where the address lies relative to
+// its stack, and has a backtrace. Then the previous handler runs, or the process dies. Outside of
+// tasks, the runtime adds nothing. Each case runs in a child process, which dies of it.
 #include <atomic>
 #include <csetjmp>
 #include <csignal>
@@ -26,7 +26,8 @@
 // Exported, so that the backtrace can name it.
 extern "C" __attribute__((visibility("default"), noinline)) int sennit_test_runaway(int depth);
 
-static volatile bool enough; // never true, but compilers refuse a recursion that plainly has no end
+// never true, but compilers refuse a recursion that obviously has no end
+static volatile bool enough;
 
 extern "C" int sennit_test_runaway(int depth)
 {
@@ -73,7 +74,7 @@ testing::Matcher<const std::string &> lacks(const char *what)
 	return has_times(what, 0);
 }
 
-// A sanitizer has a handler of its own, which ours chains to. It reports and exits.
+// A sanitizer has a handler of its own, which runs after sennit's. It reports and exits.
 bool died_of_the_fault(int status)
 {
 	if (TEST_ASAN || TEST_TSAN) // or by SIGABRT, for which a sanitizer has no handler
@@ -137,7 +138,7 @@ TEST_F(Fault, EndlessRecursionWithGuardsByMprotect)
 	EXPECT_EXIT(overflow(2, 0), died_of_the_fault, overflow_report);
 }
 
-// The first task's stack has another size, and its advice names another setting.
+// The first task's stack has another size, and the advice names another setting.
 TEST_F(Fault, EndlessRecursionInTheFirstTask)
 {
 	EXPECT_EXIT(
@@ -151,7 +152,7 @@ TEST_F(Fault, EndlessRecursionInTheFirstTask)
 		"\\(sn_run_attr.first_stack_size or SENNIT_STACK_SIZE sets the size\\)");
 }
 
-// Calls hit with an address in the guard below the stack of a task named "victim".
+// Calls hit() with an address in the guard below the stack of a task named "victim".
 [[noreturn]] void hit_guard(void (*hit)(char *at))
 {
 	no_core_dump();
@@ -219,7 +220,7 @@ __attribute__((noinline)) char *nowhere()
 	return null;
 }
 
-// Runs the body in a task with a name, which the report has to show.
+// Runs the body in a task with a name, which the report has to contain.
 [[noreturn]] void in_task(void (*body)())
 {
 	no_core_dump();
@@ -314,8 +315,8 @@ TEST_F(Fault, AnAbortNamesTheTask)
 		    "sennit: SIGABRT in task [0-9]+ \"faulty\"\n");
 }
 
-// It jumps over the guard in one step. The report still recognizes an overflow, and whose stack it
-// came from.
+// Jumps over the guard in one step. The report still recognizes an overflow, and names the task
+// whose stack it is.
 __attribute__((noinline)) int sparse(const char *text)
 {
 	volatile char frame[200 << 10];
@@ -362,7 +363,8 @@ TEST_F(Fault, ASignalThatWasSentKills)
 	if (TEST_EMULATED)
 		GTEST_SKIP() << "a signal to the process is lost when the thread that gets it ends "
 				"just then";
-	if (TEST_ASAN || TEST_TSAN) // its handler decides; ours must only pass it on
+	// the sanitizer's handler decides; sennit's must only pass the signal on
+	if (TEST_ASAN || TEST_TSAN)
 		EXPECT_EXIT(
 			{
 				no_core_dump();
@@ -417,8 +419,8 @@ TEST_F(Fault, AFormerHandlerIsChained)
 		testing::ExitedWithCode(43), "");
 }
 
-// The handler has SA_RESETHAND, so the second fault kills by the default action. While it runs, its
-// own mask is in force.
+// The handler has SA_RESETHAND, so the second fault kills by the default action. While the handler
+// runs, its own mask is in force.
 TEST_F(Fault, AFormerHandlerRunsAsItWasInstalled)
 {
 	EXPECT_EXIT(
@@ -438,13 +440,13 @@ TEST_F(Fault, AFormerHandlerRunsAsItWasInstalled)
 			sigaction(SIGSEGV, &action, nullptr);
 			in_task([] { write_to(nowhere()); });
 		},
-		// An emulator prints something of its own after that.
+		// An emulator prints a message of its own after that.
 		testing::KilledBySignal(SIGSEGV), TEST_EMULATED ? "\nonce\n" : "\nonce\n$");
 }
 
 sigjmp_buf back;
 
-// A program that survives faults, such as by a jump, gets one report.
+// A program that survives faults, for example by a jump, gets one report.
 TEST_F(Fault, AProgramThatSurvivesFaultsGetsOneReport)
 {
 	if (TEST_TSAN)
@@ -468,7 +470,7 @@ TEST_F(Fault, AProgramThatSurvivesFaultsGetsOneReport)
 		testing::ExitedWithCode(0), has_times("sennit: SIGSEGV in task", 2));
 }
 
-/* ---- the program's own threads rely on faults, as collectors and virtual machines do ---- */
+/* ---- threads of the program that rely on faults, as collectors and virtual machines do ---- */
 
 const size_t page = size_t(sysconf(_SC_PAGESIZE));
 char *barrier[3]; // a page for each thread
@@ -493,7 +495,7 @@ void hit_again_and_again(char *at, const std::atomic<bool> &over)
 	}
 }
 
-// Uses stacks of several sizes, so that there is much to search and to give back.
+// Uses stacks of several sizes, so that there are many to search and to give back.
 void use_many_stacks()
 {
 	for (size_t size = 4096; size <= size_t(1) << 20; size *= 2) {
@@ -504,7 +506,8 @@ void use_many_stacks()
 	}
 }
 
-// Each of their faults is looked up among the stacks, while the end of a run gives the stacks back.
+// Each of the threads' faults is looked up among the stacks, while the end of a run gives the
+// stacks back.
 TEST_F(Fault, RunsEndWhileThreadsRelyOnFaults)
 {
 	if (TEST_TSAN || TEST_EMULATED)
@@ -549,7 +552,7 @@ TEST_F(Fault, TheProgramsHandlerReplacesOurs)
 		testing::ExitedWithCode(43), lacks("sennit:"));
 }
 
-// An overflow is reported even when the program has a handler of its own, which runs next.
+// An overflow is reported even if the program has a handler of its own, which runs afterwards.
 TEST_F(Fault, AnOverflowIsReportedBesideAFormerHandler)
 {
 	EXPECT_EXIT(
@@ -571,7 +574,7 @@ TEST_F(Fault, FormerHandlersAreRestoredAfterTheRun)
 	for (int i = 0; i < 3; i++) {
 		sigaction(signals[i], nullptr, &now);
 		EXPECT_EQ(former[i].sa_handler, now.sa_handler);
-		// SA_RESTORER comes and goes with the C library's wrapper.
+		// SA_RESTORER depends on the C library's wrapper.
 		EXPECT_EQ(former[i].sa_flags & ~0x04000000, now.sa_flags & ~0x04000000);
 	}
 	// A handler that was installed during the run stays.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// sn_kernel_report() names the way that is taken. Each fallback is forced, by a filter of system
-// calls or by the environment; the report must name it and nothing else, and what depends on it
-// must work.
+// sn_kernel_report() names the mechanism in use. Each fallback is forced, by a filter of system
+// calls or by the environment; the report must name this fallback and no other, and everything that
+// depends on it must work.
 #include <cerrno>
 #include <csignal>
 #include <map>
@@ -60,9 +60,9 @@ Report parse(const std::string &text)
 	return report;
 }
 
-// A process of its own: runs the body, then reports.
+// The result of a process that runs the body and then reports.
 struct Outcome {
-	int status = -1; // of waitpid()
+	int status = -1; // as waitpid() reports it
 	Report report;
 };
 
@@ -76,7 +76,7 @@ Outcome in_child(const std::function<void(int fd)> &body)
 	EXPECT_EQ(0, pipe2(ends, O_CLOEXEC));
 	const pid_t pid = fork();
 	if (pid == 0) {
-		alarm(120); // one that hangs is a failure
+		alarm(120); // ends a process that hangs, which is a failure
 		body(ends[1]);
 		_exit(0);
 	}
@@ -94,8 +94,8 @@ Outcome here()
 	return in_child([](int fd) { CHILD_CHECK(sn_kernel_report(fd) == 0); });
 }
 
-// Tasks, sleeps shorter than a millisecond, a thread that blocks, and a program: whatever the way,
-// the promises are the same.
+// Tasks, sleeps shorter than a millisecond, a thread that blocks, and a program: the promises are
+// the same with each mechanism.
 int work(void *)
 {
 	const char *const argv[] = {"/bin/sh", "-c", "exit 7", nullptr};
@@ -125,18 +125,18 @@ int work(void *)
 	return 9;
 }
 
-// Such as "epoll_wait() instead of epoll_pwait2() (Linux 5.11)".
+// For example "epoll_wait() instead of epoll_pwait2() (Linux 5.11)".
 bool is_fallback(const std::string &line, const std::string &way)
 {
 	return line.starts_with(way + " instead of ") &&
 	       line.find(" (Linux ") != std::string::npos && line.back() == ')';
 }
 
-// How a fallback is forced, the features that then have one, and how their lines begin.
+// How a fallback is forced, the features that use one then, and how their lines begin.
 struct Fallback {
 	const char *name;
 	std::vector<Refusal> refusals;
-	std::vector<const char *> environment; // a name, then its value
+	std::vector<const char *> environment; // names, each followed by its value
 	Report expected;
 };
 
@@ -158,7 +158,7 @@ TEST_P(Fallbacks, AreReportedAndWork)
 		GTEST_SKIP() << "the emulator has no filters";
 	for (const bool runs : {false, true}) {
 		if (runs && TEST_TSAN)
-			continue; // a forked child may have no threads there
+			continue; // a forked child may not have threads there
 		const Outcome outcome = in_child([&](int fd) {
 			for (size_t i = 0; i < forced.environment.size(); i += 2)
 				setenv(forced.environment[i], forced.environment[i + 1], 1);
@@ -225,7 +225,7 @@ const Fallback fallbacks[] = {
 	  {"status of a program", "waitid(P_PID)"},
 	  {"signals to a program", "kill()"}}},
 	{"WaitingByPidfd",
-	 {{SYS_waitid, EINVAL, 2 /* P_PIDFD has it, P_PID has not */}},
+	 {{SYS_waitid, EINVAL, 2 /* a bit that P_PIDFD has and P_PID has not */}},
 	 {},
 	 {{"status of a program", "waitid(P_PID)"}}},
 	{"SignalsByPidfd",
@@ -245,7 +245,7 @@ const Fallback fallbacks[] = {
 INSTANTIATE_TEST_SUITE_P(Kernel, Fallbacks, testing::ValuesIn(fallbacks),
 			 [](const auto &each) { return std::string(each.param.name); });
 
-// membarrier() worked when the run began, and is refused in the middle of it.
+// membarrier() worked when the run began, and is refused during it.
 struct Late {
 	std::vector<Refusal> refusals;
 	int fd;
@@ -276,7 +276,8 @@ TEST(Kernel, ABarrierThatIsRefusedLaterIsReported)
 
 			if (!visits)
 				late.refusals.push_back({SYS_sched_setaffinity, EPERM});
-			dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO); // a line
+			// because the fallback logs a line
+			dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
 			CHILD_CHECK(sn_run(lose_the_barrier, &late) == 0);
 		});
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Profiles: what they say of tasks, CPU time and waits, that they can be made again and again while
-// tasks come and go, and that pprof reads them.
+// Profiles: what they say about tasks, CPU time and waits, that they can be made repeatedly while
+// tasks begin and end, and that pprof reads them.
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -23,7 +23,7 @@
 #include "support/profiles.h"
 #include "support/runtime.h"
 
-// Exported and not inlined, so that stacks have their names.
+// Exported and not inlined, so that stacks contain their names.
 #define NAMED extern "C" __attribute__((visibility("default"), noinline))
 NAMED int profile_test_sleeps(void *arg);
 NAMED int profile_test_receives(void *chan);
@@ -48,13 +48,13 @@ extern "C" int profile_test_receives(void *chan)
 	return err < 0 ? err : item;
 }
 
-// Mostly in its own code: the vDSO of 32-bit x86, which tells the time, cannot be unwound.
+// Mostly in its own code, because the vDSO of 32-bit x86, which reads the time, cannot be unwound.
 static void work(std::atomic<bool> *stop, int64_t until)
 {
 	while (!*stop && sn_now() < until) {
 		for (int i = 0; i < 10000; i++)
 			asm volatile("");
-		if (TEST_TSAN) // it delivers signals only in calls of the C library
+		if (TEST_TSAN) // TSan delivers signals only in calls of the C library
 			usleep(1);
 	}
 }
@@ -71,7 +71,7 @@ extern "C" int profile_test_burns(void *stop)
 	return 0;
 }
 
-// Works a tenth of the time.
+// Works for a tenth of the time.
 extern "C" int profile_test_simmers(void *stop)
 {
 	while (!*static_cast<std::atomic<bool> *>(stop)) {
@@ -157,7 +157,7 @@ std::string contents(int fd)
 	return text;
 }
 
-// What the call writes to a descriptor.
+// Returns what the call writes to a descriptor.
 template <class Call>
 Profile profile_of(Call call)
 {
@@ -179,7 +179,7 @@ Profile waits(int64_t ns, int64_t period)
 	return profile_of([=](int fd) { return sn_profile_waits(fd, ns, period); });
 }
 
-// Not where there are no such timers: emulators.
+// Whether the timers of a CPU profile are missing, as under emulators.
 bool cpu_is_missing()
 {
 	int fd = open("/dev/null", O_WRONLY | O_CLOEXEC), err = sn_profile_cpu(fd, 0, 0);
@@ -189,7 +189,7 @@ bool cpu_is_missing()
 	return err == -ENOTSUP;
 }
 
-// Makes a profile as soon as nobody else does.
+// Makes a profile as soon as no other one is being made.
 template <class Call>
 int in_turn(Call call)
 {
@@ -200,7 +200,8 @@ int in_turn(Call call)
 	return err;
 }
 
-// A call that is for a profile without length, and finds that another is being made.
+// Whether a call that asks for a profile of no length has failed because another one is being
+// made.
 bool is_busy(int err)
 {
 	return err == -EBUSY || (TEST_EMULATED && err == -ENOTSUP);
@@ -303,7 +304,7 @@ TEST(ProfileTasks, AreTakenFromAnyThreadAndOfEveryState)
 
 		stop = false;
 		waiting.spawn(profile_test_burns, &stop, "burns");
-		// It begins when there is a thread for it.
+		// The task begins when there is a thread for it.
 		EXPECT_TRUE(test::eventually(
 			[&] { return tasks().sum(COUNT, in("profile_test_burns")) == 1; }));
 		std::thread([&] {
@@ -432,7 +433,7 @@ TEST(ProfileCpu, FindsWhoBurnsIt)
 		waiting.spawn(profile_test_burns, &stop, "burns");
 		EXPECT_EQ(0, sn_label("kind", nullptr));
 		waiting.spawn(profile_test_simmers, &stop, "simmers");
-		// A loaded machine may give it little; then again.
+		// On a loaded machine the task may get little CPU time; then the test tries again.
 		for (int tries = 0; tries < 20; tries++) {
 			Profile profile = profile_of(
 				[](int fd) { return sn_profile_cpu(fd, 500 * test::ms, 500); });
@@ -441,7 +442,7 @@ TEST(ProfileCpu, FindsWhoBurnsIt)
 			EXPECT_EQ(2000000, profile.period);
 			EXPECT_LE(490 * test::ms, profile.duration);
 			EXPECT_EQ(profile.sum(TIME), profile.sum(COUNT) * profile.period);
-			// At most what there is of it.
+			// At most as much as the CPUs have.
 			if (!TEST_TSAN && !TEST_EMULATED) {
 				EXPECT_LT(profile.sum(TIME), 4 * profile.duration);
 			}
@@ -453,7 +454,7 @@ TEST(ProfileCpu, FindsWhoBurnsIt)
 			EXPECT_EQ(burns, profile.sum(COUNT, [](const Sample &sample) {
 				return sample.label("kind") == "hot";
 			}));
-			if (!TEST_TSAN) { // it delivers signals late, on another stack
+			if (!TEST_TSAN) { // TSan delivers signals late, on another stack
 				EXPECT_GE(profile.sum(COUNT, in("profile_test_works")),
 					  burns * 8 / 10);
 				EXPECT_EQ(0, profile.sum(COUNT, [](const Sample &sample) {
@@ -513,7 +514,7 @@ TEST(ProfileCpu, LeavesTheSignalToAProgramThatCatchesIt)
 	test::run({1}, [] { EXPECT_EQ(-EBUSY, sn_profile_cpu(1, 0, 0)); });
 	signal(SIGPROF, former);
 	test::run({1}, [] { cpu_is_missing(); });
-	// A late one does no harm.
+	// A late signal does no harm.
 	EXPECT_EQ(0, raise(SIGPROF));
 	former = signal(SIGPROF, SIG_IGN);
 	test::run({1}, [] { cpu_is_missing(); });
@@ -548,7 +549,7 @@ TEST(ProfileWaits, FindTheContendedMutexFirst)
 		int64_t hot = profile.sum(TIME, at(contended->hot));
 
 		EXPECT_LT(0, profile.sum(COUNT, at(contended->hot)));
-		// Five of six wait for it at any time.
+		// Of the six tasks, five wait for the mutex at any time.
 		EXPECT_GT(hot, profile.sum(TIME, named("contends")) / 2);
 		EXPECT_GT(hot, 10 * profile.sum(TIME, at(contended->cool)));
 		for (const auto &sample : profile.samples)
@@ -556,7 +557,7 @@ TEST(ProfileWaits, FindTheContendedMutexFirst)
 				EXPECT_EQ("a mutex", sample.label("waits_for"));
 				EXPECT_TRUE(sample.calls("profile_test_contends"));
 			}
-		// A task waits all the time, or runs.
+		// A task either waits or runs.
 		EXPECT_LE(profile.sum(TIME, named("contends")), 6 * profile.duration);
 		EXPECT_GE(profile.sum(TIME, named("contends")), 3 * profile.duration);
 		contended->stop = true;
@@ -605,7 +606,7 @@ TEST(ProfileWaits, ForAProcessorAreWaitsToo)
 
 		stop = true;
 		EXPECT_EQ(waited, profile.sum(TIME, named("yields")));
-		// One of them runs at a time: of four, each waits three quarters of the time.
+		// One of the four tasks runs at a time, so each waits three quarters of the time.
 		EXPECT_GT(waited, 2 * profile.duration);
 		EXPECT_LE(waited, 5 * profile.duration);
 		EXPECT_LT(0, profile.sum(COUNT, mine));
@@ -613,7 +614,7 @@ TEST(ProfileWaits, ForAProcessorAreWaitsToo)
 	});
 }
 
-// Sampled or not, the sums are the same: short waits are taken rarely and count more.
+// Sampling does not change the sums: short waits are sampled rarely and count more.
 TEST(ProfileWaits, AreScaledWithoutBias)
 {
 	test::run({1}, [] {
@@ -645,11 +646,11 @@ TEST(ProfileWaits, AreScaledWithoutBias)
 		stop = true;
 		pinger.join();
 		ponger.join();
-		// At most one of the two runs at a time, so together they wait for once to twice
-		// the time. Some thousand samples are exact to some percent.
+		// At most one of the two tasks runs at a time, so together they wait for one to two
+		// times the duration. With some thousand samples, the error is a few percent.
 		EXPECT_GT(time, profile.duration * 8 / 10);
 		EXPECT_LT(time, profile.duration * 22 / 10);
-		// Their waits are shorter than the period, most of them by far.
+		// Most of their waits are much shorter than the period.
 		if (!TEST_TSAN && !TEST_EMULATED) {
 			EXPECT_GT(profile.sum(COUNT, named("player")), time / period);
 		}
@@ -738,18 +739,18 @@ TEST(Profiles, OfAThreadOutlastTheRun)
 			[&] { return is_busy(sn_profile_waits(null_device(), 0, 0)); }));
 		sn_sleep(test::ms);
 	});
-	// And another one begins meanwhile.
+	// Another run begins while the profile is being made.
 	test::run({1, 2}, [] { sn_sleep(test::ms); });
 	profiler.join();
 	EXPECT_EQ(0, result);
 }
 
-// In a child of fork(): no runtime runs, and a new one can be profiled.
+// In a child of fork() no runtime runs, but a new one can be profiled.
 int profile_again()
 {
 	if (sn_profile_waits(null_device(), 0, 0) != -ESRCH)
 		return 1;
-	if (TEST_TSAN || TEST_EMULATED) // they allow no threads there
+	if (TEST_TSAN || TEST_EMULATED) // the tools allow no threads there
 		return 0;
 	return sn_run(
 		[](void *) {
@@ -906,8 +907,8 @@ TEST(Profiles, OfAWholeRunAreAskedForByTheEnvironment)
 	}
 }
 
-// One that begins when that of the run has ended, before sn_run() has said so: until then it finds
-// the other one (-EBUSY), and afterwards no run.
+// A profile that begins when that of the run has ended, but before sn_run() has returned: it meets
+// either the other profile (-EBUSY), or no run.
 TEST(Profiles, OfAWholeRunLeaveTheNextOneAlone)
 {
 	char folder[] = "/tmp/sennit-profile-XXXXXX";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Traces that nobody calls for: at a signal, and when a task keeps its processor, or waits for one,
+// Traces that no call asks for: at a signal, and when a task keeps its processor, or waits for one,
 // for too long.
 #include <csignal>
 #include <cstdlib>
@@ -64,7 +64,7 @@ std::string contents(const std::string &file)
 	return text.str();
 }
 
-// What is written to stderr while it lives.
+// Captures what is written to stderr while the object lives.
 class Said
 {
 public:
@@ -115,7 +115,7 @@ TEST(TraceFile, IsWrittenAtTheSignalForADump)
 	test::run({1, 2}, [&] {
 		struct stat there;
 
-		// A link in its place is replaced, and what it leads to is not touched.
+		// A link at the path is replaced, and its target is not touched.
 		unlink(place.trace().c_str());
 		ASSERT_EQ(0, symlink("/dev/null", place.trace().c_str()));
 		kill(getpid(), SIGUSR1);
@@ -149,7 +149,7 @@ TEST(TraceFile, IsWrittenWhenATaskWaitsForAProcessor)
 	Place place;
 	test::Environment file("SENNIT_TRACE_FILE", place.pattern());
 	test::Environment late("SENNIT_LATE_MS", "5");
-	// Otherwise the processor is taken from this task, and the other one runs.
+	// Otherwise this task's processor would be revoked, and the other task would run.
 	test::Environment leases("SENNIT_LEASES", "0");
 
 	test::run(1, [&] {
@@ -164,7 +164,7 @@ TEST(TraceFile, IsWrittenWhenATaskWaitsForAProcessor)
 	expect_whole(place);
 }
 
-// Of many tasks that have their turns one after another, some are in the global queue.
+// When many tasks take turns, some are in the global queue.
 TEST(TraceFile, IsWrittenWhenTasksWaitInTheSharedQueue)
 {
 	Place place;
@@ -199,8 +199,8 @@ TEST(TraceFile, IsNotWrittenWhileNoTaskWaitsForLong)
 	test::Environment late("SENNIT_LATE_MS", "60000");
 
 	test::run({1, 2}, [&] {
-		// The second one ends a time in which the monitor sleeps, and its clock stands
-		// still.
+		// The second sleep ends a time in which the monitor sleeps, so that its clock has
+		// stood still.
 		for (int64_t ns : {test::ms, 300 * test::ms})
 			EXPECT_EQ(0, sn_sleep(ns));
 		for (int i = 0; i < 1000; i++)
@@ -236,7 +236,7 @@ TEST(TraceFile, ThatOthersAreWritingIsLeftAlone)
 
 	std::ofstream(part) << "of another process";
 	test::run({2}, [&] {
-		// Some come while the trace for an earlier one is being written.
+		// Some signals come while the trace for an earlier one is being written.
 		for (int i = 0; i < 50; i++) {
 			kill(getpid(), SIGUSR1);
 			EXPECT_EQ(0, sn_sleep(test::ms / 2));
@@ -249,7 +249,7 @@ TEST(TraceFile, ThatOthersAreWritingIsLeftAlone)
 	EXPECT_EQ("of another process", contents(part));
 }
 
-// What the next test executes as another program, of another group.
+// The next test executes this as another program, with another group.
 void be_setgid()
 {
 	if (!getauxval(AT_SECURE))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What the trace makes of records whose order, or times, contradict each other, as they do where
-// records of several processors share times. The records are made up here.
+// How the trace treats records whose order or times contradict each other, as they do where records
+// of several processors share times. The records are made up here.
 #include <atomic>
 #include <string>
 #include <thread>
@@ -31,7 +31,7 @@ size_t count(const Track &track, const std::string &name)
 	return n;
 }
 
-// Rings of two processors, and that of threads without one.
+// The rings of two processors, and that of threads without one.
 class TraceReplay : public testing::Test
 {
 protected:
@@ -41,10 +41,11 @@ protected:
 		begin_ = sn_now() - test::ms * 1000;
 	}
 
-	// us: since the beginning of the records.
+	// us: microseconds since the beginning of the records.
 	uint64_t at(int64_t us) const { return static_cast<uint64_t>(begin_ + us * 1000); }
 
-	// Records without a time of their own, so that what follows is put later between two times.
+	// Adds records without times of their own, so that the next one is placed later between two
+	// times.
 	static void others(int ring)
 	{
 		for (uint64_t task = 100; task < 104; task++)
@@ -57,7 +58,8 @@ protected:
 
 TEST_F(TraceReplay, ATaskThatEndsBeforeItsSpawnIsRecordedHasEnded)
 {
-	// On processor 0 task 5 spawns 6, some time before 200 us; on 1 that runs until 50.
+	// On processor 0, task 5 spawns task 6, some time before 200 us; on processor 1, task 6
+	// runs until 50 us.
 	test_record_kind(0, "run", 5, at(0));
 	others(0);
 	test_record_kind(0, "spawn", 6, 0);
@@ -117,7 +119,8 @@ TEST_F(TraceReplay, ATurnThatPrecedesItsWakeUpIsNotFollowedByAnother)
 
 TEST_F(TraceReplay, AWakeUpThatWasNotRecordedCostsNoLaterOne)
 {
-	// Task 6 runs at 40 us without a wake-up: its record was overwritten. Later there is one.
+	// Task 6 runs at 40 us without a wake-up, because its record was overwritten. Later there
+	// is one.
 	test_record_kind(1, "run", 6, at(0));
 	test_record_kind(1, "time", 0, at(10));
 	test_record_kind(1, "park", 6, 0);
@@ -154,7 +157,7 @@ TEST_F(TraceReplay, ATurnThatEndsAsAnotherTasksIsWhole)
 
 TEST_F(TraceReplay, TheCounterEndsWithTheLastNumber)
 {
-	// Two are woken at once, and taken up within the microsecond.
+	// Two tasks are woken at the same time, and begin to run within the microsecond.
 	test_record_kind(0, "run", 5, at(0));
 	test_record_kind(0, "time", 0, at(10));
 	test_record_kind(0, "wake", 6, 5);
@@ -176,7 +179,7 @@ TEST_F(TraceReplay, TheCounterEndsWithTheLastNumber)
 
 TEST_F(TraceReplay, WhatFollowsATimeIsNotBeforeIt)
 {
-	// Of a clock that is ahead of the one of the thread that writes the trace.
+	// The record is from a clock that is ahead of that of the thread that writes the trace.
 	const uint64_t ahead = at(10000000);
 
 	test_record_kind(0, "time", 0, ahead);
@@ -189,7 +192,7 @@ TEST_F(TraceReplay, WhatFollowsATimeIsNotBeforeIt)
 	EXPECT_EQ(1u, found);
 }
 
-// The names of tasks that have not ended are the runtime's to say.
+// The runtime knows the names of tasks that have not ended.
 TEST(TraceOfARun, KnowsTheNameOfTheCaller)
 {
 	test::Environment size("SENNIT_RECORD", "4K");
@@ -200,7 +203,7 @@ TEST(TraceOfARun, KnowsTheNameOfTheCaller)
 				EXPECT_EQ(0, sn_record("filler", i));
 		};
 
-		// Until nothing is left but events: not its spawn, and no turn of it.
+		// Until only events are left: neither the task's spawn nor any turn of it.
 		std::thread(fill).join();
 		EXPECT_EQ(0, sn_yield());
 		fill();
@@ -208,7 +211,8 @@ TEST(TraceOfARun, KnowsTheNameOfTheCaller)
 	});
 }
 
-// Its processor may be taken while it waits for memory, or for another that reads the records.
+// The caller's processor may be revoked while it waits for memory, or for another reader of the
+// records.
 TEST(TraceOfARun, ShowsNoTurnOfACallerThatHasLostItsProcessor)
 {
 #if SENNIT_CHECKED
@@ -236,7 +240,7 @@ TEST(TraceOfARun, ShowsNoTurnOfACallerThatHasLostItsProcessor)
 							     EXPECT_EQ(0, sn_record("later", i));
 						     test_records_release();
 						     while (!self->stop)
-							     ; // its turn is not over yet
+							     ; // so that its turn is not over yet
 						     return 0;
 					     },
 					     &successor, &attr));
@@ -250,14 +254,14 @@ TEST(TraceOfARun, ShowsNoTurnOfACallerThatHasLostItsProcessor)
 			for (const test::Event &event : trace.of("main").events)
 				EXPECT_NE("later", event.name);
 			if (records > 3)
-				return; // what has begun its turn was overwritten
+				return; // the record of the turn's beginning was overwritten
 			for (const test::Event &event : trace.of("successor").events)
 				found += event.name == "later";
 			EXPECT_EQ(3u, found);
 		});
 }
 
-// On 32-bit machines a table for the records of many processors may be larger than what there is.
+// On 32-bit machines a table for the records of many processors may be larger than the free memory.
 TEST(TraceTable, HasRoomOrIsRefused)
 {
 	for (size_t most : {size_t(1), size_t(1000), size_t(2) * 65 * 65536 + 1}) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A trace has what happened, and nothing that cannot have: it is decoded strictly, and compared
-// with what the program did and with the runtime's statistics.
+// A trace contains what happened, and nothing that cannot have happened: the test decodes it
+// strictly, and compares it with what the program did and with the runtime's statistics.
 #include <atomic>
 #include <set>
 #include <string>
@@ -81,7 +81,7 @@ TEST(Trace, HasEverySwitchAndItsReason)
 		play(rounds);
 		EXPECT_EQ(0, sn_sleep(test::ms));
 
-		// No switch of this task comes between the two; others have ended.
+		// This task does not switch between the two reads, and all others have ended.
 		uint64_t switches = test::stats().switches;
 		Trace trace(written());
 		uint64_t regained =
@@ -93,7 +93,7 @@ TEST(Trace, HasEverySwitchAndItsReason)
 		// Each round has two waits at least, and four when each item is waited for twice.
 		EXPECT_GE(trace.count("tasks", "a channel"), static_cast<size_t>(rounds));
 		EXPECT_LE(trace.count("tasks", "a channel"), 4u * rounds);
-		EXPECT_LE(trace.count("tasks", "a time"), 1u); // 0: it was over before the park
+		EXPECT_LE(trace.count("tasks", "a time"), 1u); // 0 if it was over before the park
 		EXPECT_EQ(static_cast<size_t>(rounds), trace.instants("round"));
 		EXPECT_EQ(3u, trace.instants("spawns")); // the first task, and the two
 		EXPECT_EQ((std::set<uint64_t>{1, 3, 6}), trace.clocks());
@@ -112,9 +112,9 @@ TEST(Trace, EveryWakeUpLeadsToATurn)
 
 		EXPECT_GE(woken, 200u);
 		EXPECT_LE(trace.arrows(), woken);
-		// With one processor the order is known, except that the first task was spawned
-		// by a thread without one; and a processor that is taken leaves a turn without
-		// an arrow.
+		// With one processor the order is known, except that a thread without a processor
+		// spawned the first task; and a processor that is revoked leaves a turn without an
+		// arrow.
 		if (test::stats().processors == 1) {
 			EXPECT_GE(trace.arrows() + 1 + trace.instants("processor revoked") +
 					  trace.instants("processor lent"),
@@ -155,7 +155,7 @@ TEST(Trace, TimesAreThoseOfTheClock)
 	});
 }
 
-// How long a turn of 50 ms is shown to have taken.
+// How long a turn of 50 ms has taken according to the trace.
 int64_t shown_of_long_turn(const std::string &name)
 {
 	struct sn_task_attr attr = {};
@@ -181,14 +181,14 @@ int64_t shown_of_long_turn(const std::string &name)
 	return took;
 }
 
-// It comes directly after turns that are so short that they share one time.
+// A long turn directly follows turns that are so short that they share one time.
 TEST(Trace, ALongTurnIsShownAsThat)
 {
 	test::run({1, 2}, [] {
 		int64_t took = 0;
 
-		// The monitor's clock is 10 ms late at most, unless the machine is so busy that
-		// the monitor does not run.
+		// The monitor's clock is at most 10 ms late, unless the machine is so busy that the
+		// monitor does not run.
 		for (int i = 0; i < 20 && took < 40 * test::ms; i++)
 			took = shown_of_long_turn("hog-" + std::to_string(i));
 		EXPECT_GE(took, 40 * test::ms);
@@ -267,7 +267,8 @@ TEST(Trace, RevokedProcessorsAreShown)
 				     &ran, nullptr));
 		int64_t end = sn_now() + test::patience;
 		while (!ran && sn_now() < end)
-			usleep(1000); // without a call of sennit: the processor has to be taken
+			// without a call of sennit, so that the processor has to be revoked
+			usleep(1000);
 		EXPECT_TRUE(ran);
 		EXPECT_EQ(0, sn_join(task, nullptr));
 
@@ -316,7 +317,7 @@ TEST(Trace, SaysWhatIsWrong)
 			EXPECT_EQ(-ENOSPC, sn_trace_write(full));
 			close(full);
 		}
-		Trace trace(written()); // nothing is left over of the one before
+		Trace trace(written()); // nothing of the previous trace is left
 	});
 	{
 		test::Environment bad("SENNIT_RECORD", "12");

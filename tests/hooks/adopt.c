@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Preloaded into a program that knows nothing of sennit, this makes its main() a task, and each of
- * its threads another, so that all of its blocking calls are a task's. With libsennit-hooks beside
- * it they park. So the tests of other projects test the hooks (python_test.py).
+ * Preloaded into a program that does not know sennit, this makes its main() a task, and each of its
+ * threads another one, so that tasks make all of its blocking calls. Together with libsennit-hooks
+ * these calls park. In this way the tests of other projects test the hooks (python_test.py).
  *
- *	LD_PRELOAD=libhooks-adopt.so:libsennit-hooks.so SENNIT_HOOKS=1 program
+ * 	LD_PRELOAD=libhooks-adopt.so:libsennit-hooks.so SENNIT_HOOKS=1 program
  *
- * Tasks change threads, so what belongs to a thread has to belong to the task: who it is
- * (pthread_self()), and its values (pthread_getspecific()). Thread-local variables and errno stay
- * the thread's. Locks, conditions and semaphores block the thread, as in every task.
+ * Tasks change threads, so a task needs what a thread has: an identity (pthread_self()) and values
+ * (pthread_getspecific()). Thread-local variables and errno still belong to the thread. Locks,
+ * conditions and semaphores block the thread, as in every task.
  *
  * Without libsennit-hooks, or with SENNIT_HOOKS=0, the tasks block their threads.
  *
- * A child of fork() has no tasks. The one that has forked takes its values along, to be the
- * thread's, and is somebody else for pthread_self(), which a program with threads rarely notices.
+ * A child of fork() has no tasks. The values of the task that forked become those of the child's
+ * thread, and pthread_self() returns another identity, which a program with threads rarely notices.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -38,18 +38,18 @@ typedef int main_fn(int argc, char **argv, char **envp);
 
 /* A task in place of a thread. Its address is the thread's handle. */
 struct adopted {
-	_Atomic int owners; /* itself, and who joins or detaches it; 0: the slot is free */
+	_Atomic int owners; /* the task itself, and its joiner or detacher; 0: the slot is free */
 	sn_task *task;
 	void *(*start)(void *arg);
 	void *arg, *result;
 	void *values[PTHREAD_KEYS_MAX];
 };
 
-/* The first is main()'s. */
+/* The first slot is for main(). */
 static struct adopted slots[1 + MOST_THREADS];
 static void (*_Atomic destructors[PTHREAD_KEYS_MAX])(void *value);
 
-/* ---- the C library's ---- */
+/* ---- functions of the C library ---- */
 
 static struct {
 	pthread_t (*self)(void);
@@ -64,7 +64,7 @@ static struct {
 	int (*set)(pthread_key_t key, const void *value);
 } real;
 
-/* By whoever is the first to call, before there are threads. */
+/* Called by the first caller, before there are threads. */
 static void look_up(void)
 {
 	if (real.set)
@@ -80,18 +80,18 @@ static void look_up(void)
 	*(void **)&real.set = dlsym(RTLD_NEXT, "pthread_setspecific");
 }
 
-/* ---- who calls ---- */
+/* ---- the caller ---- */
 
 static const sn_local mine;
 
-/* NULL on threads that are threads, and in the runtime itself. */
+/* The calling task; NULL on ordinary threads, and in the runtime itself. */
 static struct adopted *self(void)
 {
 	look_up();
 	return sn_foreign_self() ? sn_local_get(&mine) : NULL;
 }
 
-/* NULL for a thread that is one. */
+/* The task of a handle; NULL if it is an ordinary thread. */
 static struct adopted *adopted_of(pthread_t thread)
 {
 	struct adopted *slot = (struct adopted *)thread;
@@ -116,7 +116,8 @@ EXPORT int pthread_key_create(pthread_key_t *key, void (*destructor)(void *value
 	err = real.key_create(key, destructor);
 	if (err)
 		return err;
-	/* It has no value anywhere, though the number may have had some. */
+	/* A new key has no value in any task, though an earlier key with its number may have had
+	 * some. */
 	for (int i = 0; i < 1 + MOST_THREADS; i++)
 		slots[i].values[*key] = NULL;
 	atomic_store(&destructors[*key], destructor);
@@ -173,7 +174,7 @@ static int run(void *arg)
 	return 0;
 }
 
-/* A free slot with both owners, or NULL. */
+/* Returns a free slot, with both owners set, or NULL. */
 static struct adopted *take_slot(void)
 {
 	for (int i = 1; i < 1 + MOST_THREADS; i++) {
@@ -239,7 +240,7 @@ EXPORT pthread_t pthread_self(void)
 	return slot ? (pthread_t)slot : real.self();
 }
 
-/* It may be on any thread. */
+/* The task may be on any thread, so the signal goes to the process. */
 EXPORT int pthread_kill(pthread_t thread, int number)
 {
 	if (!adopted_of(thread))
@@ -276,7 +277,7 @@ static struct {
 	char **argv, **envp;
 } program;
 
-/* How often tasks have parked, where ADOPT_COUNTERS asks for it. */
+/* Writes how often tasks have parked, if ADOPT_COUNTERS is set. */
 static void report(void)
 {
 	int (*get)(struct sn_hooks_stats * counters);
@@ -315,7 +316,7 @@ static int adopted_main(int argc, char **argv, char **envp)
 
 typedef int start_fn(main_fn *main, int argc, char **argv, void (*init)(void), void (*fini)(void),
 		     void (*loader_fini)(void), void *stack_end);
-/* What the C library's startup code calls, which is in the program. */
+/* Called by the C library's startup code, which is in the program. */
 EXPORT start_fn __libc_start_main;
 
 int __libc_start_main(main_fn *main, int argc, char **argv, void (*init)(void), void (*fini)(void),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Labels: machine
 //
-// What hooked calls do beyond what the oracle compares: threads, limits, cancellation, connect()
-// and names.
+// Properties of hooked calls that the oracle does not compare: threads, limits, cancellation,
+// connect() and names.
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -40,11 +40,13 @@ using test::Task;
 using test::TcpListener;
 
 constexpr int Processors = 2;
-// The scheduler's, the poller, the monitor, the caller of sn_run(), and those of a sanitizer.
+// The threads of the scheduler, the poller, the monitor, the caller of sn_run(), and those of a
+// sanitizer.
 constexpr int FewThreads = Processors + 8;
 const int Crowd = test::scaled(500);
 
-// Runs so many tasks until all wait; then not more threads than that are there; then ends them.
+// Starts n tasks, waits until all of them wait, expects no more threads than that, and ends the
+// tasks.
 template <class Body, class End>
 void expect_few_threads(int n, Body body, End end)
 {
@@ -225,7 +227,7 @@ TEST(Timeouts, OfSocketsAreHonoured)
 				EXPECT_EQ(-EAGAIN, outcome(recv(pair.fd[0], &byte, 1, 0)));
 				EXPECT_GE(sn_now() - begun, 30 * ms);
 			}
-			// Some of it goes, and that is what is reported.
+			// A part of the bytes is sent, which is what the call reports.
 			const std::string much(8 << 20, 'm');
 			const int64_t begun = sn_now();
 			const int64_t sent = outcome(send(pair.fd[0], much.data(), much.size(), 0));
@@ -242,14 +244,14 @@ TEST(Timeouts, OfSocketsAreHonoured)
 	});
 }
 
-// Sets errno of the thread that the task is on now.
+// Sets errno of the thread on which the task is now.
 __attribute__((noinline)) void set_error(int err)
 {
 	__asm__ volatile("" : : : "memory");
 	errno = err;
 }
 
-// As in the C library, a call that has not failed leaves errno.
+// As in the C library, a call that succeeds does not change errno.
 TEST(Timeouts, LeaveErrno)
 {
 	test::run([] {
@@ -319,7 +321,7 @@ TEST(Waitall, TakesAllThatComesInPieces)
 
 			EXPECT_EQ(1000, outcome(recv(pair.fd[0], got.data(), 1000, MSG_WAITALL)));
 			EXPECT_EQ(std::string(1000, 'p'), got);
-			// Its end comes before all is there.
+			// The stream ends before all bytes have come.
 			EXPECT_EQ(5, outcome(recv(pair.fd[0], got.data(), 1000, MSG_WAITALL)));
 			EXPECT_EQ(0, outcome(recv(pair.fd[0], got.data(), 1000, MSG_WAITALL)));
 		});
@@ -345,7 +347,8 @@ TEST(LowWater, IsWaitedFor)
 		Task reader = hooked([&] {
 			char buf[200];
 
-			// Linux waits for that many beyond what the call has taken already.
+			// Linux waits for so many bytes beyond those that the call has taken
+			// already.
 			EXPECT_EQ(150, outcome(recv(server, buf, sizeof buf, 0)));
 		});
 		ASSERT_EQ(50, write(client, std::string(50, 'x').data(), 50));
@@ -477,8 +480,8 @@ TEST(Close, ByAnotherTaskEndsTheWait)
 	});
 }
 
-// The ways to close a descriptor of which close() is not told. at_once: the wait has ended when the
-// call returns, and need not notice by itself.
+// Ways to close a descriptor without calling close(). at_once: the wait has ended when the call
+// returns, and need not notice the close by itself.
 void expect_closing(const std::function<void(int fd)> &close_it, bool at_once = true)
 {
 	test::run(Processors, [&] {
@@ -527,7 +530,7 @@ TEST(Close, OfARangeEndsTheWait)
 	});
 }
 
-// The wait notices it by itself.
+// The waiting call notices the close by itself.
 TEST(Close, ByASystemCallEndsTheWait)
 {
 	expect_closing([](int fd) { EXPECT_EQ(0, syscall(SYS_close, fd)); }, false);
@@ -582,7 +585,7 @@ TEST(Connect, ReportsWhatBecameOfIt)
 	});
 }
 
-// The kernel answers no more connections than the backlog has room for, so the next ones wait.
+// A socket whose backlog is full: the kernel does not answer further connections, so they wait.
 class Full
 {
 public:
@@ -644,7 +647,7 @@ TEST(Connect, IsCancelled)
 	});
 }
 
-// If others may have the socket, its flag is never set, not even for a moment.
+// If others may have the socket, the hooks never set its flag, not even for a moment.
 TEST(Connect, PassesDuplicatesThrough)
 {
 	test::run({2}, [] {
@@ -669,7 +672,7 @@ TEST(Connect, PassesDuplicatesThrough)
 	});
 }
 
-// The same holds if a child of fork() has the socket too.
+// The same holds if a child of fork() has the socket, too.
 TEST(Connect, PassesSocketsOfTheChildrenThrough)
 {
 	test::run({2}, [] {
@@ -751,7 +754,7 @@ TEST(Names, AreWhatTheResolverSays)
 	}
 }
 
-// The modules of the name service make hooked calls with the C library's locks held.
+// The modules of the name service make hooked calls while they hold locks of the C library.
 TEST(Names, ThatAreAskedForOtherwiseDoNotPark)
 {
 	test::run({1}, [] {
@@ -784,7 +787,7 @@ TEST(Names, AreLeftWhenCancelled)
 	});
 }
 
-// As a program has them whose header is older.
+// The structure in a program that was compiled with an older header.
 struct OldStats {
 	size_t size;
 	uint64_t parked;

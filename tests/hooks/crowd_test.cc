@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Labels: machine
 //
-// Many tasks make the same call on one descriptor, and there is one event after the other: each
-// ends one call. The others wait without a thread, however often they come too late, and can be
+// Many tasks make the same call on one descriptor, and events come one after the other; each event
+// ends one call. The other calls wait without a thread, however often they are too late, and can be
 // cancelled.
 #include <atomic>
 #include <functional>
@@ -31,7 +31,7 @@ constexpr int Crowd = 40;
 constexpr int Events = 20;
 
 struct Case {
-	std::function<int64_t()> call; // each ends with one event
+	std::function<int64_t()> call; // each call ends with one event
 	std::function<void()> event;
 	std::atomic<int> succeeded{0}, cancelled{0};
 };
@@ -75,7 +75,7 @@ void expect_one_each(std::function<int64_t()> call, std::function<void()> event)
 		const bool ended =
 			test::eventually([&] { return one.succeeded + one.cancelled == Crowd; });
 		EXPECT_TRUE(ended) << "cancellation has ended " << one.cancelled;
-		// So that the scope can be closed.
+		// Frees the remaining tasks, so that the scope can be closed.
 		for (int i = 0; !ended && i < Crowd; i++)
 			one.event();
 		sn_scope_close(scope);
@@ -238,7 +238,7 @@ TEST(Crowd, ReadsFromATimerfd)
 		[&] { EXPECT_EQ(0, timerfd_settime(timer.fd, 0, &soon, nullptr)); });
 }
 
-// A terminal knows neither flag.
+// A terminal supports neither flag.
 TEST(Crowd, ReadsFromATerminal)
 {
 	Descriptor master(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
@@ -261,7 +261,7 @@ TEST(Crowd, WaitsForOneEpoll)
 	struct epoll_event wanted = {};
 	uint64_t one = 1;
 
-	wanted.events = EPOLLIN | EPOLLET; // so each event is reported to one
+	wanted.events = EPOLLIN | EPOLLET; // so that each event is reported to only one task
 	ASSERT_EQ(0, epoll_ctl(poller.fd, EPOLL_CTL_ADD, event.fd, &wanted));
 	expect_one_each(
 		[&] {

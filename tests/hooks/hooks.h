@@ -35,14 +35,15 @@ Task hooked(F body)
 	return Task(std::move(body), &attr);
 }
 
-// errno of the thread that the task is on now: compilers take its address for constant.
+// errno of the thread on which the task is now. A separate function, because compilers assume that
+// its address is constant.
 __attribute__((noinline)) inline int error_now()
 {
 	__asm__ volatile("" : : : "memory");
 	return errno;
 }
 
-// What a call that may park has left, where it has failed: -errno.
+// The result of a call that may park; if it has failed, -errno.
 inline int64_t outcome(int64_t result)
 {
 	return result < 0 ? -error_now() : result;
@@ -116,7 +117,8 @@ inline bool is_nonblocking(int fd)
 	return fcntl(fd, F_GETFL) & O_NONBLOCK;
 }
 
-// In a hooked task: more calls have parked, or have been passed through, than before.
+// Expects that more calls have parked, or were passed through, than before. Called in a hooked
+// task.
 template <class F>
 void expect_count(uint64_t sn_hooks_stats::*which, F body)
 {

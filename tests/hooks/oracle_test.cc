@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
 // Two parties carry out a seeded script on a connection: once as plain threads, which is the
-// oracle, and once as tasks with hooks. What the calls return, errno, and the bytes have to be
+// oracle, and once as tasks with hooks. The results of the calls, errno, and the bytes have to be
 // the same.
 //
 // The script has only steps whose results do not depend on how fast a party is: a stream is read
-// until all of a message is there, and where a call has to time out, the other party waits. So many
-// scripts are played at once.
+// until a whole message has come, and where a call has to time out, the other party waits. Many
+// scripts can therefore run at the same time.
 #include <algorithm>
 #include <atomic>
 #include <csignal>
@@ -53,7 +53,7 @@ bool is_stream(Kind kind)
 	return kind == Kind::unix_stream || kind == Kind::tcp || kind == Kind::pipes;
 }
 
-// The descriptors of one party: the same one for a socket.
+// The descriptors of one party; for a socket, both are the same.
 struct Ends {
 	int in = -1, out = -1;
 };
@@ -109,7 +109,7 @@ void close_ends(const Ends &ends)
 		close(ends.out);
 }
 
-// Eight bytes at a time: most of the test's time would go here.
+// Hashes eight bytes at a time, because most of the test's time is spent here.
 uint64_t hash_of(const std::string &bytes)
 {
 	uint64_t hash = bytes.size(), word;
@@ -138,7 +138,7 @@ std::string message_of(uint64_t seed, size_t size)
 
 bool signals_come;
 
-// One party. Both parties take the same random numbers, so each knows what the other does.
+// One of the parties. Both draw the same random numbers, so each knows what the other one does.
 class Party
 {
 public:
@@ -159,7 +159,8 @@ public:
 private:
 	bool is_socket() const { return kind_ != Kind::pipes; }
 
-	// The next call may be on another thread, so errno is read here, in a function of its own.
+	// The task may be on another thread after the next call, so errno is read here, in a
+	// function of its own.
 	__attribute__((noinline)) void note(const std::string &what, ssize_t result,
 					    const std::string &bytes = "")
 	{
@@ -189,7 +190,8 @@ private:
 		}
 	}
 
-	// A signal ends a call of a thread that has moved some bytes; so the rest is written here.
+	// If a signal comes, a call of a thread that has moved some bytes returns early, so the
+	// rest is written here.
 	ssize_t finish(ssize_t done, const std::string &message)
 	{
 		while (signals_come && done > 0 && size_t(done) < message.size()) {
@@ -203,7 +205,7 @@ private:
 		return done;
 	}
 
-	// The bytes of a message, by calls that each have to take all that they are given.
+	// Writes the bytes of a message, by calls each of which has to take all of its bytes.
 	void write_all(uint64_t call, const std::string &message)
 	{
 		const int fd = ends_.out;
@@ -255,8 +257,8 @@ private:
 		}
 	}
 
-	// In two parts, if they need not be in one piece. An emulator would send the second behind
-	// a part of the first.
+	// Sends in two messages if the bytes need not be one message. An emulator would send the
+	// second after a part of the first.
 	ssize_t send_several(char *data, size_t size)
 	{
 		const bool apart = is_stream(kind_) && !TEST_EMULATED;
@@ -304,7 +306,7 @@ private:
 			recvmmsg(ends_.in, messages, n, n == 2 ? MSG_WAITFORONE : 0, nullptr);
 		if (got < 0)
 			return -1;
-		// The first one may have come before its rest did.
+		// The first message may be shorter, if it came before the rest of the bytes.
 		memmove(data + messages[0].msg_len, data + half, messages[1].msg_len);
 		return messages[0].msg_len + messages[1].msg_len;
 	}
@@ -391,7 +393,7 @@ private:
 				note("read too early", n);
 				return;
 			}
-			// Then one call is enough, unless a signal interrupts it.
+			// One call is enough then, unless a signal interrupts it.
 			if (call == 8 && is_socket() && !signals_come)
 				note("all", n);
 			done += size_t(n);
@@ -399,7 +401,8 @@ private:
 		note("read", ssize_t(done), got);
 	}
 
-	// A party does what must time out, or fail at once, while the other waits for its word.
+	// One party makes a call that has to time out, or fail immediately, while the other one
+	// waits for a message.
 	void wait_in_vain(uint64_t what, bool mine)
 	{
 		const int fd = ends_.in;
@@ -420,7 +423,8 @@ private:
 				;
 			note("timeout", n);
 			setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
-			// The kernel counts ticks of up to 10 ms, and the first has begun.
+			// The kernel counts ticks of up to 10 ms, and the first one has begun
+			// already.
 			least = sn_self() ? 10 * ms : 0;
 		} else if (what == 7) {
 			struct pollfd two[2] = {{fd, POLLIN, 7}, {-1, POLLIN, 7}};
@@ -448,7 +452,8 @@ private:
 	static uint64_t random_of(uint64_t what) { return what % 5; }
 	__attribute__((noinline)) static bool is_interrupted() { return errno == EINTR; }
 
-	// A duplicate, read in a child of fork(); then the end of one direction, and of the other.
+	// Reads a duplicate in a child of fork(), and then ends first one direction and then the
+	// other.
 	void end()
 	{
 		char byte = 0;
@@ -464,7 +469,7 @@ private:
 			while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 				;
 			note("child", WEXITSTATUS(status));
-			// For a child of another party, which may have a copy for a moment.
+			// Waits for the child of another party, which may have a copy for a moment.
 			if (kind_ == Kind::unix_stream || kind_ == Kind::packets)
 				shutdown(ends_.in, SHUT_RDWR);
 			close_ends(ends_);
@@ -472,17 +477,18 @@ private:
 		}
 		note("last", read_some(1, &byte, 1), std::string(1, byte));
 		note("to the child", write(ends_.out, "c", 1));
-		if (kind_ == Kind::unix_datagrams) { // which do not tell their end
+		// a datagram socket does not report the end of its peer
+		if (kind_ == Kind::unix_datagrams) {
 			close_ends(ends_);
 			return;
 		}
 		note("end", read_some(2, &byte, 1));
-		if (kind_ == Kind::pipes) { // of which such a copy keeps the other end open
+		if (kind_ == Kind::pipes) { // such a copy keeps the other end of a pipe open
 			close_ends(ends_);
 			return;
 		}
 		note("nobody reads", write(ends_.out, "n", 1));
-		if (kind_ == Kind::tcp) { // the answer to that is an error
+		if (kind_ == Kind::tcp) { // TCP answers that with an error
 			struct pollfd one = {.fd = ends_.in, .events = 0, .revents = 0};
 			while (poll(&one, 1, -1) < 0 && errno == EINTR)
 				;
@@ -516,7 +522,7 @@ using Games = std::vector<std::unique_ptr<Game>>;
 
 constexpr int Steps = 60;
 
-// How many scripts at a time. SENNIT_TEST_SCRIPTS=N: so many, that many at a time.
+// How many scripts run at a time. With SENNIT_TEST_SCRIPTS=N, N scripts run, so many at a time.
 constexpr int Scripts = 10;
 
 int scripts()
@@ -572,7 +578,7 @@ void compare(uint64_t seed, int side, const Log &threads, const Log &tasks)
 			<< "script " << seed << ", side " << side << ", entry " << i;
 }
 
-// SENNIT_TEST_SCRIPT is a script that has failed: it alone is played.
+// SENNIT_TEST_SCRIPT is the number of a script that has failed; only this one is played.
 void play_both(Kind kind, int n)
 {
 	const char *wish = getenv("SENNIT_TEST_SCRIPT");
@@ -618,7 +624,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Oracle,
 				 return name;
 			 });
 
-// The same while a signal comes all the time, to whichever thread.
+// The same while signals keep coming, to whichever thread.
 TEST(OracleWithSignals, HookedTasksGetWhatThreadsGet)
 {
 	struct sigaction action = {}, former;
@@ -634,7 +640,9 @@ TEST(OracleWithSignals, HookedTasksGetWhatThreadsGet)
 	std::thread sender([&] {
 		while (!done) {
 			kill(getpid(), SIGUSR1);
-			usleep(30000); // longer than what may time out: a timeout begins again
+			// longer than what may time out, because a signal makes a timeout begin
+			// again
+			usleep(30000);
 		}
 	});
 	play_both(Kind::unix_stream, (scripts() + 4) / 5);

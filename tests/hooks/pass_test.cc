@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Labels: machine
 //
-// When hooked calls are passed through, and which tasks have hooks.
+// Which hooked calls are passed through to the C library, and which tasks have hooks.
 #include <atomic>
 #include <csignal>
 #include <mutex>
@@ -34,7 +34,7 @@ using test::Task;
 
 using Counters = struct sn_hooks_stats;
 
-// A call that has to wait, if it comes soon enough, and is helped by a thread.
+// Makes a call that has to wait, and that a thread ends by a byte.
 void wait_for_a_byte(useconds_t late = 5000)
 {
 	SocketPair pair;
@@ -49,8 +49,8 @@ void wait_for_a_byte(useconds_t late = 5000)
 	writer.join();
 }
 
-// A call that has to wait is counted there. On a busy machine the byte may be there before the
-// call.
+// Expects that a call that has to wait is counted by this counter. Repeats, because on a busy
+// machine the byte may have come before the call.
 void expect_waits(uint64_t Counters::*which)
 {
 	const uint64_t before = hooks().*which;
@@ -63,7 +63,7 @@ void expect_waits(uint64_t Counters::*which)
 	FAIL() << "no call has waited in that way";
 }
 
-// Whichever way the call goes, it stays on its thread if it is passed through.
+// Expects that the call is passed through, and that it stays on its thread.
 void expect_passed(uint64_t Counters::*which)
 {
 	const uint64_t parked = hooks().parked;
@@ -199,14 +199,14 @@ TEST(Pass, WithASpinLock)
 	});
 }
 
-// A lock that is held concerns its task only, not the others on the thread.
+// A lock that a task holds does not affect other tasks on the thread.
 TEST(Pass, ConcernsTheTask)
 {
 	test::run(1, [] {
 		std::mutex mutex;
 		Task holder = hooked([&] {
 			std::lock_guard<std::mutex> hold(mutex);
-			// Parks with a lock, which is a mistake, but must not spoil the counts.
+			// Parking with a lock is a mistake, but must not spoil the counts.
 			sn_sleep(20 * ms);
 			expect_passed(&Counters::passed_held);
 		});
@@ -329,7 +329,8 @@ TEST(Pass, WithoutTasksAndInChildren)
 	sn_hooks_set_default(SN_HOOKS_OFF);
 }
 
-// A child of vfork() has the parent's memory, and its thread-locals: it looks like the task.
+// A child of vfork() has the parent's memory, including its thread-locals, so it looks like the
+// task.
 TEST(Pass, InChildrenThatShareTheMemory)
 {
 	test::run(2, [] {
@@ -344,7 +345,7 @@ TEST(Pass, InChildrenThatShareTheMemory)
 		hooked([&] {
 			const int fd = pair.fd[0];
 			struct pollfd none = {-1, 0, 0};
-			// Not of those that have parked: the reader may do so again.
+			// Does not count calls that have parked, because the reader may park again.
 			const uint64_t passed = hooks().passed_busy;
 			const pid_t child = vfork();
 
@@ -356,7 +357,7 @@ TEST(Pass, InChildrenThatShareTheMemory)
 			while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 				;
 			EXPECT_EQ(0, status);
-			// The thread sanitizer makes it a fork(), and so does an emulator.
+			// The thread sanitizer turns vfork() into fork(), and so does an emulator.
 			if (!TEST_TSAN && !TEST_EMULATED) {
 				EXPECT_EQ(passed + 1, hooks().passed_busy);
 			}
@@ -366,7 +367,7 @@ TEST(Pass, InChildrenThatShareTheMemory)
 	});
 }
 
-// Not even with hooks for all tasks does the runtime call itself.
+// The runtime's own calls are not hooked, even if all tasks have hooks.
 TEST(Pass, TheRuntimesOwnCalls)
 {
 	sn_hooks_set_default(SN_HOOKS_ON);
@@ -398,7 +399,7 @@ TEST(Pass, TheRuntimesOwnCalls)
 	sn_hooks_set_default(SN_HOOKS_OFF);
 }
 
-// Profiles do not park either: a task begins and ends them in one piece.
+// Profiles do not park either, so a task makes each of them in one piece.
 TEST(Pass, ThoseOfProfiles)
 {
 	sn_hooks_set_default(SN_HOOKS_ON);
@@ -416,7 +417,8 @@ TEST(Pass, ThoseOfProfiles)
 	sn_hooks_set_default(SN_HOOKS_OFF);
 }
 
-// A profile of more than 4 KiB, which is all that the pipe takes; where pages are larger it fits.
+// Writes a profile of more than the 4 KiB that the pipe takes; on machines with larger pages it
+// fits.
 int profile_to_pipe(void *fd)
 {
 	for (int i = 0; i < SN_LABELS_MAX; i++)
@@ -426,7 +428,7 @@ int profile_to_pipe(void *fd)
 	return 0;
 }
 
-// So is this trace.
+// Writes a trace, which is also larger than what the pipe takes.
 int trace_to_pipe(void *fd)
 {
 	for (int i = 0; i < 1000; i++)
@@ -440,8 +442,8 @@ int take_profile(int fd)
 	return sn_profile_waits(fd, 0, 0);
 }
 
-// The run ends while a task of it writes to a pipe that is full. That ends all the same when the
-// pipe does, and then others can be written.
+// The run ends while one of its tasks writes to a full pipe. The write still ends when the pipe is
+// closed, and further profiles or traces can be written after that.
 void outlasts_the_run(sn_fn *writer, int (*write_another)(int fd))
 {
 	static int fd[2];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program with tasks that knows nothing of hooks: so many tasks receive from a socket each.
- * Prints how many threads there are then. preload_test.sh runs it with and without the hooks, and
- * where a program chooses how wide its times are, for each width.
+ * A program with tasks that does not know the hooks: each of many tasks receives from a socket.
+ * Prints how many threads there are then. preload_test.sh runs it with and without the hooks, and,
+ * where a program can choose the width of time_t, for each width.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ static int threads(void)
 	return n;
 }
 
-/* Without hooks each task needs a thread in the end; how soon depends on the machine. */
+/* Without hooks each task needs a thread eventually; how soon depends on the machine. */
 static int settled(int least)
 {
 	const int64_t end = sn_now() + (least ? 30 * INT64_C(1000000000) : 200000000);
@@ -65,7 +65,8 @@ static int settled(int least)
 		}                                                                             \
 	} while (0)
 
-/* Every call with a time in a structure: each takes at least the pause, and none a thousand. */
+/* Makes every call that takes a time in a structure: each takes at least the pause, and none a
+ * thousand times as long. */
 static int take_times(void *arg)
 {
 	const struct timespec pause = {0, PAUSE_NS};
@@ -133,7 +134,7 @@ static int first(void *arg)
 	return 0;
 }
 
-/* preload [LEAST]: waits until there are so many threads. */
+/* preload [LEAST]: waits until there are at least so many threads. */
 int main(int argc, char **argv)
 {
 	int least = argc > 1 ? atoi(argv[1]) : 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Calls that move more than one message: sendmmsg(), recvmmsg() and sendfile(). What they return
-// when they time out, end early, or are cancelled.
+// Calls that move more than one message: sendmmsg(), recvmmsg() and sendfile(). Their results when
+// they time out, end early, or are cancelled.
 #include <csignal>
 #include <cstring>
 #include <string>
@@ -23,7 +23,7 @@ using test::second;
 using test::SocketPair;
 using test::Task;
 
-// Messages of the same size, with their numbers in them.
+// Messages of the same size, which contain their numbers.
 class Messages
 {
 public:
@@ -70,7 +70,7 @@ void wait_for_park(uint64_t before)
 	EXPECT_TRUE(test::eventually([&] { return hooks().parked > before; }));
 }
 
-// Runs the body in a hooked task, and the end when that waits.
+// Runs the body in a hooked task, and the end when the body waits.
 template <class Body, class End>
 void run_until_it_waits(Body body, End end)
 {
@@ -84,7 +84,7 @@ void run_until_it_waits(Body body, End end)
 	});
 }
 
-// In a scope that is cancelled when the body waits.
+// Runs the body in a scope that is cancelled when the body waits.
 template <class Body>
 void run_until_cancelled(Body body)
 {
@@ -149,7 +149,7 @@ TEST(Sendmmsg, FinishesEachMessageOfAStream)
 	EXPECT_TRUE(got == messages.bytes());
 }
 
-// What fits; then nothing.
+// The call sends what fits; the next one sends nothing.
 TEST(Sendmmsg, TellsHowManyItSentInTime)
 {
 	SocketPair pair(SOCK_DGRAM);
@@ -244,7 +244,7 @@ TEST(Recvmmsg, WaitsForOneIfAsked)
 		[&] { EXPECT_EQ(1, write(pair.fd[1], "x", 1)); });
 }
 
-// The timeout ends no wait: it is looked at when a message has come.
+// The timeout does not end a wait: it is checked only when a message has come.
 TEST(Recvmmsg, LooksAtItsTimeoutAfterEachMessage)
 {
 	SocketPair pair(SOCK_DGRAM);
@@ -262,7 +262,7 @@ TEST(Recvmmsg, LooksAtItsTimeoutAfterEachMessage)
 		ASSERT_EQ(1, write(pair.fd[1], "x", 1));
 	run_until_it_waits(
 		[&] {
-			if (!TEST_EMULATED) { // an emulator may not look at it
+			if (!TEST_EMULATED) { // an emulator may not check it
 				EXPECT_EQ(-EINVAL, with_timeout(-second, &left));
 			}
 			EXPECT_EQ(1, with_timeout(0, &left)) << "of two";
@@ -317,7 +317,7 @@ TEST(Recvmmsg, TellsHowManyCameBeforeItWasCancelled)
 	});
 }
 
-// Nobody listens there, which the next call reports.
+// No socket listens there, which the next call reports.
 TEST(Recvmmsg, LeavesAnErrorToTheNextCall)
 {
 	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * 500 hooked tasks wait in a library (stay_library.c, its path is the argument) that keeps what
- * belongs to its thread. Prints, for each of its shapes, how often it was wrong; and how many tasks
- * had changed threads, and how many of these because theirs was stuck. Exits with 1 if any was
- * wrong.
+ * 500 hooked tasks wait in a library (stay_library.c, whose path is the argument) that remembers
+ * properties of its thread. Prints for each of the library's shapes how often it was wrong, how
+ * many tasks changed threads, and how many of these because their thread was stuck. Exits with 1 if
+ * any shape was wrong.
  *
- * The bytes that the tasks wait for come all at once, while others compute for a moment and yield,
- * so that threads have more to do than they can, and steal.
+ * The bytes for which the tasks wait all come at the same time, while other tasks compute for a
+ * moment and yield, so that threads have more work than they can do, and steal.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -54,7 +54,7 @@ static int wait_for_byte(void *arg)
 	return 0;
 }
 
-/* Leaves errno as no other call here does. */
+/* Sets errno to a value that no other call here sets. */
 static int make_noise(void *arg)
 {
 	(void)arg;

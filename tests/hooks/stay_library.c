@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A library that knows nothing of sennit, and keeps over calls that wait what belongs to its
- * thread, in the forms that libraries have. stay_test.sh compiles it with each compiler; stay.c
- * loads it.
+ * A library that does not know sennit, and remembers properties of its thread across calls that
+ * wait, in the forms that libraries use. stay_test.sh compiles it with each compiler; stay.c loads
+ * it.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 #define NOINLINE __attribute__((noinline))
 
-/* What the compiler can neither see nor keep. */
+/* A call whose result the compiler can neither see nor keep. */
 static pthread_t (*volatile thread_now)(void) = pthread_self;
 
 static __thread int last_error __attribute__((tls_model("global-dynamic")));
@@ -49,7 +49,8 @@ static NOINLINE void wait_for(int fd)
 	poll(&one, 1, -1);
 }
 
-/* As socket_base_t::recv() of libzmq: a wake-up is no message yet, and EAGAIN is no failure. */
+/* Like socket_base_t::recv() of libzmq: a wake-up does not mean that there is a message, and EAGAIN
+ * is not a failure. */
 static NOINLINE bool errno_is_right(int fd)
 {
 	if (try(fd) >= 0 || errno != EAGAIN)
@@ -60,8 +61,8 @@ static NOINLINE bool errno_is_right(int fd)
 	return try(fd) < 0 && errno == EAGAIN;
 }
 
-/* errno is set to what no call sets, through an address that may be an old one, and then looked at
- * through a new one. */
+/* Sets errno to a value that no call sets, through an address that may be outdated, and then reads
+ * it through a new one. */
 static NOINLINE bool errno_is_set_right(int fd)
 {
 	errno = 0;
@@ -105,7 +106,7 @@ static NOINLINE bool thread_local_is_right(int fd)
 	return true;
 }
 
-/* The address is in the heap, where nobody would look for it. */
+/* The address is kept in the heap, where no tool would look for it. */
 static NOINLINE bool kept_address_is_right(int fd)
 {
 	int **kept = malloc(sizeof *kept);
@@ -119,7 +120,7 @@ static NOINLINE bool kept_address_is_right(int fd)
 	return right;
 }
 
-/* The registers are in a jmp_buf. */
+/* The registers are saved in a jmp_buf. */
 static NOINLINE bool jump_is_right(int fd)
 {
 	jmp_buf buf;
@@ -167,13 +168,13 @@ const char *stay_name(int shape)
 	return shape < (int)(sizeof shapes / sizeof shapes[0]) ? shapes[shape].name : NULL;
 }
 
-/* How often each waits. */
+/* How often each shape waits. */
 int stay_waits(int shape)
 {
 	return shapes[shape].waits;
 }
 
-/* Whether the shape is right. Each takes one byte, for which it waits. */
+/* Whether the shape was right. Each call takes one byte, for which it waits. */
 int stay_check(int shape, int fd)
 {
 	return shapes[shape].is_right(fd);

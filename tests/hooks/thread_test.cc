@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A hooked task goes on with its thread after each kind of wait, also when others are woken for it;
-// and is counted where it does not.
+// After each kind of wait a hooked task continues on its thread, even if others are woken for it at
+// the same time. If it does not, this is counted.
 #include <atomic>
 #include <functional>
 #include <vector>
@@ -26,7 +26,7 @@ long thread_id()
 
 struct Wait {
 	const char *name;
-	bool for_byte; // which comes later
+	bool for_byte; // the byte comes later
 	std::function<void(int fd)> call;
 };
 
@@ -112,7 +112,7 @@ TEST(Thread, IsTheSameAfterEachWait)
 		});
 }
 
-// Blocks the thread on which the other task waits, until that goes on.
+// Blocks the thread on which the other task waits, until that task continues.
 void block_and_wait()
 {
 	const uint64_t parked = hooks().parked;

@@ -38,7 +38,7 @@ int main(int argc, char **argv)
 		;
 	printf("init: status %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
 	fflush(stdout);
-	tcdrain(1); /* or the last line is lost */
+	tcdrain(1); /* otherwise the last line is lost */
 	sync();
 	reboot(RB_POWER_OFF);
 	return 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* c-ares with select(), as its manual has it: WHERE is the port of a server for names in .test. */
+/* c-ares with select(), as in its manual. WHERE is the port of a server for names in .test. */
 #include <ares.h>
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -11,11 +11,11 @@
 #define ROUNDS 5
 
 struct found {
-	int number; /* of the host */
-	int status; /* -1: not yet */
+	int number; /* the number of the host */
+	int status; /* -1: no answer yet */
 };
 
-/* The server drops packets of a crowd, so each is asked again many times. */
+/* The server drops packets when many requests come, so each request is repeated many times. */
 static const struct ares_options options = {.timeout = 2000, .tries = 20};
 
 static void note(void *arg, int status, int timeouts, struct hostent *host)

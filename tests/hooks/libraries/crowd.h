@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A crowd of hooked tasks that use a library as a thread would, and how many threads that takes.
+ * Many hooked tasks use a library as threads would; the program prints how many threads that takes.
  *
  * A program is started as PROGRAM WHERE TASKS, and prints
  *
- *	TASKS done, THREADS threads, MOST at most, PARKED parked
+ * 	TASKS done, THREADS threads, MOST at most, PARKED parked
  *
- * THREADS is the median of what is seen every other millisecond. It exits with 1 if a task failed.
+ * THREADS is the median of counts that are taken every other millisecond. It exits with 1 if a task
+ * failed.
  */
 #ifndef CROWD_H
 #define CROWD_H
@@ -29,9 +30,10 @@ struct crowd {
 	const char *where;
 	int tasks;
 	size_t stack_size;
-	/* What each of them does: 0, or anything else for a failure, of which it has told. */
+	/* The body of each task. Returns 0, or another value after it has reported a failure. */
 	int (*job)(const struct crowd *crowd, int number);
-	int (*before)(struct crowd *crowd); /* in a hooked task, before the others; may be NULL */
+	int (*before)(struct crowd *crowd); /* called in a hooked task, before the others; may be
+	                                     * NULL */
 };
 
 struct crowd_member {

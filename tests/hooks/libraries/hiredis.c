@@ -6,7 +6,7 @@
 
 #include "crowd.h"
 
-/* Begins its keys: the server may keep those of an earlier run. */
+/* The prefix of this run's keys, because the server may keep those of an earlier run. */
 static char run[40];
 
 static int fail(redisContext *context, const char *what)
@@ -40,7 +40,7 @@ static int work(const struct crowd *crowd, int number)
 	if (number % 2 == 0 && redisSetTimeout(context, limit) != REDIS_OK)
 		return fail(context, "timeout");
 	for (int i = 1; i <= 3; i++) {
-		/* Nothing comes, so this takes as long as it is told to. */
+		/* No element comes, so this takes as long as its timeout. */
 		if (!expect(context, redisCommand(context, "BLPOP %s-list-%d 0.1", run, number),
 			    REDIS_REPLY_NIL, 0))
 			return fail(context, "BLPOP");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * libssh2's blocking interface: WHERE is "PORT USER FOLDER". The folder has the keys "key" and
- * "key.pub", and a file "file". Each task runs a command that lasts, and reads the file by SFTP.
+ * "key.pub", and a file "file". Each task runs a command that takes a while, and reads the file by
+ * SFTP.
  */
 #include <arpa/inet.h>
 #include <libssh2.h>
@@ -14,7 +15,7 @@
 static struct {
 	int port;
 	char user[64], folder[200], file[300], key[300], public_key[300];
-	char *bytes; /* of the file */
+	char *bytes; /* the contents of the file */
 	size_t size;
 } place;
 

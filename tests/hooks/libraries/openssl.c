@@ -3,11 +3,11 @@
  * OpenSSL on blocking sockets (SSL_set_fd()): each task speaks TLS with a task of the same program.
  *
  * WHERE is "on": the tasks have hooks; "off": they have none; "pin": they have hooks, and are
- * pinned during the calls whose failure OpenSSL's queue of errors explains. With "+queue" they do
- * that beside tasks that leave errors in the queues of their threads.
+ * pinned during the calls whose failure OpenSSL's queue of errors explains. With "+queue", other
+ * tasks leave errors in the queues of their threads.
  *
- * Prints also how many ends of a connection were mistaken for errors: OpenSSL looks into the queue
- * of the thread that the task is on, where another task may have left something.
+ * Also prints how many ends of connections were mistaken for errors: OpenSSL looks into the queue
+ * of the thread on which the task is, where another task may have left an error.
  */
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -53,7 +53,7 @@ static int report(const char *what)
 
 static int pins;
 
-/* As OpenSSL says: the queue is empty before the call, and is looked into right after it. */
+/* As OpenSSL requires, the queue is empty before the call, and is read right after it. */
 static int read_some(SSL *ssl, char *buf, int size, int *error)
 {
 	int n;
@@ -68,7 +68,7 @@ static int read_some(SSL *ssl, char *buf, int size, int *error)
 	return n;
 }
 
-/* Answers what comes, after a while, until it ends. */
+/* Answers each message after a while, until the stream ends. */
 static int serve(void *arg)
 {
 	SSL *ssl = arg;
@@ -106,7 +106,7 @@ static int ask(SSL *ssl, int number)
 	return 0;
 }
 
-/* Leaves an error where others find it. */
+/* Leaves an error in the queue of the thread, where other tasks find it. */
 static int litter(void *arg)
 {
 	_Atomic int *end = arg;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * SQLite: WHERE is a database, which all tasks write to and read from. It waits for other writers
- * in usleep(), with its connection's mutex held, unless it is told that a connection is used by one
- * thread at a time: then the wait parks.
+ * in usleep(), and holds its connection's mutex, so that the wait blocks. If SQLite is configured
+ * for one thread at a time per connection, it holds no mutex, and the wait parks.
  */
 #include <sqlite3.h>
 
@@ -36,7 +36,7 @@ static int create(struct crowd *crowd)
 	return sqlite3_close(database);
 }
 
-/* The single number that a query gives, or -1. */
+/* The single number that a query returns, or -1. */
 static int ask(sqlite3 *database, const char *query)
 {
 	sqlite3_stmt *statement;

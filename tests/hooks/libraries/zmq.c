@@ -47,7 +47,7 @@ static int accept_request(void *router)
 	return 1;
 }
 
-/* Until the context ends. */
+/* Serves until the context ends. */
 static void *serve(void *router)
 {
 	zmq_pollitem_t item = {.socket = router, .events = ZMQ_POLLIN};
