@@ -4,7 +4,7 @@
  * threads another one, so that tasks make all of its blocking calls. Together with libsennit-hooks
  * these calls park. In this way the tests of other projects test the hooks (python_test.py).
  *
- * 	LD_PRELOAD=libhooks-adopt.so:libsennit-hooks.so SENNIT_HOOKS=1 program
+ *	LD_PRELOAD=libhooks-adopt.so:libsennit-hooks.so SENNIT_HOOKS=1 program
  *
  * Tasks change threads, so a task needs what a thread has: an identity (pthread_self()) and values
  * (pthread_getspecific()). Thread-local variables and errno still belong to the thread. Locks,

@@ -41,7 +41,7 @@ int64_t now()
 
 void note(const char *format, ...)
 {
-	// The driver writes notes, and so does the task that begins the phases.
+	// Both the driver and the task that begins the phases write notes.
 	static std::mutex lock;
 	std::lock_guard hold(lock);
 	const uint32_t n = board->notes.load();
@@ -55,7 +55,7 @@ void note(const char *format, ...)
 	board->notes.store(n + 1);
 }
 
-// The thread that changes it, and one that fails.
+// Two threads use stderr_full() and stderr_again(): the driver, and a thread that fails.
 static std::mutex stderr_lock;
 static int stderr_before = -1, stderr_reader = -1;
 
@@ -83,7 +83,7 @@ bool stderr_full()
 	return true;
 }
 
-// A dump that waits for room ends with an error.
+// A dump that waits for room in the pipe ends with an error.
 void stderr_again()
 {
 	std::lock_guard hold(stderr_lock);
@@ -105,7 +105,7 @@ void fail(const char *format, ...)
 		va_start(args, format);
 		vsnprintf(board->failure, sizeof board->failure, format, args);
 		va_end(args);
-		stderr_again(); // for the dump that follows
+		stderr_again(); // so that the dump that follows can be read
 		board->failed.store(true);
 	}
 	for (;;)

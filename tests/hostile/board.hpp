@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The state of a run, in memory that the process under test shares with its parent: so the
-// parent can report it even if the process has crashed or hangs. The counters are atomic; tasks and
-// plain threads may read and write them.
+// The state of a run, in memory that the process under test shares with its parent, so that the
+// parent can report the state even if the process has crashed or hangs. The counters are atomic;
+// tasks and plain threads may read and write them.
 #ifndef SENNIT_TESTS_HOSTILE_BOARD_HPP
 #define SENNIT_TESTS_HOSTILE_BOARD_HPP
 
@@ -106,11 +106,11 @@ constexpr LoadName load_names[LOADS] = {
 
 struct Board {
 	uint64_t seed;
-	std::atomic<int64_t> beat;      // when the watchdog last looked
-	std::atomic<bool> failed, done; // the first failure counts
+	std::atomic<int64_t> beat;      // the time of the watchdog's last look
+	std::atomic<bool> failed, done; // only the first failure is reported
 	char failure[1024];
 
-	std::atomic<uint32_t> notes; // what was done, the last notes in a ring
+	std::atomic<uint32_t> notes; // what was done; the last notes are in a ring
 	struct Note {
 		int64_t at;
 		char text[100];
@@ -124,25 +124,25 @@ struct Board {
 	std::atomic<int64_t> plain_worst[PLAINS];
 	std::atomic<int64_t> os_kept; // ns in which the system kept threads from running
 	std::atomic<uint64_t> phases, lives;
-	std::atomic<int> forked_step; // what the child of a fork does: forked.cc
+	std::atomic<int> forked_step; // what the child of a fork does at the moment: forked.cc
 
-	char skips[ACTIONS][100]; // why each is left out; written before there are threads
+	char skips[ACTIONS][100]; // why each action is left out; written before there are threads
 };
 
-// Made by board_make(), before the process under test is forked off.
+// Made by board_make(), before the process under test is forked.
 extern Board *board;
 
 void board_make(uint64_t seed);
 
-// CLOCK_MONOTONIC, by libc.
+// CLOCK_MONOTONIC, as libc reads it.
 int64_t now();
 
-// Records what the test does. Any thread.
+// Records an action of the test. Any thread may call it.
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Something is wrong: the parent reports all that is known and ends the process; the caller waits
- * for that. Any thread or task.
+ * Reports that something is wrong: the parent prints all that is known and ends the process, and
+ * the caller waits for that. Any thread or task may call it.
  */
 [[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -156,12 +156,12 @@ void raise_to(std::atomic<T> &most, T value)
 		;
 }
 
-// Prints what was done and measured, and one line for machines.
+// Prints what was done and measured, and a line for programs to read.
 void report();
 // Prints what the driver did last, and the state of the loads.
 void report_failure();
 
-// Makes stderr a full pipe, if there are descriptors for it; and what it was.
+// Makes stderr a full pipe, if there are descriptors for it; stderr_again() undoes that.
 bool stderr_full();
 void stderr_again();
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// The promises, in one table, and how far off a wait has to be before the watchdog (watch.hpp)
-// calls a promise broken. The promises are those of docs/design.md: timers and the network are
-// checked at least every 10 ms of a processor's time, and a task that computes or loops lets others
-// run after 10 ms. So a timer or a socket makes its task runnable within 20 ms, and a runnable task
-// waits for those ahead of it.
+// The promises, in one table, and by how much a wait has to exceed a promise before the watchdog
+// (watch.hpp) reports it as broken. The promises are those of docs/design.md: timers and the
+// network are checked at least every 10 ms of a processor's time, and a task that computes or loops
+// lets others run after 10 ms. Therefore a timer or a socket makes its task runnable within 20 ms,
+// and a runnable task waits for those ahead of it.
 #ifndef SENNIT_TESTS_HOSTILE_BOUNDS_HPP
 #define SENNIT_TESTS_HOSTILE_BOUNDS_HPP
 
@@ -46,9 +46,9 @@ struct Bound {
 	const char *name;
 	const char *meaning;
 	int64_t ns;        // the promise, for an empty queue
-	bool behind_queue; // the tasks ahead come on top
+	bool behind_queue; // the time of the tasks ahead is added
 	bool needs_stack;  // a new task: while memory is limited it may wait for a stack
-	Plain beside;      // the plain thread that does the same
+	Plain beside;      // the plain thread that does the same, for comparison
 };
 
 constexpr Bound bounds[KINDS] = {
@@ -65,10 +65,10 @@ constexpr Bound bounds[KINDS] = {
 
 constexpr const char *plain_names[PLAINS] = {"sleep", "poll", "wake", "work"};
 
-// How long a task that computes, or loops without parking, may keep those behind it waiting.
+// For how long a task that computes, or loops without parking, may make the tasks behind it wait.
 constexpr int64_t slice = 10 * ms;
 
-// The turn of a task that only yields, or wakes another.
+// The length of a turn of a task that only yields, or wakes another one.
 constexpr int64_t piece = HOSTILE_EMULATED ? 100 * us
 			  : HOSTILE_TSAN   ? 40 * us
 			  : HOSTILE_ASAN   ? 20 * us
@@ -78,7 +78,7 @@ constexpr int64_t piece = HOSTILE_EMULATED ? 100 * us
 					 : 3 * us;
 #endif
 
-// Repetitions and crowds, divided by how much more they cost than in a release build.
+// A number of repetitions or tasks, divided by how much more they cost than in a release build.
 constexpr int scaled(int n)
 {
 	const int by = HOSTILE_EMULATED      ? 20

@@ -41,10 +41,10 @@ std::atomic<uint32_t> had;
 
 // ---- the runtime, as plain threads use it ----
 
-std::atomic<bool> open_; // a life of the runtime has begun, and is not about to end
+std::atomic<bool> open_; // set while a life of the runtime has begun, and is not about to end
 std::atomic<int> users;
 
-// While this exists, and is not false, the life does not end.
+// While an object of this class exists, and converts to true, the life does not end.
 class Use
 {
 public:
@@ -121,7 +121,7 @@ int flood_consumer(void *)
 	return 0;
 }
 
-std::atomic<int> burst_left; // of the tasks of a burst
+std::atomic<int> burst_left; // tasks of a burst that have not run
 
 // Spawns tasks that all need stacks at the same time. Returns how many were refused.
 int begin_burst()
@@ -188,7 +188,7 @@ bool set_mask(const cpu_set_t &mask)
 	return well;
 }
 
-// ---- what is in force, and until when ----
+// ---- the changes in force, and their ends ----
 
 enum Held {
 	HELD_MASK,
@@ -224,7 +224,7 @@ void raise(Held held, int resource)
 		fail("an error of the test: a limit cannot be raised again");
 }
 
-// Refused calls succeed again soon; tasks that wait for stacks go first.
+// Checks that calls that were refused succeed again soon; tasks that wait for stacks go first.
 void recover()
 {
 	Slot slot(PHASE);
@@ -291,7 +291,7 @@ void release(Held held)
 	watch_memory_limited(false);
 }
 
-// Ends the changes that cannot stay in force while a run ends.
+// Ends the changes that must not be in force while a run ends.
 void release_all()
 {
 	for (int i = 0; i < HELDS; i++)
@@ -319,7 +319,8 @@ bool change_mask()
 	CPU_ZERO(&mask);
 	for (size_t i = 0; i < n; i++)
 		CPU_SET((size_t)order[i], &mask);
-	// The runtime counts the CPUs once a second: most changes are long enough to be noticed.
+	// The runtime counts the CPUs once a second, so most changes last long enough to be
+	// noticed.
 	const int64_t time = random_.one_in(4) ? random_.between(ms, 100 * ms)
 					       : random_.between(1200 * ms, 2500 * ms);
 	note("mask: %zu of %zu CPUs for %lld ms", n, cpus.size(), (long long)(time / ms));
@@ -395,7 +396,7 @@ bool change_mlock()
 	const int64_t time = random_.between(50 * ms, 800 * ms);
 	struct sn_run_stats stats;
 
-	// While memory is locked, everything that is mapped takes memory.
+	// While memory is locked, every mapping takes memory immediately.
 	if (held_until[HELD_MLOCK] || held_until[HELD_MEMORY] || sn_run_stats(&stats) < 0 ||
 	    (long)stats.stacks_mapped * (256 << 10) > most)
 		return false;
@@ -473,7 +474,7 @@ bool fork_here()
 	return true;
 }
 
-std::atomic<pid_t> forked; // 0: not yet
+std::atomic<pid_t> forked; // 0: not forked yet
 
 bool fork_in_task()
 {
@@ -564,7 +565,7 @@ bool make_change(Action action)
 
 // ---- the thread ----
 
-std::atomic<bool> calm, is_calm; // asked for, and reached: nothing is in force
+std::atomic<bool> calm, is_calm; // requested, and reached: no change is in force
 
 void drive()
 {
@@ -589,7 +590,7 @@ void drive()
 				release((Held)i);
 		if (now() < next || order.empty() || !open_)
 			continue;
-		// A change that cannot be made now gets another turn.
+		// A change that cannot be made now is tried again later.
 		const Action action =
 			at < order.size() ? order[at] : order[random_.below(order.size())];
 		if (make_change(action)) {

@@ -100,7 +100,7 @@ void catch_a_signal()
 		failed(SIGNAL);
 }
 
-// Nothing but the hook could wake the first task.
+// Called by the hook, because nothing else could wake the first task.
 void end_a_deadlock()
 {
 	static sn_chan *chan;
@@ -129,8 +129,8 @@ int job(void *)
 	return 5;
 }
 
-// A run of its own: once signals are caught, a task could be woken from outside, so there is no
-// deadlock.
+// Runs in a run of its own, because once signals are caught, a task could be woken from outside,
+// and there would be no deadlock.
 int signal_job(void *)
 {
 	catch_a_signal();
@@ -147,7 +147,7 @@ void forked_main()
 	int fds[files];
 
 	begin(FILES);
-	// A handler would keep a deadlock from being reported.
+	// With a handler, no deadlock would be reported.
 	signal(SIGALRM, SIG_DFL);
 	alarm(forked_seconds);
 #ifdef SYS_close_range

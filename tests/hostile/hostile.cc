@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
 // The hostile environment test. A process with tasks, timers, channels, locks, connections,
-// blocking calls and a relay has to survive what its environment does to it: fewer CPUs and more,
-// lower limits, locked memory, SIGSTOP, gdb, forks, signals, floods of tasks from plain threads.
-// What must hold meanwhile:
+// blocking calls and a relay has to survive changes of its environment: fewer CPUs and more, lower
+// limits, locked memory, SIGSTOP, gdb, forks, signals, floods of tasks from plain threads. During
+// these changes:
 //
-//   - no wait is longer than promised, measured against what plain threads get at the same moment
+//   - no wait is longer than promised, compared with the delays of plain threads at the same moment
 //     (bounds.hpp, watch.hpp);
 //   - nothing is lost: each message, byte, timer and task is counted (loads.hpp).
 //
@@ -13,7 +13,7 @@
 //	        [--list] [--help]
 //
 // Exits with 0; with 1 if something was wrong, after printing the seed, the last changes and dumps;
-// with 2 for a wrong command line. The seed determines what is done and in which order. The times
+// with 2 for a wrong command line. The seed determines the changes and their order. The times
 // depend on the machine.
 #include <cerrno>
 #include <cinttypes>
@@ -49,19 +49,19 @@ struct Options {
 	uint64_t seed = 0;
 	double seconds = 12;
 	uint32_t actions = (1u << ACTIONS) - 1, loads = (1u << LOADS) - 1;
-	int processors = -1; // 0: as many as there are CPUs; -1: that, or at random a fixed number
+	int processors = -1; // 0: as many as there are CPUs; -1: that, or a fixed number, at random
 };
 Options options;
 int64_t ends;
 
 // ---- phases and lives ----
 
-std::atomic<Phase *> current{nullptr}; // the phase to be ended
+std::atomic<Phase *> current{nullptr}; // the phase that has to be ended
 std::atomic<int64_t> current_ends{0};
 std::atomic<Slot *> current_slot{nullptr};
 
-// Ends phases when their time is over, or later if something is late. A plain thread, so that it
-// does not depend on the runtime.
+// Ends phases when their time is over, or later if something is late. This is a plain thread, so
+// that it does not depend on the runtime.
 void end_phases()
 {
 	prctl(PR_SET_NAME, "phases");
@@ -76,8 +76,8 @@ void end_phases()
 	}
 }
 
-// Which loads a phase has: any of them in some phases, and at most one of the loops that use up all
-// processors.
+// Chooses the loads of a phase: any of them in some phases, and at most one of the loops that use
+// up all processors.
 std::vector<Load> choose(Random &random, bool crowds)
 {
 	std::vector<Load> some, loops, loads = {LOAD_PROBES};
@@ -108,7 +108,8 @@ void run_phase(Random &random, bool crowds)
 		board->begun[load]++;
 	}
 	note("phase for %d ms: %s", (int)(time / ms), names.c_str());
-	// While the loads are begun, the largest queue that there may be; then the actual one.
+	// While the loads are begun, the largest possible queue is assumed, and then the actual
+	// one.
 	watch_queue(scaled(10000) * piece);
 	current = &phase;
 	current_slot = &slot;
@@ -136,8 +137,8 @@ int live(void *arg)
 	driver_life_begins();
 	for (int i = 0; i < phases && now() < ends; i++)
 		run_phase(random, true);
-	// After the time is over there are no crowds: a change that could not be made beside them
-	// is pending.
+	// After the time is over there are no crowds, because a change that they prevented has
+	// still to be made.
 	if (now() >= ends && !driver_had_all())
 		run_phase(random, false);
 	driver_life_ends();
@@ -145,8 +146,8 @@ int live(void *arg)
 	return 7;
 }
 
-// For the next life. Most lives follow the CPUs; a fixed number shows what only one processor, or
-// too many, would.
+// Called for the next life. In most lives the number follows the CPUs; a fixed number shows
+// mistakes that need a single processor, or too many.
 void choose_processors(Random &random)
 {
 	const int by_chance = (int[]){0, 0, 0, 0, 0, 1, 1, 2, 4}[random.below(9)];
@@ -293,7 +294,7 @@ void leave_out(Action action, const char *why)
 	options.actions &= ~(1u << action);
 }
 
-// Leaves out what cannot be done here, and says why.
+// Leaves out changes that cannot be made here, and says why.
 void adapt()
 {
 	bool quota;

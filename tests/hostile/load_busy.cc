@@ -46,8 +46,8 @@ private:
 
 // ---- blocking ----
 
-// usleep() and read(), with and without brackets. A task that waits for a byte gets the one that
-// another sends.
+// usleep() and read(), with and without brackets. A task that waits for a byte gets it from another
+// task.
 class Blocking : public Work
 {
 public:
@@ -137,7 +137,7 @@ private:
 
 // ---- pinned tasks ----
 
-// Threads that may start no others, and that end with their tasks.
+// Threads that cannot start others, and that end with their tasks.
 class Pinned : public Work
 {
 public:
@@ -170,7 +170,7 @@ private:
 
 	static void live(Random random)
 	{
-		const bool pinned = sn_pin() == 0; // not at the limit of threads
+		const bool pinned = sn_pin() == 0; // fails at the limit of threads
 
 		sn_yield();
 		if (random.one_in(2))
@@ -221,7 +221,7 @@ private:
 
 // ---- loops ----
 
-// One task more than there are processors, each in a loop over a call that does not park.
+// Tasks that loop over a call that does not park, one more than there are processors.
 class Loop : public Work
 {
 public:
@@ -281,7 +281,8 @@ private:
 			break;
 		}
 		case LOAD_GO:
-			// Bounded: it makes empty brackets while there are enough tasks.
+			// Bounded: when there are too many tasks, the loop makes empty brackets
+			// instead.
 			if (spawned_ < most_spawned) {
 				spawned_++;
 				if (!phase.go(LOAD_GO, [this] { spawned_--; }))

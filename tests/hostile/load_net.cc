@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Network loads: connections over loopback that are echoed, and streams through sn_relay().
-// Everything that is sent is compared with what comes back or arrives, including the ends of
+// Network loads: connections over loopback that are echoed, and streams through sn_relay(). The
+// bytes that come back or arrive are compared with those that were sent, including the ends of
 // streams.
 #include <algorithm>
 #include <cerrno>
@@ -17,7 +17,7 @@ namespace hostile
 namespace
 {
 
-// The bytes that are sent follow from a number.
+// Generates the bytes to send from the random numbers.
 void fill(Random &random, char *bytes, size_t size)
 {
 	for (size_t i = 0; i < size; i += 8) {
@@ -27,7 +27,7 @@ void fill(Random &random, char *bytes, size_t size)
 	}
 }
 
-// Reads exactly that much. False if the stream ends or fails before.
+// Reads exactly so many bytes. Returns false if the stream ends or fails before that.
 bool read_exactly(sn_tcp *conn, void *to, size_t size)
 {
 	size_t had = 0;
@@ -43,8 +43,8 @@ bool read_exactly(sn_tcp *conn, void *to, size_t size)
 }
 
 /*
- * A listener that serves each connection in a task, until all clients have gone. The load that
- * makes the clients counts them.
+ * A listener that serves each connection in a task, until all clients are gone. The load that
+ * starts the clients counts them.
  */
 class Server
 {
@@ -65,7 +65,7 @@ public:
 		phase.go_surely(load, [this, &phase] { accept(phase); });
 	}
 
-	// A connection, or NULL if the phase is to end.
+	// Returns a connection, or NULL if the phase has to end.
 	sn_tcp *connect(Phase &phase)
 	{
 		sn_tcp *conn;
@@ -169,10 +169,10 @@ private:
 
 // ---- relay ----
 
-// Each stream begins with this. The answer is the number of bytes that arrived.
+// The beginning of each stream. The answer is the number of bytes that arrived.
 struct Head {
 	uint64_t seed;
-	uint64_t bytes; // that follow; UINT64_MAX: it is broken off
+	uint64_t bytes; // bytes that follow; UINT64_MAX: the stream is broken off
 };
 
 class Relay : public Work
@@ -213,7 +213,7 @@ private:
 		options.idle_timeout = 60 * second;
 		error = sn_relay(sn_tcp_stream(from), sn_tcp_stream(to), &result, &options);
 		if (error < 0 || result.lost) {
-			// The client sees the reset, and checks whether limits were the reason.
+			// The client sees the reset, and checks whether the limits were the reason.
 			sn_tcp_abort(from);
 			sn_tcp_abort(to);
 			return;
@@ -235,8 +235,8 @@ private:
 		}
 		Random random(head.seed);
 		while (had < head.bytes) {
-			// In the same pieces in which it was generated, so that the bytes are the
-			// same.
+			// Compares in the same pieces in which the bytes were generated, so that
+			// they are the same.
 			const size_t size =
 				(size_t)std::min<uint64_t>(sizeof got, head.bytes - had);
 

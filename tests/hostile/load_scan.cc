@@ -28,8 +28,8 @@ class Scan : public Work
 public:
 	~Scan() override { sn_chan_unref(chan_); }
 
-	// Once in a process. It retries, because memory or threads may be short when the first
-	// phase begins.
+	// Called once in a process. It retries, because memory or threads may be short when the
+	// first phase begins.
 	static void start_outside()
 	{
 		static std::atomic<bool> started = false;
@@ -71,7 +71,7 @@ public:
 
 			current = this;
 		}
-		// Joins last, so that every handle stays valid while anything scans.
+		// Joins last, so that every handle stays valid as long as a scan may use it.
 		phase.go_surely(LOAD_SCAN, [this] {
 			while (scanning_ > 0)
 				sn_sleep(2 * ms);
@@ -136,7 +136,7 @@ private:
 		scanning_--;
 	}
 
-	// A plain thread: tasks run on processors meanwhile, even if there is only one processor.
+	// Scans from a plain thread, while tasks run on all processors, even if there is only one.
 	static void scan_from_outside()
 	{
 		Random random(1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Loads of channels, locks, timers and joins: everything that goes in must come out once.
+// Loads of channels, locks, timers and joins: everything that is put in must come out once.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -21,7 +21,7 @@ struct Message {
 
 constexpr int producers = 6;
 
-// Producers number their messages. Every number is received once, and a lone consumer sees the
+// Producers number their messages. Every number is received once, and a single consumer sees the
 // numbers of each producer in order, on each of the two channels.
 class Channels : public Work
 {
@@ -299,7 +299,7 @@ private:
 
 		one->slot.met();
 		one->all->fired_++;
-		one->fired = true; // from now on it may be gone
+		one->fired = true; // from now on the alarm may be freed
 		return 0;
 	}
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Visitors of all tasks that do what their header allows: they call, they park, they block. Some
-// tasks and one plain thread visit until the run is over, so that it ends in the middle of a visit.
-// The threads that tasks have used have destructors that take their time.
+// Visitors of all tasks that do everything that their header allows: they make calls, park and
+// block. Some tasks and one plain thread visit until the run is over, so that it ends in the middle
+// of a visit. The threads that tasks have used have slow destructors.
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -25,7 +25,7 @@ namespace
 
 constexpr useconds_t destructor_us = 50000;
 
-// For the thread that the caller is on. It retires after some time, or ends with the run.
+// Leaves a destructor on the caller's thread, which retires after some time, or ends with the run.
 void leave_a_slow_destructor()
 {
 	static const pthread_key_t key = [] {
@@ -37,13 +37,13 @@ void leave_a_slow_destructor()
 	}();
 	static char value;
 
-	(void)pthread_setspecific(key, &value); // without memory there is none
+	(void)pthread_setspecific(key, &value); // without memory there is no destructor
 }
 
 class Visitors : public Work
 {
 public:
-	// Once in a process, across all runs.
+	// Called once in a process, for all runs.
 	static void start_outside()
 	{
 		static std::atomic<bool> started = false;
@@ -77,7 +77,7 @@ public:
 			life_ = board->lives;
 			strays_ = 0;
 		}
-		// No phase waits for this one: the run abandons it.
+		// No phase waits for this task: the run abandons it.
 		if (sn_go(
 			    [](void *) {
 				    for (;;) {
@@ -96,7 +96,7 @@ public:
 private:
 	static constexpr int visitors = 2;
 
-	// In a task, which may be abandoned in any of these calls.
+	// Called in a task, which may be abandoned in any of these calls.
 	static int visit(const struct sn_task_info *info, void *arg)
 	{
 		auto *random = static_cast<Random *>(arg);
@@ -121,7 +121,8 @@ private:
 		done(LOAD_VISITORS);
 	}
 
-	// The run may end meanwhile, and the thread is then left behind, or finds out.
+	// The run may end during the visit. The thread is then left behind, or learns that the run
+	// has ended.
 	static void visit_from_outside()
 	{
 		Random random(2);
@@ -145,7 +146,7 @@ private:
 	}
 
 	static uint64_t life_;
-	static int strays_; // of that run
+	static int strays_; // belongs to that run
 };
 
 uint64_t Visitors::life_;

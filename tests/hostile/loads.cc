@@ -8,7 +8,8 @@
 namespace hostile
 {
 
-// How many limits are lowered now (lower half), and how often one was lowered (upper half).
+// How many limits are lowered at the moment (lower half), and how often a limit was lowered (upper
+// half).
 static std::atomic<uint64_t> limits;
 
 void limits_begin()
@@ -57,7 +58,7 @@ int closure_main(void *arg)
 	closure->body();
 	closure.reset();
 	board->alive[load].fetch_sub(1);
-	phase.alive.fetch_sub(1); // touch nothing after this: the phase may be over
+	phase.alive.fetch_sub(1); // access nothing after this, because the phase may be over
 	return 0;
 }
 

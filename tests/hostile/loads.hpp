@@ -3,8 +3,8 @@
 // What the tasks do, in phases: a phase begins some loads, lets them run until it is told to stop,
 // waits for everything that they have begun, and then checks that nothing was lost.
 //
-// A call that fails because of a limit (out of memory, of descriptors) is refused: the load goes
-// on, or tries again. While no limit is lowered, no call may be refused.
+// A call that fails because of a limit (out of memory or descriptors) counts as refused: the load
+// continues without it, or tries again. While no limit is lowered, no call may be refused.
 #ifndef SENNIT_TESTS_HOSTILE_LOADS_HPP
 #define SENNIT_TESTS_HOSTILE_LOADS_HPP
 
@@ -27,7 +27,7 @@ namespace hostile
 /*
  * The driver announces limits: between limits_begin() and limits_end() calls may be refused. A
  * caller takes limits_mark() before the call; limits_excuse() says whether any limit was lowered at
- * some time since.
+ * some time after that.
  */
 void limits_begin();
 void limits_end();
@@ -44,34 +44,35 @@ public:
 	 * thread or task of the load may call it.
 	 */
 	bool go(Load load, std::function<void()> body);
-	// Tries the same again until it is accepted. Tasks only.
+	// Repeats that until the task is accepted. Only tasks may call it.
 	void go_surely(Load load, const std::function<void()> &body);
 
 	bool stopping() const { return stop.load(std::memory_order_acquire); }
-	// Sleeps until the phase is to end.
+	// Sleeps until the phase has to end.
 	void until_stop();
 
-	Random random; // for beginning loads
+	Random random; // used while the loads are begun
 	std::atomic<bool> stop{false};
 	std::atomic<uint64_t> alive{0};
 };
 
-// A load's call has failed with an error: counts it if limits explain it, and fails the test
-// otherwise.
+// Called when a call of a load has failed: counts the error if limits explain it, and fails the
+// test otherwise.
 void refused(Load load, const char *what, int error, uint64_t mark);
 
-// A channel, as soon as there is memory for it. Tasks only.
+// Returns a channel, as soon as there is memory for it. Only tasks may call it.
 sn_chan *make_channel(size_t elem_size, ssize_t capacity);
 
-// One load in one phase. Made, begun and ended by the phase's task.
+// One load in one phase. The phase's task creates, begins and ends it.
 class Work
 {
 public:
 	virtual ~Work() = default;
 	virtual void begin(Phase &phase) = 0;
-	// Everything has ended: checks that nothing was lost.
+	// Called when everything has ended: checks that nothing was lost.
 	virtual void end(Phase &) {}
-	// What the load may put ahead of a task that has become runnable: ns of a processor's time.
+	// The work that the load may put ahead of a task that has become runnable, in ns of one
+	// processor.
 	virtual int64_t queue() const = 0;
 };
 
@@ -98,7 +99,7 @@ inline void done(Load load, uint64_t n = 1)
 	board->operations[load].fetch_add(n, std::memory_order_relaxed);
 }
 
-// Computes for that long, by the thread's CPU clock, without calling sennit.
+// Computes for so long, by the thread's CPU clock, without calling sennit.
 void compute(int64_t ns);
 
 } // namespace hostile

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // While the address space is limited, the test's own small allocations wait until they succeed, so
-// that only the library's are refused. To the runtime that is a task that blocks without a bracket.
+// that only the library's are refused. The runtime sees such a wait as a task that blocks without a
+// bracket.
 #include <cstdlib>
 #include <new>
 

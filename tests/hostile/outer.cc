@@ -22,11 +22,10 @@ namespace hostile
 namespace
 {
 
-// How much of the child's stderr is kept: enough for a sanitizer's report, or a dump.
+// How much of the child's stderr is kept, which is enough for a sanitizer's report, or a dump.
 constexpr size_t kept = 64 << 10;
 
-// The watchdog looks fifty times a second. gdb may take its time, but then the parent waits for
-// gdb.
+// The watchdog looks fifty times a second. gdb may take longer, but then the parent waits for gdb.
 constexpr int64_t beat_limit = 40 * second;
 
 int asking = -1; // the child's end of the control socket
@@ -56,8 +55,8 @@ struct Outer {
 			ended = true;
 	}
 
-	// Reads stderr for that long, or until there is a request or the child ends. True: a
-	// request.
+	// Reads stderr for that long, or until there is a request or the child ends. Returns true
+	// for a request.
 	bool wait(int64_t ns)
 	{
 		const int64_t until = now() + ns;
@@ -152,7 +151,7 @@ struct Outer {
 		const ssize_t n = recv(control, text, sizeof text - 1, MSG_DONTWAIT);
 
 		if (n <= 0) {
-			// The child's end is closed: the child is about to end.
+			// The child has closed its end, so it is about to end.
 			look_whether_ended();
 			usleep(1000);
 			return;
@@ -164,8 +163,8 @@ struct Outer {
 			look_whether_ended();
 	}
 
-	// Reports everything that it can get from a process that has failed, and then ends the
-	// process.
+	// Reports everything that it can find out about a process that has failed, and then ends
+	// the process.
 	void print_failure()
 	{
 		report_failure();
@@ -193,7 +192,7 @@ struct Outer {
 		fflush(stdout);
 	}
 
-	// Prints a line now and then, for runs of hours.
+	// Prints a line from time to time, for runs of hours.
 	static void print_progress(int64_t begun)
 	{
 		uint64_t changes = 0;

@@ -27,8 +27,8 @@ namespace
 {
 
 struct Figures {
-	std::atomic<int64_t> due;   // when the current wait should be over; 0: there is none
-	std::atomic<int64_t> worst; // since the watchdog last asked
+	std::atomic<int64_t> due;   // when the current wait should be over; 0: there is no wait
+	std::atomic<int64_t> worst; // since the watchdog's last question
 };
 Figures figures[PLAINS];
 int ends[2];
@@ -123,7 +123,8 @@ void worker()
 	}
 }
 
-// The kernel's figures for a thread: how long it ran, and how long it waited for a CPU; -1: none.
+// The kernel's figures for a thread: how long it ran, and how long it waited for a CPU; -1:
+// unknown.
 struct Schedule {
 	int64_t ran = -1, waited = -1;
 };
@@ -157,7 +158,8 @@ Schedule schedule_of(const char *tid)
 	return schedule;
 }
 
-// It is runnable, or in an uninterruptible sleep, such as for the kernel's memory locks.
+// Whether the thread is runnable, or in an uninterruptible sleep, for example for a memory lock of
+// the kernel.
 bool wants_to_run(const char *tid)
 {
 	char text[512];
@@ -202,8 +204,8 @@ int64_t plain_kept_by_system(int64_t span)
 		if (schedule.ran >= 0 && before != former.end() && before->second.ran >= 0) {
 			int64_t waited = schedule.waited - before->second.waited;
 
-			// The kernel adds a wait to the figures when it ends: this thread may have
-			// waited all the time.
+			// The kernel adds a wait to the figures when the wait ends, so this thread
+			// may have waited all the time.
 			if (waited == 0 && schedule.ran == before->second.ran &&
 			    wants_to_run(entry->d_name))
 				waited = span;

@@ -55,16 +55,16 @@ private:
 	std::atomic<void (*)()> asked_{nullptr};
 	sn_chan *chan_ = nullptr;
 	sn_tcp *reader_ = nullptr, *silent_ = nullptr;
-	int writer_ = -1, silent_end_ = -1; // the plain ends
-	uint64_t poked_ = 0, spawned_ = 0;  // written by the plain thread
+	int writer_ = -1, silent_end_ = -1; // the ends that plain threads use
+	uint64_t poked_ = 0, spawned_ = 0;  // only the plain thread writes these
 	std::atomic<uint64_t> received_{0}, ran_{0}, bytes_written_{0}, bytes_read_{0};
 };
 
 std::mutex current_lock; // held while a plain thread uses the probes
 Probes *current;
 
-// Makes a connection over loopback with a plain end and an end in the runtime. False: limits forbid
-// it.
+// Makes a connection over loopback between a plain socket and a connection of the runtime. Returns
+// false if limits forbid it.
 bool try_connection(sn_tcp **mine, int *plain)
 {
 	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -114,7 +114,7 @@ void Probes::begin(Phase &phase)
 	start([this] { receive(); });
 	start([this] { wait_for_signals(); });
 	start([this] {
-		// Until no thread can ask any more.
+		// Until no thread can ask for anything any more.
 		while (!closed_ || asked_.load()) {
 			if (void (*fn)() = asked_.load()) {
 				fn();
@@ -123,12 +123,12 @@ void Probes::begin(Phase &phase)
 			sn_sleep(2 * ms);
 		}
 	});
-	// Wait until each has run once: while memory is limited, tasks may have to wait for their
+	// Waits until each has run once: while memory is limited, tasks may have to wait for their
 	// stacks.
 	while (to_start_ > 0)
 		sn_sleep(ms);
 	std::lock_guard hold(current_lock);
-	// The phase may be over by now, if it took long to begin, or if gdb stopped everything.
+	// The phase may be over already, if beginning took long, or if gdb stopped everything.
 	if (!closed_)
 		current = this;
 }
@@ -254,7 +254,7 @@ void Probes::receive()
 		current = nullptr;
 		closed_ = true;
 	}
-	// Values that were sent before are still in the channel.
+	// Values that were sent earlier are still in the channel.
 	while (sn_chan_try_recv(chan_, nullptr) == 0) {
 		received_++;
 		foreign_.met();
@@ -302,7 +302,7 @@ void Probes::poke()
 {
 	if (!socket_.expected()) {
 		socket_.expect(now());
-		// The reader may have closed it at the end of the phase.
+		// The reader may have closed its end when the phase ended.
 		if (send(writer_, "x", 1, MSG_NOSIGNAL) == 1)
 			bytes_written_++;
 		else

@@ -15,10 +15,10 @@ namespace hostile
 namespace
 {
 
-constexpr const char *root = "/sys/fs/cgroup"; // where the runtime looks
+constexpr const char *root = "/sys/fs/cgroup"; // where the runtime looks for cgroups
 
-std::string group; // the folder of the group that was made
-int limit = -1;    // cpu.max, open
+std::string group; // the folder of the group that the test has created
+int limit = -1;    // the descriptor of cpu.max
 
 bool write_to(const std::string &path, const std::string &text)
 {
@@ -31,7 +31,7 @@ bool write_to(const std::string &path, const std::string &text)
 	return well;
 }
 
-// This process's group in the v2 hierarchy, from the root; "" if there is none.
+// This process's group in the v2 hierarchy, from the root; "" if it has none.
 std::string own_group()
 {
 	FILE *file = fopen("/proc/self/cgroup", "re");
@@ -102,7 +102,8 @@ bool quota_set(long microseconds)
 {
 	char text[64];
 
-	// Always the same length, so that a reader of the file finds nothing half-written.
+	// The text always has the same length, so that a reader of the file finds nothing
+	// half-written.
 	if (microseconds)
 		snprintf(text, sizeof text, "%-10ld 100000\n", microseconds);
 	else

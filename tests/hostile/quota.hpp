@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The cpu.max of a cgroup that is made for this run, if that is possible. If it is not, but private
-// mounts are, a file stands in for it at the place where the runtime looks: the runtime follows it,
-// though nothing is throttled.
+// The cpu.max of a cgroup that is created for this run, if that is possible. If it is not, but
+// private mounts are, a file at the place where the runtime looks replaces it: the runtime follows
+// the file, though nothing is throttled.
 #ifndef SENNIT_TESTS_HOSTILE_QUOTA_HPP
 #define SENNIT_TESTS_HOSTILE_QUOTA_HPP
 
@@ -11,14 +11,15 @@
 namespace hostile
 {
 
-// Before the process has threads or children. Returns a remark to print, "" for a true cgroup.
+// Called before the process has threads or children. Returns a remark to print, or "" for a real
+// cgroup.
 std::string quota_prepare(bool *usable);
-// Moves the process under test into the group. Before it has threads.
+// Moves the process under test into the group. Called before it has threads.
 void quota_enter();
-// Allows that many microseconds of CPU time in each period of 100,000; 0: no limit. False if it
-// cannot be written.
+// Allows so many microseconds of CPU time in each period of 100,000; 0: no limit. Returns false if
+// the limit cannot be written.
 bool quota_set(long microseconds);
-// Removes the group, when the process under test has ended.
+// Removes the group; called when the process under test has ended.
 void quota_remove();
 
 } // namespace hostile

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Random numbers from a seed (splitmix64). Streams of bytes are made of them as well.
+// Random numbers from a seed (splitmix64). Also generates streams of bytes.
 #ifndef SENNIT_TESTS_HOSTILE_RANDOM_HPP
 #define SENNIT_TESTS_HOSTILE_RANDOM_HPP
 

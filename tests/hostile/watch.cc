@@ -23,26 +23,26 @@ namespace
 {
 
 constexpr int64_t tick = 20 * ms, window = 100 * ms;
-// A shorter wait is measured but not judged.
+// Shorter waits are measured but not judged.
 constexpr int64_t worth_a_look = 30 * ms;
 
 // What the system did between two looks of the watchdog.
 struct Window {
 	int64_t from, to;
-	int64_t kept;  // how long it kept a thread from running
+	int64_t kept;  // for how long it kept a thread from running
 	int64_t plain; // the worst delay of the plain threads
 };
 std::mutex history_lock;
-std::deque<Window> history; // of the last five minutes
+std::deque<Window> history; // the windows of the last five minutes
 
 // Read without a lock, because a stalled task might hold it.
 struct Place {
-	std::atomic<int> kind; // KINDS: free
+	std::atomic<int> kind; // KINDS: the place is free
 	std::atomic<int64_t> due;
 };
 constexpr size_t most_slots = 4096;
 Place places[most_slots];
-std::mutex places_lock; // for taking and freeing places
+std::mutex places_lock; // held while a place is taken or freed
 std::atomic<size_t> used;
 
 std::atomic<int64_t> queue, former_queue, former_until, more_queue, more_until;
@@ -66,7 +66,7 @@ int64_t queue_at(int64_t at)
 	return ahead;
 }
 
-// How long a task may have to wait for that queue.
+// For how long a task may have to wait for the queue.
 int64_t wait_at(int64_t at)
 {
 	const int64_t limited = limited_until.load();
@@ -75,7 +75,7 @@ int64_t wait_at(int64_t at)
 	return queue_at(at) * (slow ? pieces_to_map_a_stack : 1);
 }
 
-// When waits of a kind began to be too long.
+// The times at which waits of a kind began to be too long.
 struct Episodes {
 	std::deque<int64_t> times;
 	bool now = false, before = false;
@@ -83,8 +83,8 @@ struct Episodes {
 Episodes kinds[KINDS];
 
 struct Judged {
-	int64_t counted; // the wait, without the time that the system took
-	int64_t plain;   // the worst delay of the plain threads meanwhile
+	int64_t counted; // the length of the wait, without the time that the system took
+	int64_t plain;   // the worst delay of the plain threads during the wait
 };
 
 Judged judge(int64_t from, int64_t to)
@@ -127,7 +127,7 @@ void look_at(Kind kind, int64_t due, int64_t at)
 	raise_to(board->worst[kind], at - due);
 	if (at - due > allowed)
 		late.store(true);
-	// However little of it counts: plain threads were never that late.
+	// However little of the delay counts, plain threads were never that late.
 	if (at - due > allowed + hopeless)
 		stalled(kind, due, at, judged, ahead, allowed);
 	if (judged.counted <= allowed)
@@ -192,7 +192,7 @@ void watchdog()
 			continue;
 		{
 			const int64_t span = at - begun;
-			const int64_t most = span - span / 20; // so that a hang is found in the end
+			const int64_t most = span - span / 20; // so that a hang is found eventually
 			const int64_t kept =
 				std::min(most, std::max({own, plain, plain_kept_by_system(span)}));
 			std::lock_guard hold(history_lock);

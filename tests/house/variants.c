@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For variants_test.sh. Without an argument, a correct program that does much of what a tool has to
- * follow. With one, it makes the mistake of that name in tasks, which the tool has to find.
+ * For variants_test.sh. Without an argument, this is a correct program with many operations that a
+ * tool has to follow. With an argument, tasks make the mistake of that name, which the tool has to
+ * find.
  */
 #include <sennit/sennit.h>
 
@@ -22,7 +23,7 @@ static int under_lock, racy;
 static atomic_int there;
 static char *volatile kept;
 
-/* Frames of many sizes, touched: what a tool has to follow across switches. */
+/* Touches frames of many sizes, which a tool has to follow across switches. */
 static __attribute__((noinline)) int deep(int depth)
 {
 	char *some = alloca((size_t)depth * 40 + 1);
@@ -49,7 +50,7 @@ static int works(void *arg)
 		if (i % 8 == 0)
 			sn_sleep(100000);
 		if (i % 16 == 1)
-			usleep(100); /* the runtime is not told */
+			usleep(100); /* blocks without a bracket */
 		(void)!sn_chan_send(numbers, &number);
 		free(text);
 	}
@@ -152,7 +153,7 @@ static int returns(void *arg)
 
 static int races(void *arg)
 {
-	/* Both tasks run at once, on two threads, and nothing orders them. */
+	/* Both tasks run at the same time, on two threads, and nothing orders them. */
 	(void)arg;
 	atomic_fetch_add_explicit(&there, 1, memory_order_relaxed);
 	while (atomic_load_explicit(&there, memory_order_relaxed) < 2)

@@ -24,7 +24,7 @@ public:
 	explicit Chan(ssize_t capacity = 0)
 	{
 		if (sn_chan_new(&chan_, sizeof(T), capacity) != 0)
-			abort(); // nothing else in the test would make sense
+			abort(); // without this, nothing else in the test would make sense
 	}
 	~Chan() { sn_chan_unref(chan_); }
 	Chan(const Chan &) = delete;
@@ -57,7 +57,7 @@ public:
 
 	size_t receivers() const { return probe_chan_waiting(chan_, SN_CASE_RECV); }
 	size_t senders() const { return probe_chan_waiting(chan_, SN_CASE_SEND); }
-	// Waits until n tasks wait in it.
+	// Waits until n tasks wait to receive from it.
 	bool await_receivers(size_t n) const
 	{
 		return eventually([&] { return receivers() == n; });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Locks to plant faults with, for the tests of the checked build (wait/checked.h). C++ cannot
-// include the lock's header.
+// Locks in which faults can be planted, for the tests of the checked build (wait/checked.h). C++
+// cannot include the lock's header.
 #ifndef SENNIT_TESTS_SUPPORT_CHECKED_H
 #define SENNIT_TESTS_SUPPORT_CHECKED_H
 
@@ -18,13 +18,13 @@ void checked_take_nameless(void);
 // Sleeps on a futex until the deadline.
 void checked_sleep(long long deadline);
 
-// Whether this kernel lets the checks see system calls.
+// Whether the checks can see system calls with this kernel.
 int checked_sees_calls(void);
 
-// From now on the thread must not wait, like the monitor; or may, with NULL.
+// From now on the thread must not wait, like the monitor; with NULL it may again.
 void checked_forbid(const char *name);
 
-// Writes a line on stderr as the runtime does it.
+// Writes a line on stderr in the way of the runtime.
 void checked_log(void);
 
 void checked_pass(void);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Helpers for the tests of what happens when there are no descriptors, or some too many.
+// Helpers for tests in which there are no free descriptors, or in which some may have leaked.
 #ifndef SENNIT_TESTS_SUPPORT_DESCRIPTORS_H
 #define SENNIT_TESTS_SUPPORT_DESCRIPTORS_H
 
@@ -18,7 +18,7 @@
 namespace test
 {
 
-// Takes every descriptor that the process could still open, until give_back().
+// Takes every descriptor that the process can still open, until give_back().
 class NoDescriptors
 {
 public:
@@ -29,7 +29,8 @@ public:
 		few.rlim_cur = std::min<rlim_t>(former_.rlim_cur, 400);
 		EXPECT_EQ(0, setrlimit(RLIMIT_NOFILE, &few));
 		// The monitor opens a file for some microseconds when it looks at a thread. That
-		// descriptor must be ours too, so go on until none has been left for a while.
+		// descriptor must be taken, too, so this continues until none has been free for a
+		// while.
 		for (int full = 0; full < 5; full++) {
 			for (int fd; (fd = dup(STDERR_FILENO)) >= 0; full = 0)
 				taken_.push_back(fd);

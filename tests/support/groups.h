@@ -18,7 +18,7 @@
 namespace test
 {
 
-// Emulators translate the options of sockets one by one, and not all know this one.
+// Emulators translate the options of sockets one by one, and some do not know this one.
 inline bool emulator_lacks_groups()
 {
 	group_req request = {};

@@ -145,7 +145,8 @@ long probe_quota(const char *mountinfo, const char *cgroup)
 	return quota;
 }
 
-/* Timers go to the heap of the calling thread's processor, so it takes one of each. */
+/* Timers go to the heap of the calling thread's processor, so a probe needs both a processor and a
+ * thread. */
 struct probe_heap {
 	struct sn_processor processor;
 	struct sn_thread thread;
@@ -222,7 +223,7 @@ bool probe_timer_stop(struct probe_timer *timer)
 
 uint32_t probe_timers_run(struct probe_heap *heap, int64_t now)
 {
-	struct sn_due due; /* fire() leaves nothing to do */
+	struct sn_due due; /* fire() leaves no work for later */
 
 	return sn_timers_run(&heap->processor.timers, now, &due);
 }

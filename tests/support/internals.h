@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Internal parts of the library for the tests in C++, which cannot read headers with C11 atomics.
- * Objects are made and freed here; otherwise each function is the one in src/ of the same name.
+ * Objects are allocated and freed here; every other function calls the function of the same name in
+ * src/.
  */
 #ifndef SENNIT_TESTS_SUPPORT_INTERNALS_H
 #define SENNIT_TESTS_SUPPORT_INTERNALS_H
@@ -27,24 +28,24 @@ struct probe_parker *probe_parker_new(void);
 void probe_parker_free(struct probe_parker *parker);
 int probe_parker_wait(struct probe_parker *parker, int64_t deadline);
 void probe_parker_release(struct probe_parker *parker);
-/* sn_futex_wait() on a word that has the value: returns what it returns. */
+/* Calls sn_futex_wait() on a word that has the value, and returns its result. */
 int probe_futex_wait(uint32_t value, uint32_t expected, int64_t deadline);
 
-/* wait/backoff.h: pauses until told to park. Returns the number of pauses. */
+/* wait/backoff.h: pauses until the policy says to park. Returns the number of pauses. */
 uint64_t probe_backoff(int64_t spin_ns, int64_t yield_ns);
-/* At a site that waits for a task, or for a thread. Ends after `most` pauses. */
+/* The same at a site that waits for a task, or for a thread. Ends after `most` pauses. */
 uint64_t probe_backoff_at(bool for_task, int64_t spin_ns, int64_t yield_ns, uint64_t most);
 int probe_usable_cpus(void);
 
-/* base/quota.h: by such files. */
+/* base/quota.h: the quota according to these files. */
 long probe_quota(const char *mountinfo, const char *cgroup);
 
 /* wait/site.h: `site` is a name from sn_wait_stats(). */
 void probe_wait_record(const char *site, int64_t ns, bool slept);
 unsigned probe_wait_blocks(void);
 
-/* sched/block.h: a processor's cache; NULL: as on a thread without a processor. Outside of any
- * run. */
+/* sched/block.h: a processor's cache; NULL: none, as on a thread without a processor. Only outside
+ * of runs. */
 struct probe_blocks;
 struct probe_blocks *probe_blocks_new(void);
 void probe_blocks_free(struct probe_blocks *blocks);
@@ -52,11 +53,11 @@ void *probe_block_alloc(struct probe_blocks *blocks);
 void probe_block_free(void *block, struct probe_blocks *blocks);
 void probe_block_flush(struct probe_blocks *blocks);
 void probe_blocks_destroy(void);
-/* The block of a task, by its handle. */
+/* The control block of a task, by its handle. */
 const void *probe_block_of(const void *handle);
 
-/* sched/lease.h: the calling thread; and what the monitor does when that thread has had the first
- * processor for too long. */
+/* sched/lease.h: the calling thread; and the action of the monitor when that thread has had the
+ * first processor for too long. */
 const void *probe_thread(void);
 void probe_expire(const void *thread);
 
@@ -108,15 +109,15 @@ bool probe_stack_find(const void *address, struct probe_stack *stack, bool *in_g
 /* sched/status.h: the table of changes. */
 bool probe_status_allowed(int from, int to, int by);
 
-/* sync/waits.h: how many wait in the list of the object at the address. */
+/* sync/waits.h: how many waiters are in the list of the object at the address. */
 struct sn_private_waits;
 unsigned probe_waiting(const void *address, const struct sn_private_waits *waits);
-/* Locks that list. */
+/* Locks and unlocks that list. */
 void probe_waits_lock(const void *address);
 void probe_waits_unlock(const void *address);
 
-/* sched/schedule.h: does what the monitor does, which with SENNIT_PROCS leaves it to the test. Call
- * it from one thread at a time. */
+/* sched/schedule.h: changes the number of processors in place of the monitor, which does not change
+ * it if SENNIT_PROCS is set. Call it from one thread at a time. */
 void probe_processors_adjust(int wanted);
 
 /* sched/foreign.h */
@@ -128,20 +129,20 @@ void probe_netpoll_wake(void);
 bool probe_run_is_ending(void);
 /* Whether a task sleeps on a side (0: reading, 1: writing) of a connection or listener. */
 bool probe_fd_waiting(const void *conn, int side);
-/* Whether the poller has reported more than bytes: an end, an error. */
+/* Whether the poller has reported an end or an error of the connection. */
 bool probe_fd_irregular(const void *conn);
 bool probe_fd_disarmed(const void *conn);
 /* io/turns.h: how many tasks wait to receive on a UDP socket (side 0), or to send (1): the one on
- * the side and those behind it. */
+ * the side and those queued behind it. */
 size_t probe_udp_waiting(const void *udp, int side);
-/* io/watch.h: how many tasks wait for the program's descriptor of that number. */
+/* io/watch.h: how many tasks wait for the descriptor of the program with that number. */
 int probe_watch_waits(int fd);
-/* The part of an operation after it has found its connection: sn_fd_begin_handle(). */
+/* The part of an operation that comes after it has found its connection: sn_fd_begin_handle(). */
 int probe_fd_begin(const void *conn, int side);
 void probe_fd_end(const void *conn, int side);
-/* Whether two handles refer to the same structure, perhaps in different generations. */
+/* Whether two handles refer to the same structure, possibly in different generations. */
 bool probe_fd_same_place(const void *conn, const void *other);
-/* The memory of a stream and of a task that has not begun. */
+/* The memory of a stream plus that of a task that has not begun. */
 size_t probe_quiet_size(void);
 
 /* sync/channel.h: how many tasks wait in a channel, to receive (0) or to send (1). */
@@ -153,7 +154,7 @@ void probe_chan_unlock(struct sn_chan *chan);
 /* copy/pipe_pool.h */
 void probe_pipes_reset(void);
 
-/* names/address.h: 0 with the parts, or a negative errno. */
+/* names/address.h: returns 0 and the parts, or a negative errno. */
 int probe_address_split(const char *text, char *host, size_t host_size, char *service,
 			size_t service_size);
 

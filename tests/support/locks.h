@@ -13,7 +13,8 @@
 #	define SENNIT_DEBUG 0
 #endif
 
-// A mistake of the program: an error in release builds, an abort with a report in debug builds.
+// Expects that a mistake of the program is an error in release builds, and an abort with a report
+// in debug builds.
 #if SENNIT_DEBUG
 #	define TEST_MISTAKE(call, error, report)                       \
 		do {                                                    \

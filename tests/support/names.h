@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // A name service for the tests of one program, which includes this in one source: names that end in
-// ".test" are answered here, as each case wants, also for the library under test. Others are left
-// to the C library.
+// ".test" are answered here, as each case wants, for the library under test, too. Other names are
+// left to the C library.
 #ifndef SENNIT_TESTS_SUPPORT_NAMES_H
 #define SENNIT_TESTS_SUPPORT_NAMES_H
 
@@ -25,28 +25,28 @@
 namespace test
 {
 
-// Whether looking up a name that begins with "hangs" hangs, and the name of 127.0.0.99.
+// Whether a lookup hangs, if its name begins with "hangs", or if it is for the name of 127.0.0.99.
 inline std::atomic<bool> hangs;
-// How many look-ups began, how many hang, and the most that did at once.
+// How many lookups have begun, how many hang, and the most that have hung at the same time.
 inline std::atomic<int> asked, inside, most_inside;
-// The niceness of the thread that looked up last.
+// The niceness of the thread that made the last lookup.
 inline std::atomic<int> niceness;
 // How often the C library was called, for names and numbers alike.
 inline std::atomic<int> called;
-// How many threads exist in which one has hung.
+// How many threads exist on which a lookup has hung.
 inline std::atomic<int> threads_that_hung;
 
-// What a name stands for; without an entry it is 127.0.0.1.
+// The answer for a name; without an entry it is 127.0.0.1.
 struct Answer {
 	int error = 0;
 	std::vector<std::string> addresses;
 };
 
 inline std::mutex answers_lock;
-// Never destroyed: a look-up that has hung may still end while the program exits.
+// Never destroyed, because a lookup that has hung may still end while the program exits.
 inline auto &answers = *new std::map<std::string, Answer>;
 
-// A thread may be looking when another one forks.
+// A thread may be looking a name up when another one forks.
 inline const int answers_fork = pthread_atfork(
 	[] { answers_lock.lock(); }, [] { answers_lock.unlock(); }, [] { answers_lock.unlock(); });
 
@@ -76,12 +76,12 @@ inline void hang()
 
 	for (int most = most_inside; now > most && !most_inside.compare_exchange_weak(most, now);)
 		continue;
-	// Not forever, so that a test that waits for it fails instead of hanging.
+	// Not without a limit, so that a test that waits for it fails instead of hanging.
 	eventually_in_thread([] { return !hangs; }, 2 * patience);
 	inside--;
 }
 
-// Makes the names hang, but not beyond the end of the test.
+// Makes lookups hang as long as the object lives.
 class Hanging
 {
 public:
@@ -103,7 +103,8 @@ public:
 using GetAddrInfo = int (*)(const char *, const char *, const addrinfo *, addrinfo **);
 using GetNameInfo = int (*)(const sockaddr *, socklen_t, char *, socklen_t, char *, socklen_t, int);
 
-// Each replaces the C library's. A list that was found piece by piece can be freed as one.
+// Each function replaces the C library's. A list that was put together from several can be freed as
+// one.
 extern "C" int getaddrinfo(const char *host, const char *service, const addrinfo *hints,
 			   addrinfo **list)
 {

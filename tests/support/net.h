@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Helpers for the tests of the net layer: listeners and connected pairs that close themselves, and
-// looks at a connection from outside.
+// functions that look at a connection from outside.
 #ifndef SENNIT_TESTS_SUPPORT_NET_H
 #define SENNIT_TESTS_SUPPORT_NET_H
 
@@ -29,14 +29,14 @@ public:
 
 		EXPECT_EQ(0, sn_tcp_listen(&made, address)) << address;
 		if (!made)
-			abort(); // nothing else in the test would make sense
+			abort(); // without this, nothing else in the test would make sense
 		listener_ = made;
 	}
 	~Listener() { close(); }
 	Listener(const Listener &) = delete;
 	Listener &operator=(const Listener &) = delete;
 
-	// Atomic, because a task may call this while another closes the listener.
+	// Atomic, because a task may call this while another one closes the listener.
 	sn_tcp_listener *get() const { return listener_; }
 	std::string address() const
 	{
@@ -71,8 +71,8 @@ inline sn_tcp *connect(const std::string &address)
 	return conn;
 }
 
-// Both ends of a connection. Atomic, because one task may read an end and another release it
-// without an ordering between the two: the calls in between need not provide one.
+// Both ends of a connection. Atomic, because one task may read an end and another one release it
+// without an order between the two: the calls in between need not provide one.
 class Pair
 {
 public:
@@ -132,7 +132,7 @@ inline int unsent(sn_tcp *conn)
 	return n;
 }
 
-// Bytes that could be read from a connection at once.
+// Bytes that could be read from a connection now.
 inline int unread(sn_tcp *conn)
 {
 	int n = -1;
@@ -151,7 +151,7 @@ inline int low_water(sn_tcp *conn)
 	return value;
 }
 
-// Writes, past the runtime, until the kernel takes no more.
+// Writes without the runtime until the kernel accepts no more.
 inline void fill(sn_tcp *conn)
 {
 	static const std::string chunk(1 << 18, 'f');

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // A network and files of /etc that are the test program's own: it starts itself again by unshare(1)
-// in its own user, network and mount namespaces, which takes no privilege. There every port of
+// in its own user, network and mount namespaces, which needs no privilege. There every port of
 // 127.0.0.1 is free. Some machines and emulators do not allow that; the tests are skipped there.
 #ifndef SENNIT_TESTS_SUPPORT_OWN_NETWORK_H
 #define SENNIT_TESTS_SUPPORT_OWN_NETWORK_H
@@ -29,7 +29,7 @@ namespace test
 class OwnNetwork
 {
 public:
-	// At the beginning of main(). The files are replaced, each with a text.
+	// Called at the beginning of main(). Each of the files is replaced by a text.
 	static void enter(int argc, char **argv, const std::map<std::string, std::string> &files)
 	{
 		for (int i = 1; i < argc; i++)
@@ -43,7 +43,7 @@ public:
 		for (const auto &[name, text] : files)
 			replace(name, text);
 	}
-	// Otherwise the tests are to be skipped.
+	// If it does not exist, the tests have to be skipped.
 	static bool exists() { return getenv(mark) != nullptr; }
 
 private:
@@ -88,7 +88,7 @@ private:
 		close(fd);
 	}
 
-	// For as long as this process's mounts last.
+	// Lasts as long as this process's mount namespace.
 	static void replace(const std::string &name, const std::string &text)
 	{
 		char other[] = "/tmp/sennit-test-XXXXXX";
@@ -102,14 +102,14 @@ private:
 		unlink(other);
 	}
 
-	// Tries it. Some containers and kernels forbid it altogether; others allow namespaces and
-	// nothing inside them.
+	// Tries it out. Some containers and kernels forbid namespaces altogether; others allow
+	// them, but nothing inside them.
 	static bool is_allowed(const std::map<std::string, std::string> &files)
 	{
 		std::string mounts = "true";
 
 		if (TEST_EMULATED)
-			return false; // the emulator cannot be started again by that name
+			return false; // the emulator cannot be started again under that name
 		for (const auto &[name, text] : files)
 			mounts += " && mount --bind " + name + " " + name;
 		return system(("unshare --user --map-root-user --net --mount sh -c '" + mounts +

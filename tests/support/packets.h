@@ -18,7 +18,7 @@ namespace test
 {
 
 // How many packets the connection has received; -1 if the kernel, or an emulator of it, does not
-// say.
+// report that.
 inline int packets_in(int fd)
 {
 	struct tcp_info info = {};

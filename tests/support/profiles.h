@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A reader of profiles in pprof's format (profile.proto), just large enough for what sennit writes.
-// Everything that refers to something that is not there is a failure of the test.
+// A reader of profiles in pprof's format (profile.proto), just large enough for sennit's profiles.
+// A reference to something that does not exist fails the test.
 #ifndef SENNIT_TESTS_SUPPORT_PROFILES_H
 #define SENNIT_TESTS_SUPPORT_PROFILES_H
 
@@ -18,7 +18,7 @@
 namespace test
 {
 
-// A message's fields, in their order: numbers, or bytes.
+// The fields of a message, in their order: numbers, or bytes.
 class Proto
 {
 public:
@@ -94,7 +94,8 @@ class Profile
 {
 public:
 	struct Sample {
-		std::vector<std::string> stack; // functions, "" where unknown; the innermost first
+		// function names, "" where unknown; the innermost comes first
+		std::vector<std::string> stack;
 		std::vector<int64_t> values;
 		std::map<std::string, std::string> labels;
 		std::map<std::string, uint64_t> numbers;
@@ -162,7 +163,7 @@ public:
 		EXPECT_LT(0u, profile.number(9)) << "when it was made";
 	}
 
-	// The sums of a value over the samples that fit.
+	// The sum of a value over the samples that fit.
 	template <class Fits>
 	int64_t sum(size_t value, Fits fits) const
 	{
@@ -178,7 +179,7 @@ public:
 		return sum(value, [](const Sample &) { return true; });
 	}
 
-	std::vector<std::string> types; // "cpu/nanoseconds"
+	std::vector<std::string> types; // for example "cpu/nanoseconds"
 	std::string main_type;
 	std::vector<Sample> samples;
 	int64_t duration = 0, period = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// System calls that the kernel does not have, or that a sandbox refuses, by a seccomp filter. It
-// cannot be removed again, so a test uses it in a child process.
+// System calls that the kernel does not have, or that a sandbox refuses, by a seccomp filter. The
+// filter cannot be removed again, so a test uses it in a child process.
 #ifndef SENNIT_TESTS_SUPPORT_REFUSED_H
 #define SENNIT_TESTS_SUPPORT_REFUSED_H
 
@@ -17,14 +17,15 @@
 namespace test
 {
 
-// A call that fails with this error. With bits: only where its first argument has one of them.
+// A call that fails with this error. With bits: only if its first argument has one of them.
 struct Refusal {
 	long call;
 	int error;
 	unsigned bits = 0;
 };
 
-// Refuses them in all threads of the process from now on. False where there are no filters.
+// Refuses these calls in all threads of the process from now on. Returns false where there are no
+// filters.
 inline bool refuse(const std::vector<Refusal> &refusals)
 {
 	const unsigned number = offsetof(seccomp_data, nr), first = offsetof(seccomp_data, args);

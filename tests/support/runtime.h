@@ -48,7 +48,7 @@
 #endif
 
 // How death tests start their child: by exec, which works whatever threads the test has. Under an
-// emulator by fork alone, which works before the test has threads.
+// emulator by fork alone, which works only before the test has threads.
 #define TEST_DEATH_STYLE (TEST_EMULATED ? "fast" : "threadsafe")
 
 namespace test
@@ -56,7 +56,7 @@ namespace test
 
 constexpr int64_t us = 1000, ms = 1000 * us, second = 1000 * ms;
 
-// How long to wait for a condition that should come true at once: long enough for a loaded machine
+// For how long to wait for a condition that should soon be true: long enough for a loaded machine
 // under a sanitizer, short enough to end before the test's timeout.
 constexpr int64_t patience = 30 * second;
 
@@ -66,9 +66,10 @@ inline int64_t soon()
 	return sn_now() + patience;
 }
 
-// A number of repetitions, divided by how much more one costs than in a release build: 10 under
-// TSan, 5 under ASan or an emulator, 2 with 32 bits (address space and the cost of 64-bit atomics).
-// SENNIT_TEST_SHORT=1, which `make test` and the gate set, halves it where it is not divided.
+// A number of repetitions, divided by how much more each costs than in a release build: 10 under
+// TSan, 5 under ASan or an emulator, 2 on 32-bit machines (address space and the cost of 64-bit
+// atomics). With SENNIT_TEST_SHORT=1, which `make test` and the gate set, the number is halved
+// where it is not divided.
 inline int scaled(int n)
 {
 	static const bool is_short = getenv("SENNIT_TEST_SHORT") != nullptr;
@@ -180,7 +181,7 @@ public:
 			task_ = nullptr;
 		return result;
 	}
-	// Gives the handle away. Also for a handle that other code has used up.
+	// Gives the handle away. Also used after other code has consumed the handle.
 	sn_task *release() { return std::exchange(task_, nullptr); }
 	void detach()
 	{
@@ -234,7 +235,7 @@ inline void run(int processors, const std::function<void()> &body)
 		fprintf(stderr, "failed with SENNIT_PROCS=%d\n", processors);
 }
 
-// The same with one, with some and with more processors than this machine is likely to have.
+// Runs the body with one, with some, and with more processors than this machine is likely to have.
 inline void run(std::initializer_list<int> each, const std::function<void()> &body)
 {
 	for (int processors : each) {
@@ -248,7 +249,7 @@ inline void run(const std::function<void()> &body)
 	run({1, 2, 4}, body);
 }
 
-// Waits in a task until the condition holds. False if it does not within the time.
+// Waits in a task until the condition holds. Returns false if it does not in time.
 template <class F>
 bool eventually(F condition, int64_t within = patience)
 {
@@ -262,7 +263,7 @@ bool eventually(F condition, int64_t within = patience)
 	return true;
 }
 
-// The same for a thread of the program's own.
+// The same for a foreign thread.
 template <class F>
 bool eventually_in_thread(F condition, int64_t within = patience)
 {
@@ -277,10 +278,10 @@ bool eventually_in_thread(F condition, int64_t within = patience)
 }
 
 /*
- * Whether the end of a run waits for a task in foreign code. begin() starts that code and returns
- * once the task is in it; the code lasts until the run is ending, and sets `out` when it is done.
- * The end waits for one second. If the machine delays the task for longer, the run rightly leaves
- * it behind, and this tries again.
+ * Returns whether the end of a run waits for a task in foreign code. begin() starts that code and
+ * returns once the task is in it; the code lasts until the run is ending, and sets `out` when it is
+ * done. The end waits for one second. If the machine delays the task for longer, the run rightly
+ * leaves it behind, and this tries again.
  */
 template <class F>
 bool end_waits_for(int processors, std::atomic<bool> &out, F begin)
@@ -310,7 +311,7 @@ inline struct sn_run_stats stats()
 	return s;
 }
 
-// Every task but the caller has ended.
+// Every task except the caller has ended.
 inline bool all_ended()
 {
 	return eventually([] { return stats().tasks_alive == 1; });
@@ -334,8 +335,8 @@ inline long process_status(const char *name)
 
 } // namespace test
 
-// For child processes, where a failure of GoogleTest's macros would go unnoticed: prints what does
-// not hold and exits with 1.
+// For child processes, in which failures of GoogleTest's macros would go unnoticed: prints the
+// condition that does not hold, and exits with 1.
 #define CHILD_CHECK(condition)                                                            \
 	do {                                                                              \
 		if (!(condition)) {                                                       \

@@ -14,10 +14,10 @@
 namespace test
 {
 
-// A time that no test waits for.
+// A time so far away that no test reaches it.
 constexpr int64_t forever = 3600 * second;
 
-// A scope that fails the test if it cannot be opened, or is not closed.
+// A scope that makes the test fail if it cannot be opened, or is not closed.
 class Scope
 {
 public:
@@ -25,7 +25,7 @@ public:
 	{
 		EXPECT_EQ(0, sn_scope_open(&scope_, deadline));
 		if (!scope_)
-			abort(); // nothing else in the test would make sense
+			abort(); // without this, nothing else in the test would make sense
 	}
 	explicit Scope(sn_scope *open) : scope_(open) {}
 	~Scope() { EXPECT_EQ(nullptr, scope_) << "a scope was not closed"; }

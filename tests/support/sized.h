@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Structures of the public headers that grow, as programs have them that were compiled with an
-// older or a newer header. The older one is a copy in the test, without the last fields. The newer
-// one has a field more.
+// Public structures that may grow, as they are in programs that were compiled with an older or a
+// newer header. The older structure is a copy in the test, without the last fields. The newer one
+// has one more field.
 #ifndef SENNIT_TESTS_SUPPORT_SIZED_H
 #define SENNIT_TESTS_SUPPORT_SIZED_H
 
@@ -16,19 +16,19 @@ namespace test
 template <class Now>
 struct Newer {
 	Now now = {};
-	uint64_t later = 0; // the library does not know it
+	uint64_t later = 0; // a field that the library does not know
 };
 
 /*
- * Attributes and options: call(const Now *) uses them, and returns less than 0 when it refuses
- * them. Old is the beginning of Now, with values that it accepts.
+ * Attributes and options: call(const Now *) uses them, and returns a negative value when it refuses
+ * them. Old is the beginning of Now, with values that call() accepts.
  */
 template <class Now, class Old, class Call>
 void expect_takes(Old values, Call call)
 {
 	static_assert(sizeof(Old) < sizeof(Now));
 	const size_t old_size = sizeof(Old);
-	// After it comes something else of the program.
+	// Other data of the program follows the structure.
 	struct {
 		Old attr;
 		unsigned char other[sizeof(Now)];
@@ -61,7 +61,8 @@ void expect_takes(Old values, Call call)
 	}
 }
 
-/* Statistics: call(Now *) fills them in. check(const Old &) looks at what an older program gets. */
+/* Statistics: call(Now *) fills them in. check(const Old &) checks the fields of an older
+ * program. */
 template <class Now, class Old, class Call, class Check>
 void expect_gives(Call call, Check check)
 {

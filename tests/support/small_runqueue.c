@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/small_runqueue.h"
 
-/* Other names than in the library's copy. */
+/* Gives the functions other names than in the library's copy. */
 #define sn_queue_put small_list_put
 #define sn_queue_get small_list_get
 #define sn_queue_append small_list_append

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runqueue.c compiled a second time, with a ring of four: so small that a test reaches its limits
- * all the time. The functions are those of sched/runqueue.h, on tasks that only have an id.
+ * runqueue.c, compiled a second time with a ring of four: so small that a test often reaches its
+ * limits. The functions are those of sched/runqueue.h, on tasks that have only an id.
  */
 #ifndef SENNIT_TESTS_SUPPORT_SMALL_RUNQUEUE_H
 #define SENNIT_TESTS_SUPPORT_SMALL_RUNQUEUE_H
@@ -25,7 +25,7 @@ struct small_task *small_task_new(uint64_t id);
 void small_task_free(struct small_task *task);
 uint64_t small_task_id(const struct small_task *task);
 
-/* The overflow goes to an array with room for SMALL_CAPACITY. Returns how many tasks it has. */
+/* The overflow goes to an array with room for SMALL_CAPACITY tasks. Returns how many it has. */
 uint32_t small_put(struct small_queue *queue, struct small_task *task,
 		   struct small_task **overflow);
 struct small_task *small_get(struct small_queue *queue);

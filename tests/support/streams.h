@@ -26,7 +26,7 @@ inline sn_stream *adopt(int fd)
 
 	EXPECT_EQ(0, sn_stream_adopt(&stream, fd)) << fd;
 	if (!stream)
-		abort(); // nothing else in the test would make sense
+		abort(); // without this, nothing else in the test would make sense
 	return stream;
 }
 
@@ -69,7 +69,7 @@ public:
 					      sn_tcp_stream(pair.release_server()));
 	}
 
-	// Atomic, because one task may use an end while another closes it.
+	// Atomic, because one task may use an end while another one closes it.
 	sn_stream *from() const { return from_; }
 	sn_stream *to() const { return to_; }
 	void close_from() { sn_stream_close(from_.exchange(nullptr)); }
@@ -85,7 +85,7 @@ public:
 		return domain == AF_INET ? size_t(20) << 20 : size_t(1) << 20;
 	}
 
-	// Waits until the task that reads has taken everything, and waits for more.
+	// Waits until the reading task has taken everything, and waits for more.
 	bool reader_waits() const
 	{
 		return eventually([this] {
@@ -105,7 +105,7 @@ inline const std::vector<std::pair<const char *, std::function<std::unique_ptr<E
 	{"TCP connection", [] { return Ends::tcp(); }},
 };
 
-// The same body for each kind. Prints the kind if it fails.
+// Runs the same body for each kind. Prints the kind if the test fails.
 inline void with_each_kind(const std::function<void(Ends &)> &body)
 {
 	for (const auto &[name, make] : kinds) {
@@ -118,7 +118,7 @@ inline void with_each_kind(const std::function<void(Ends &)> &body)
 	}
 }
 
-// A file without a name, at its beginning.
+// A file without a name, positioned at its beginning.
 inline sn_stream *file_with(const std::string &contents)
 {
 	FILE *file = tmpfile();
@@ -130,7 +130,7 @@ inline sn_stream *file_with(const std::string &contents)
 	return adopt(fd);
 }
 
-// Writes the bytes in pieces of random sizes, up to `most`; past errors it stops.
+// Writes the bytes in pieces of random sizes, up to `most`; stops after an error.
 inline void write_in_pieces(sn_stream *to, const std::string &bytes, Random &random, size_t most)
 {
 	for (size_t at = 0; at < bytes.size();) {
@@ -146,7 +146,8 @@ inline void write_in_pieces(sn_stream *to, const std::string &bytes, Random &ran
 
 inline std::string read_to_end(sn_stream *stream)
 {
-	return read_to_end((sn_tcp *)stream); // the same object: see sn_tcp_stream()
+	// a stream and its connection are the same object: see sn_tcp_stream()
+	return read_to_end((sn_tcp *)stream);
 }
 
 } // namespace test

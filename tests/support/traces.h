@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A trace that sn_trace_write() has written, decoded strictly: what Perfetto would reject, or show
-// as something that cannot have happened, is a failure of the test.
+// A trace that sn_trace_write() has written, decoded strictly: data that Perfetto would reject, or
+// show as something that cannot have happened, fails the test.
 #ifndef SENNIT_TESTS_SUPPORT_TRACES_H
 #define SENNIT_TESTS_SUPPORT_TRACES_H
 
@@ -27,14 +27,14 @@ namespace test
 // ---- protobuf ----
 
 struct Field {
-	uint64_t number = 0, value = 0; // value: of a varint or fixed64
+	uint64_t number = 0, value = 0; // value: that of a varint or fixed64
 	int wire = 0;
 	std::string_view bytes;
 };
 
 using Fields = std::vector<Field>;
 
-// The fields of a message. What is not a message is a failure.
+// Reads the fields of a message. Malformed data fails the test.
 class Reader
 {
 public:
@@ -92,7 +92,7 @@ private:
 			field.bytes = take(varint());
 		else if (field.wire == 1 && take(0).empty() && rest_.size() >= 8)
 			memcpy(&field.value, take(8).data(),
-			       8); // all our machines are little-endian
+			       8); // all supported machines are little-endian
 		else
 			ok_ = false;
 		return field;
@@ -158,7 +158,7 @@ public:
 			EXPECT_TRUE(begun_.count(flow)) << "an arrow ends that does not begin";
 	}
 
-	// The track with that name, or whose name begins so.
+	// The track with that name, or whose name begins with it.
 	Track of(const std::string &name) const
 	{
 		for (const auto &[uuid, track] : tracks_)
@@ -178,7 +178,7 @@ public:
 		return found;
 	}
 
-	// Slices of that name on the tracks of all tasks, or processors.
+	// The number of slices with that name on the tracks of all tasks, or of all processors.
 	size_t count(const std::string &parent, const std::string &name) const
 	{
 		size_t n = 0;
@@ -307,7 +307,7 @@ private:
 		tracks_[event.track].events.push_back(event);
 	}
 
-	// As trace_processor does: by time, those of the same time in their order.
+	// Pairs events as trace_processor does: by time, and those of the same time in their order.
 	static void pair(Track &track)
 	{
 		std::vector<Slice> open;

@@ -56,7 +56,7 @@ public:
 		options.flags = flags;
 		EXPECT_EQ(0, sn_udp_open(&made, address, &options)) << address;
 		if (!made)
-			abort(); // nothing else in the test would make sense
+			abort(); // without this, nothing else in the test would make sense
 		udp_ = made;
 	}
 	explicit Socket(sn_udp *owned) : udp_(owned) {}
@@ -64,7 +64,7 @@ public:
 	Socket(const Socket &) = delete;
 	Socket &operator=(const Socket &) = delete;
 
-	// Atomic, because a task may call this while another closes the socket.
+	// Atomic, because a task may call this while another one closes the socket.
 	sn_udp *get() const { return udp_; }
 	sn_address address() const
 	{
@@ -77,12 +77,13 @@ public:
 	{
 		return sn_udp_send(udp_, bytes.data(), bytes.size(), &peer);
 	}
-	// On a socket for one peer.
+	// Sends on a socket with one peer.
 	ssize_t send(const std::string &bytes)
 	{
 		return sn_udp_send(udp_, bytes.data(), bytes.size(), nullptr);
 	}
-	// A datagram that should be there soon; after an error, "error " and its number.
+	// Receives a datagram that should come soon; returns "error " and its number after an
+	// error.
 	std::string receive(sn_address *peer = nullptr)
 	{
 		std::string bytes(65536, 0);
@@ -96,7 +97,7 @@ public:
 		bytes.resize(size_t(n));
 		return bytes;
 	}
-	// Whether nothing has arrived. Loopback delivers before the send returns.
+	// Whether nothing has arrived. Loopback delivers a datagram before the send returns.
 	bool is_empty()
 	{
 		char byte;
@@ -116,7 +117,7 @@ private:
 	std::atomic<sn_udp *> udp_{nullptr};
 };
 
-// A message with what it was received into.
+// A message together with its buffer.
 struct Message : sn_udp_message {
 	explicit Message(size_t room = 2048) : sn_udp_message(), bytes(room, 0)
 	{

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Helpers for the tests of Unix sockets: a directory that goes away, listeners and pairs that close
-// themselves, and counting the descriptors that are open.
+// Helpers for the tests of Unix sockets: a directory that is removed, listeners and pairs that
+// close themselves, and a count of the open descriptors.
 #ifndef SENNIT_TESTS_SUPPORT_UNIX_H
 #define SENNIT_TESTS_SUPPORT_UNIX_H
 
@@ -71,14 +71,14 @@ public:
 		options.type = type;
 		EXPECT_EQ(0, sn_unix_listen(&made, address.c_str(), &options)) << address;
 		if (!made)
-			abort(); // nothing else in the test would make sense
+			abort(); // without this, nothing else in the test would make sense
 		listener_ = made;
 	}
 	~UnixListener() { close(); }
 	UnixListener(const UnixListener &) = delete;
 	UnixListener &operator=(const UnixListener &) = delete;
 
-	// Atomic, because a task may call this while another closes the listener.
+	// Atomic, because a task may call this while another one closes the listener.
 	sn_unix_listener *get() const { return listener_; }
 	std::string address() const
 	{

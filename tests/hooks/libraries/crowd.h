@@ -4,7 +4,7 @@
  *
  * A program is started as PROGRAM WHERE TASKS, and prints
  *
- * 	TASKS done, THREADS threads, MOST at most, PARKED parked
+ *	TASKS done, THREADS threads, MOST at most, PARKED parked
  *
  * THREADS is the median of counts that are taken every other millisecond. It exits with 1 if a task
  * failed.
