@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # The clocks keep their promises on the vDSO of a real ARM kernel, Debian's own, under qemu-system.
-# The system has one process, which runs the same static program as everywhere. The program forbids
-# itself the system calls while it reads the clocks, so a failed lookup cannot pass here.
+# The system has one process, which runs the same static program as the other tests. The program
+# forbids the system calls while it reads the clocks, so a failed lookup cannot go unnoticed.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../house/lib.sh"
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # In a time namespace, whose monotonic clock is a day ahead or (nearly) at zero, the clocks show the
-# namespace's time. In the second case a child must not go on with its parent's time.
+# namespace's time. In the second case a child must not continue with its parent's time.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../house/lib.sh"
 
@@ -22,7 +22,7 @@ for offset in 86400 $((10 - uptime)); do
 		"${launcher[@]}" "$program" --expect=vdso
 done
 
-# A process that enters one while it runs: its clock goes back or ahead with the kernel's.
+# A process enters a namespace while it runs: its clock goes back or ahead with the kernel's.
 for offset in 864000 1 -1 $((10 - uptime)); do
 	echo "entered, offset $offset s"
 	"${become[@]}" "${launcher[@]}" "$program" --setns="$offset"

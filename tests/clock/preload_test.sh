@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Unmodified programs run on sennit's clocks: what libc promises still holds, reading the time a
-# million times makes no system call, and ordinary programs show the right time.
+# Unmodified programs run on sennit's clocks: libc's promises still hold, reading the time a million
+# times makes no system call, and ordinary programs show the right time.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../house/lib.sh"
 
@@ -25,9 +25,9 @@ for variant in "${variants[@]}"; do
 	"$CC" "${cflags[@]}" $variant -D_GNU_SOURCE -O2 -o "$program" \
 		"$SENNIT_SOURCE_DIR/tests/clock/libc_clocks.c"
 	"$retake" "$program" || fail "libc's own clocks"
-	"$retake" env LD_PRELOAD="$library" "$program" || fail "our clocks"
+	"$retake" env LD_PRELOAD="$library" "$program" || fail "sennit's clocks"
 
-	# The dynamic linker reports that our functions are called.
+	# The dynamic linker reports that sennit's functions are called.
 	LD_PRELOAD=$library LD_DEBUG=bindings "$program" >"$scratch/bindings" 2>&1 || true
 	names=(gettimeofday clock_gettime clock_getres getcpu)
 	# On x86_64, glibc's own time() goes straight to the vDSO.
@@ -49,7 +49,7 @@ for variant in "${variants[@]}"; do
 	fi
 done
 
-# Every function of libc that returns a time is ours, except for those that preload.c names.
+# Every function of libc that returns a time is replaced, except those that preload.c names.
 libc=$(ldd "$scratch/libc_clocks" | awk '$1 == "libc.so.6" { print $3 }')
 nm -D --defined-only "$libc" | sed 's/.* //; s/@.*//' |
 	grep -xE '_*(f?time|gettimeofday|(clock_get|timespec_get)(time|res)?|getcpu)(64)?' |
@@ -79,7 +79,7 @@ if grep -E 'clocksource|MADV|madvise|PR_GET_TSC' "$scratch/start"; then
 	fail "a counter was prepared"
 fi
 
-# A library that replaces the clocks too, as libfaketime does, is respected in either order.
+# A library that also replaces the clocks, such as libfaketime, takes effect in either order.
 cat >"$scratch/other.c" <<'C'
 #include <dlfcn.h>
 #include <sys/time.h>
@@ -135,7 +135,7 @@ for order in "$library:$scratch/other.so" "$scratch/other.so:$library"; do
 		fail "LD_PRELOAD=$order is not ten days earlier: $(cat "$scratch/output")"
 done
 
-# Where no way to the time is left, time() fails as libc's does.
+# If there is no source of time at all, time() fails as libc's does.
 cat >"$scratch/refused.c" <<'C'
 #include <errno.h>
 #include <linux/filter.h>
@@ -200,7 +200,7 @@ for clock in ("monotonic", "perf_counter", "time"):
 before = time.monotonic()
 threading.Event().wait(0.05)
 assert time.monotonic() - before >= 0.05
-# To within a microsecond, and what a double can hold of it.
+# Equal to within a microsecond, plus the rounding of a double.
 before, now, after = time.time(), datetime.datetime.now().timestamp(), time.time()
 assert before - 2e-6 <= now <= after + 2e-6, (before, now, after)
 try:

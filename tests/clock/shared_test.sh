@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # Programs that are linked with the clocks' shared library call sn_time() without a detour through
-# it, however they are compiled. A program that loads and unloads the library keeps nothing of it.
+# it, however they are compiled. A program that loads and unloads the library has nothing of it left
+# afterwards.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../house/lib.sh"
 
@@ -14,7 +15,8 @@ include=$SENNIT_SOURCE_DIR/include
 retake=$scratch/retake
 "$CC" "${cflags[@]}" -o "$retake" "$SENNIT_SOURCE_DIR/tests/clock/retake.c"
 
-# The last two: an executable that has a copy of the library's variable, and one that never has.
+# The last two are for an executable that has a copy of the library's variable, and for one that
+# never does.
 for flags in -O0 -O2 "-O2 -fno-pie -no-pie" "-O2 -fPIC -pie"; do
 	# shellcheck disable=SC2086 # words
 	"$CC" "${cflags[@]}" $flags -I "$include" -o "$scratch/shared" "$source" \

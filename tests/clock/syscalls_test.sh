@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # A million calls of each clock that the vDSO serves make no system call that returns a time. strace
-# counts them, so an unnoticed fallback cannot pass.
+# counts them, so a fallback cannot go unnoticed.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../house/lib.sh"
 
@@ -20,7 +20,7 @@ calls=$(count "${launcher[@]}" "$program" --million)
 cat "$scratch/calls"
 [ "$calls" -eq 0 ] || fail "$calls clock system calls in a million of each"
 
-# Check that strace sees such calls at all, and that this script counts them.
+# Checks that strace sees such calls at all, and that this script counts them.
 cat >"$scratch/count.c" <<'C'
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What `make bench-files` runs works: each operation in each way, for a moment. No figure is asserted."""
+"""The programs of `make bench-files` work: each operation in each way, for a moment. The test
+asserts no figures."""
 import os
 import re
 import subprocess
@@ -18,4 +19,4 @@ for operation in "cached read", "direct read", "write and fdatasync":
         if not row or not re.match(r"[0-9.]+ \(|the system does not allow it", row[1]):
             sys.exit(f"{operation}, {way}: {done.stdout}")
 if subprocess.run([*command, "/nowhere"], capture_output=True, timeout=250, check=False).returncode == 0:
-    sys.exit("it accepts a build that is not there")
+    sys.exit("it accepts a build that does not exist")

@@ -26,7 +26,7 @@ EXPECTED = {
     "unborn": ("(runnable|parked in a channel)", []),
 }
 
-# One processor, so that the last task does not begin, unless the debugger has kept the first for
+# One processor, so that the last task does not begin, unless the debugger has stopped the first for
 # long.
 ENVIRONMENT = {**os.environ, "SENNIT_PROCS": "1", "LC_ALL": "C"}
 
@@ -67,7 +67,7 @@ def mistakes(text):
             yield "no task " + name
             continue
         names = frames(seen[name][1])
-        # Where stacks are scarce, it has a stack from the spawn on, with two frames.
+        # Where stacks are scarce, the task has a stack from the spawn on, with two frames.
         if seen[name][1] == "the task has not started\n\n" and name == "unborn":
             continue
         if not re.fullmatch(state, seen[name][0]):
@@ -76,12 +76,12 @@ def mistakes(text):
             yield "%s ends at %s" % (name, names[-1:])
         if wanted and names[-2:-1] != ["sn_task_live"]:
             yield "%s begins at %s" % (name, names[-2:-1])
-        # The frames that the debugger has stopped in do not belong to this task.
+        # The frames in which the debugger has stopped do not belong to this task.
         if name != "main" and {"debugged_inlined", "debugged_all_here"} & set(names):
             yield "%s begins with frames of another" % name
         if "??" in names or "stopped" in seen[name][1]:
             yield "%s breaks off" % name
-        # The calls that inlining leaves, in this order.
+        # The calls that remain after inlining, in this order.
         at = 0
         for function in wanted:
             if function not in names[at:]:
@@ -106,7 +106,7 @@ def check(what, text):
 
 
 def kernels_core(scratch):
-    """The core's path, or None if cores go elsewhere than into the current folder."""
+    """The core's path, or None if cores are not written to the current folder."""
     with open("/proc/sys/kernel/core_pattern", encoding="utf-8") as file:
         if re.match(r"[|/]|\s*$", file.read()):
             return None

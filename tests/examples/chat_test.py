@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""examples/chat.cc: clients hear the others, in order; one that reads nothing is dropped."""
+"""examples/chat.cc: clients receive the others' lines, in order; a client that reads nothing is
+dropped."""
 import os
 import socket
 import subprocess
@@ -19,7 +20,8 @@ def fail(text):
 
 class Client:
     def __init__(self, number):
-        # The connection exists before its session: only after the greeting is the client heard.
+        # The connection exists before its session, which receives the client's lines only after the
+        # greeting.
         self.socket = socket.create_connection(address, timeout=60)
         self.file = self.socket.makefile("r", encoding="utf-8")
         self.hears(f"* you are {number}\n")
@@ -58,7 +60,7 @@ eve.file.close()
 ada.hears("* 3 has left\n")
 bob.hears("* 3 has left\n")
 
-# This client reads nothing, so the kernel's buffers and its channel fill up. The others hear
+# This client reads nothing, so the kernel's buffers and its channel fill up. The others receive
 # everything.
 silent = Client(4)
 ada.hears("* 4 is here\n")

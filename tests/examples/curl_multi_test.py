@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-examples/curl-multi.c against nginx: 500 transfers that last for seconds, all at a time, without a
-thread for any of them; and what it says of a page that is missing and of a port without a server.
+examples/curl-multi.c against nginx: 500 transfers that last for seconds, all at the same time,
+without a thread for each; and its messages about a missing page and a port without a server.
 """
 import os
 import sys

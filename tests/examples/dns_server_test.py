@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""examples/dns-server.c: answers to names that exist, that do not, and that are malformed."""
+"""examples/dns-server.c: answers for names that exist, for names that do not, and for malformed
+questions."""
 import os
 import random
 import socket
@@ -25,7 +26,8 @@ def question(name, kind=1, number=0x1234):
 
 
 def ask(sock, message):
-    """Asks again each second, as clients do: the system drops what a slow server has no room for."""
+    """Repeats the question each second, as clients do, because the system drops datagrams for which
+    a slow server has no room."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         sock.send(message)
@@ -53,7 +55,8 @@ def check(sock, name, kind, code, address):
 server = subprocess.Popen([*launcher, program, "0.0.0.0:0"], stdout=subprocess.PIPE, text=True)
 try:
     port = int(server.stdout.readline().rsplit(":", 1)[1])
-    # Whatever address of the machine is asked answers itself, or connected sockets hear nothing.
+    # Each address of the machine answers what it is asked, because a connected socket would not
+    # receive an answer from another one.
     for host in ("127.0.0.1", "127.0.0.2"):
         with socket.socket(type=socket.SOCK_DGRAM) as sock:
             sock.settimeout(1)
@@ -63,7 +66,7 @@ try:
                 check(sock, "TWO.example", 1, 0, "192.0.2.2")
                 check(sock, "one.example", 28, 0, None)
                 check(sock, "three.example", 1, 3, None)
-            # Malformed: an answer that says so, or none; and the server goes on.
+            # Malformed questions get an error or no answer, and the server continues.
             if ask(sock, question("one.example")[:20])[3] & 15 != 1:
                 fail("a question that ends too early is no format error")
             rng = random.Random(4711)

@@ -52,7 +52,7 @@ for attempt in range(5):
     said = dict(line.split(": ", 1) for line in result.stdout.splitlines())
     if sorted(said) != sorted(paths):
         fail(f"not exactly one line for each page: {result.stdout}")
-    # Try again if the machine stalled for the two seconds that a page may take.
+    # Tries again if the machine stalled for the two seconds that a page may take.
     if not any("timed out" in said[path] for path in paths[:-1]):
         break
 for path in paths[:15]:
@@ -62,8 +62,8 @@ if not said["/missing"].startswith("404, "):
     fail(f"/missing: {said['/missing']}")
 if "timed out" not in said["/slow"]:
     fail(f"/slow: {said['/slow']}")
-# 17 pages at 20 a second: the last starts 16 periods after the beginning, at the earliest. (The
-# time of the first request does not matter: the server's thread may have seen it late.)
+# 17 pages at 20 a second: the last one starts at least 16 periods after the beginning. (The time of
+# the first request does not matter: the server's thread may have seen it late.)
 if max(times) - began < 16 / 20:
     fail(f"17 pages in {max(times) - began:.3f} s are more than 20 a second")
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """
 The programs that `make bench-http` and `make bench-http-idle` measure with work: each row has the
-server, and each peer that could be built or is installed. No figure is asserted.
+server, and each peer that could be built or is installed. The test asserts no figures.
 """
 import os
 import shutil

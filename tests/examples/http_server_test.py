@@ -42,7 +42,7 @@ class Server:
         return self
 
     def __exit__(self, *_):
-        """Ends it in good order, so that sanitizers tell what they have found."""
+        """Ends the server in order, so that sanitizers report what they have found."""
         self.terminate()
         try:
             self.process.wait(PATIENCE)
@@ -54,7 +54,8 @@ class Server:
             raise AssertionError(f"the server has ended with {self.process.returncode}")
 
     def terminate(self):
-        """Sends SIGTERM once: after main() has returned, another would end the process by its default."""
+        """Sends SIGTERM once, because after main() has returned, a second one would have its
+        default action."""
         if not self.terminated:
             self.terminated = True
             self.process.terminate()
@@ -63,7 +64,7 @@ class Server:
         return Client(self.port)
 
     def ask(self, *parts):
-        """Sends the parts, and returns all that comes until the end of the connection."""
+        """Sends the parts, and returns all bytes until the end of the connection."""
         with self.connect() as client:
             for part in parts:
                 client.send(part)
@@ -118,7 +119,7 @@ def eventually(check):
 
 
 def dump(server, said):
-    """What the server, with its stderr in the file, tells of its tasks; maybe not yet all of it."""
+    """What the server reports about its tasks in the file of its stderr; it may be incomplete."""
     start = os.fstat(said.fileno()).st_size
     server.process.send_signal(signal.SIGQUIT)
     time.sleep(0.2)
@@ -252,7 +253,7 @@ class Requests(unittest.TestCase):
                     self.assertIn(status_of(second), (400, 501, 505))
                 else:
                     self.assertEqual(status_of(second), status)
-                # It is the last answer.
+                # This is the last answer.
                 self.assertEqual(second.count(b"HTTP/1.1 "), 1, got)
                 self.assertIn(b"Connection: close", second)
 
@@ -306,7 +307,7 @@ class Limits(unittest.TestCase):
             self.assertEqual(status_of(server.ask("GET / HTTP/1.1\r\nHost:")), 408)
             got = server.ask("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab")
             self.assertEqual(status_of(got), 408)
-            # However often something comes.
+            # However often bytes come.
             with server.connect() as client:
                 client.send("GET / HTTP/1.1\r\n")
                 try:
@@ -324,7 +325,7 @@ class Limits(unittest.TestCase):
                     pass
 
     def test_each_head_has_the_time_of_a_head(self):
-        """Not all of them together, when requests that come in a row arrive in halves."""
+        """Requests that arrive in a row, in halves, do not share that time."""
         def served_for_longer_than_one_head():
             with server.connect() as client:
                 half = len(get()) // 2
@@ -350,12 +351,13 @@ class Limits(unittest.TestCase):
             self.goes_quiet_and_back(server, said, client)
 
     def goes_quiet_and_back(self, server, said, client):
-        """Dumps tell which tasks have not begun."""
+        """Dumps show which tasks have not begun."""
         for _ in range(2):
             client.send(get())
             self.assertEqual(client.answer()[0], 200)
             eventually(lambda: "waits for a descriptor to be readable, to begin" in dump(server, said))
-        # The rest of a request that has begun to come is waited for as ever, as the listener is.
+        # For the rest of a request that has begun to arrive, the task waits as usual, as it does
+        # for the listener.
         client.send(get()[:5])
         eventually(lambda: dump(server, said).count("waits for a descriptor to be readable, for") == 2)
         client.send(get()[5:])
@@ -398,7 +400,7 @@ class Limits(unittest.TestCase):
                     each.send(get())
                     self.assertEqual(each.answer()[0], 200)
                 self.assertEqual(status_of(server.ask(get())), 503)
-            # There is room when they have gone.
+            # There is room when they are gone.
             eventually(lambda: status_of(server.ask(get(more="Connection: close\r\n"))) == 200)
 
     def test_waits_when_there_are_no_descriptors(self):
@@ -415,7 +417,7 @@ class Limits(unittest.TestCase):
                     each.__exit__()
                 self.assertEqual(said.readline(), "http-server: accepting again\n")
                 server.terminate()
-                # No more than this, also where so much happens that it is short again meanwhile.
+                # No more lines than these, even if descriptors run short again in between.
                 lines = said.read().splitlines()
                 self.assertEqual(lines, ["http-server: out of descriptors or memory",
                                          "http-server: accepting again"] * (len(lines) // 2))
@@ -424,7 +426,7 @@ class Limits(unittest.TestCase):
 class Shutdown(unittest.TestCase):
     @staticmethod
     def begin(client, line):
-        """Sends the head of a request, whose body of a byte the server then waits for."""
+        """Sends the head of a request; the server then waits for its body of one byte."""
         client.send(f"{line} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n")
         return client.answer()[0]
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""examples/line-server.c: each command is answered, however the bytes arrive, and nothing waits."""
+"""examples/line-server.c: each command is answered, however the bytes arrive, and no answer waits
+for further commands."""
 import os
 import random
 import socket
@@ -67,7 +68,7 @@ for _ in range(50):
     ada.socket.sendall(command)
     ada.hears(answer)
 
-# All at once, in pieces; and the answer to the first comes while half of the next is there.
+# All commands together, in pieces; and the first is answered when half of the next one has come.
 for _ in range(20):
     bob = Client()
     commands, answers = zip(*(some_command() for _ in range(20)))
@@ -82,7 +83,7 @@ for _ in range(20):
     bob.hears(b"half\n")
     bob.hears(b"")
 
-# A command that is cut off gets no answer, those before it do.
+# A command that is cut off gets no answer, but the earlier ones do.
 for end in (b"echo two", b"sum 10\n123", b""):
     eve = Client()
     eve.socket.sendall(b"echo one\n" + end)

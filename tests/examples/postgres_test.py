@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-examples/postgres.c against PostgreSQL: 150 queries that last for seconds, all at a time, without a
-thread for any of them; and what it says of a wrong query and of a port without a server.
+examples/postgres.c against PostgreSQL: 150 queries that last for seconds, all at the same time,
+without a thread for each; and its messages about a wrong query and a port without a server.
 """
 import os
 import sys

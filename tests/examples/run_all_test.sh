@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# examples/run-all.c runs every command, prints each one's output in one piece, and says what failed.
+# examples/run-all.c runs every command, prints the output of each in one piece, and reports which
+# failed.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../house/lib.sh"
 program=$SENNIT_BUILD_DIR/examples/example-run-all
@@ -24,7 +25,7 @@ for line in '(exit status 3)' '(signal 9)' wrong; do
 	grep -qFx "$line" "$scratch/out" || fail "no line \"$line\": $(cat "$scratch/out")"
 done
 
-# Ctrl-C ends all of them, once they have begun.
+# Ctrl-C ends all commands once they have begun.
 mkfifo "$scratch/begun"
 "${launcher[@]}" "$program" 2 "echo >'$scratch/begun'; exec sleep 1000" 2>"$scratch/err" &
 pid=$!

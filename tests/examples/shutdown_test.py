@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""examples/shutdown.c: after SIGTERM sessions go on until the deadline, and are cut then."""
+"""examples/shutdown.c: after SIGTERM sessions continue until the deadline, and are then cut."""
 import os
 import signal
 import socket
@@ -65,7 +65,7 @@ try:
 except ConnectionRefusedError:
     pass
 
-# One that does not.
+# A session that does not.
 server, client, address = start(200)
 shut_down(server)
 if client.recv(100) != b"":
@@ -73,7 +73,7 @@ if client.recv(100) != b"":
 ends(server, "some sessions were cut")
 client.close()
 
-# An address that cannot be had is no reason to wait for a signal.
+# With an address that is not available, the program ends without waiting for a signal.
 server = subprocess.run([*launcher, program, "127.0.0.1:x"], stdout=subprocess.PIPE,
                         stderr=subprocess.DEVNULL, text=True, timeout=60)
 if server.returncode != 1 or server.stdout:

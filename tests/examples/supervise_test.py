@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""examples/supervise.c: restarts what has ended, and after a line on stdin; ends with a signal."""
+"""examples/supervise.c: restarts a program when it ends, and after a line on stdin; ends on a
+signal."""
 import os
 import re
 import signal
@@ -38,7 +39,7 @@ def gone(pid):
     return False
 
 
-# It ends by itself, with one status and another.
+# The program ends by itself, with different statuses.
 supervisor = start("-d", "20", "sh", "-c", "exit 3")
 for _ in range(5):
     expect(r"started, process \d+")
@@ -48,7 +49,7 @@ rest = supervisor.stdout.read()
 if supervisor.wait(60) != 0:
     fail(f"exited with {supervisor.returncode}, {rest!r}")
 
-# A line restarts it, the end of the input does not; SIGINT ends both.
+# A line restarts the program, but the end of the input does not; SIGINT ends both.
 supervisor = start("-d", "20", "sleep", "3600")
 first = expect(r"started, process (\d+)")[1]
 supervisor.stdin.write("\n")

@@ -3,11 +3,11 @@
 """
 threads_test.py [--most]: how many threads the examples have while hundreds of their tasks wait, in
 one table: UDP, PostgreSQL, Unix sockets, programs that they have started, and libcurl. Each may
-have five more than it has processors.
+have five more threads than processors.
 
-Fails when a load has more threads than that while all of its tasks wait. With --most also when
-there were more at any moment: on a loaded machine, tasks that are slow to begin cost threads, which
-end when it is over.
+Fails when a load has more threads than that while all of its tasks wait. With --most it also fails
+if there were more at any moment: on a loaded machine, tasks that are slow to begin cost threads,
+which end later.
 """
 import contextlib
 import os
@@ -20,7 +20,7 @@ from servers import (PATIENCE, PROCESSORS, THREADS, children_of, connections_to,
                      example, fail, follow, nginx, postgres, start, stop, watch)
 
 CLIENTS, QUERIES, CONNECTIONS, PROGRAMS, TRANSFERS = 200, 150, 500, 150, 500
-SECONDS = 1.5  # for which the servers are used
+SECONDS = 1.5  # for how long the servers are used
 
 
 def end_of(client, seen):

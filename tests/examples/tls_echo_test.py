@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-examples/tls-echo.c with many clients at once, half of which do not speak TLS. Their errors affect
-no other client: each of the rest gets its bytes back and a clean end.
+examples/tls-echo.c with many clients at the same time, half of which do not speak TLS. Their errors
+affect no other client: each of the rest gets its bytes back and a clean end.
 """
 import os
 import socket

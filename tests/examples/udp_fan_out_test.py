@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""examples/udp-fan-out.c: connections by their ids, whatever address their datagrams come from."""
+"""examples/udp-fan-out.c: connections are recognized by their ids, from whatever address their
+datagrams come."""
 import os
 import socket
 import subprocess
@@ -42,7 +43,7 @@ try:
         expected = {each: b"%d bytes" % total for each, total in totals.items()}
         if answers != expected:
             fail(f"turn {turn}: {answers} instead of {expected}")
-    # Without an id, or too large: dropped, and the others continue.
+    # Datagrams without an id, or too large ones, are dropped, and the others continue.
     first.send(b"short")
     first.send(b"")
     first.send(ids[0] + b"x" * 3000)

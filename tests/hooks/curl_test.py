@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""libcurl's easy interface in hooked tasks: 1,000 transfers of 200 ms at a time, and some by TLS."""
+"""libcurl's easy interface in hooked tasks: 1,000 transfers of 200 ms at the same time, and some
+with TLS."""
 import asyncio
 import os
 import ssl
@@ -52,6 +53,7 @@ if not started.wait(servers.PATIENCE):
 servers.run_with_few_threads("curl", f"http://127.0.0.1:{ports[0]}", servers.scaled(1000))
 tasks = servers.scaled(100)
 servers.run_with_few_threads("curl", f"https://127.0.0.1:{ports[1]}", tasks, tasks // 4)
-# By a name, which libcurl looks up on a thread of its own for each transfer: these are its.
+# With a name, which libcurl looks up on a thread of its own for each transfer; these threads are
+# libcurl's.
 servers.run("curl", f"http://localhost:{ports[0]}", servers.scaled(50))
 loop.call_soon_threadsafe(loop.stop)

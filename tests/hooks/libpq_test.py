@@ -11,6 +11,6 @@ servers.program("libpq")
 with servers.postgresql(120) as port:
     where = f"host=127.0.0.1 port={port} user=postgres"
     servers.run_with_few_threads("libpq", where, servers.scaled(1000))
-    # By a name, which is looked up.
+    # With a name that has to be looked up.
     where = f"host=localhost port={port} user=postgres"
     servers.run_with_few_threads("libpq", where, servers.scaled(200))

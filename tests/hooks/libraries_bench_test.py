@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What `make bench-hooks` runs of libraries works: each in each way, for a moment. No figure is
-asserted."""
+"""The programs with libraries of `make bench-hooks` work: each in each way, for a moment. The test
+asserts no figures."""
 import os
 import re
 import subprocess

@@ -17,7 +17,7 @@ if os.getuid() == 0:
     with open("/etc/shadow", encoding="ascii") as accounts:
         if any(line.startswith("root:!") for line in accounts):
             servers.skip("root's account is locked, so sshd does not let it in")
-    os.makedirs("/run/sshd", 0o755, exist_ok=True)  # as the system does that starts it
+    os.makedirs("/run/sshd", 0o755, exist_ok=True)  # as the system's start script does
 with servers.folder() as scratch:
     for key in ("key", "host"):
         subprocess.run([keygen, "-q", "-m", "PEM", "-t", "ecdsa", "-N", "", "-f",

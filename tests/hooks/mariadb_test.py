@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""MariaDB's client in hooked tasks: 100 connections with queries that last."""
+"""MariaDB's client in hooked tasks: 100 connections with queries that take a while."""
 import os
 import shutil
 import subprocess

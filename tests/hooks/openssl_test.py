@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """OpenSSL with SSL_set_fd() in hooked tasks: they park inside SSL_read(). Its queue of errors
-belongs to the thread, so beside tasks that leave errors there, only a pinned task, or one without
-hooks, can tell the end of a connection from an error."""
+belongs to the thread. If other tasks leave errors there, only a pinned task, or one without hooks,
+can distinguish the end of a connection from an error."""
 import os
 import re
 import sys
@@ -22,5 +22,5 @@ tasks = servers.scaled(200)
 for safe in ("off+queue", "pin+queue"):
     if mistaken(servers.run("openssl", safe, tasks)):
         servers.fail(f"{safe}: an end was mistaken for another task's error")
-# This is what docs/hooks.md warns of; how often it happens depends on the machine.
+# docs/hooks.md warns of this; how often it happens depends on the machine.
 servers.run("openssl", "on+queue", tasks)

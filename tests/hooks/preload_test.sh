@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Preloaded hooks change nothing in programs without tasks, and let the tasks of a program that
-# knows nothing of them park.
+# Preloaded hooks change nothing in programs without tasks, and make the tasks of a program that
+# does not know them park.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../house/lib.sh"
 
@@ -16,7 +16,7 @@ hooked=(env LD_PRELOAD="$library" SENNIT_HOOKS=1)
 export SENNIT_PROCS=2
 program=$scratch/preload
 variants=("")
-# Where long has 32 bits, a program chooses how wide its time is.
+# Where long has 32 bits, a program chooses the width of time_t.
 if [ "$SENNIT_ARCH" = i386 ] || [ "$SENNIT_ARCH" = arm ]; then
 	variants+=("-D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64")
 fi
@@ -35,7 +35,7 @@ for variant in "${variants[@]}"; do
 			fail "$name is not ours: $variant"
 	done
 done
-# Linked, for which the program has but to be linked.
+# Linked hooks: the program only has to be linked again.
 "$CC" "${cflags[@]}" -D_GNU_SOURCE -I "$SENNIT_SOURCE_DIR/include" -O2 -o "$program-linked" \
 	"$SENNIT_SOURCE_DIR/tests/hooks/preload.c" -L "$SENNIT_BUILD_DIR/src/hooks" \
 	-Wl,--push-state,--no-as-needed -lsennit-hooks -Wl,--pop-state \
@@ -43,12 +43,12 @@ done
 	-Wl,-rpath,"$SENNIT_BUILD_DIR/src:$SENNIT_BUILD_DIR/src/hooks" -pthread
 with=$(SENNIT_HOOKS=1 "$program-linked") || fail "the linked program with hooks"
 [ "$with" -le 10 ] || fail "100 tasks that park have $with threads"
-# The tasks of a static libsennit are not seen, and not harmed.
+# The hooks do not see the tasks of a static libsennit, and do them no harm.
 "$CC" "${cflags[@]}" -D_GNU_SOURCE -I "$SENNIT_SOURCE_DIR/include" -O2 -o "$program-static" \
 	"$SENNIT_SOURCE_DIR/tests/hooks/preload.c" "$SENNIT_BUILD_DIR/src/libsennit.a" -pthread
 "${hooked[@]}" "$program-static" 100 >/dev/null || fail "a program with a static libsennit"
 
-# What is no choice is said so, and leaves the hooks off.
+# An invalid value is reported, and leaves the hooks off.
 for wish in 0 ""; do
 	LD_PRELOAD=$library SENNIT_HOOKS=$wish "$program" 100 >"$scratch/threads" 2>"$scratch/said" ||
 		fail "SENNIT_HOOKS=$wish"
@@ -141,7 +141,7 @@ if command -v python3 >/dev/null; then
 		url=http://127.0.0.1:$(cat "$scratch/port")
 		same curl -sS "$url/file" "$url/none" "$url/file"
 		same curl -sS --max-time 60 "http://localhost:${url##*:}/file"
-		# Its message has the milliseconds that it took.
+		# Its message contains the time that it took in milliseconds.
 		same bash -c 'curl -sS http://127.0.0.1:1/ 2>&1 | sed "s/after [0-9]* ms/after a while/";
 			echo "${PIPESTATUS[0]}"'
 	fi

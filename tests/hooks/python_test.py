@@ -3,12 +3,14 @@
 """
 python_test.py [MODULE...]: CPython's own tests of sockets and of waiting, with and without hooks.
 
-The interpreter is made of tasks by tests/hooks/adopt.c: its first thread and all that it starts.
-Then the hooks see each blocking call of the tests, of both ends where these are threads. The same
-tests run in an interpreter without any of this, and each must have the same result. A test whose
-results differ is run again, alone: another load on the machine changes those that measure time.
+tests/hooks/adopt.c turns the interpreter's threads into tasks: its first thread and all that it
+starts. The hooks then see each blocking call of the tests, at both ends if both are threads. The
+same tests run in an interpreter without any of this, and each must have the same result. A test
+whose results differ is run again, alone, because another load on the machine changes tests that
+measure time.
 
-Without arguments, those of MODULES run. ALL lists those that are known to agree: they take minutes.
+Without arguments, the tests of MODULES run. ALL lists the modules that are known to agree; they
+take minutes.
 
     SENNIT_BUILD_DIR=build/release python3 tests/hooks/python_test.py all
 """
@@ -27,11 +29,11 @@ ALL = MODULES + ["test_ssl", "test_asyncore", "test_asynchat", "test_ftplib", "t
                  "test_xmlrpc", "test_nntplib", "test_docxmlrpc", "test_time", "test_sched",
                  "test_fileio", "test_wsgiref", "test_popen"]
 LEFT_OUT = {
-    "nterrupt": "they have a signal end a call, and signals end no call that is parked",
-    "VSOCK": "not about hooks: some machines have the sockets and nobody who answers",
+    "nterrupt": "in these tests a signal ends a call, but signals do not end a parked call",
+    "VSOCK": "not about hooks: some machines have these sockets, but no peer that answers",
 }
 SLOW = "NetworkConnectionBehaviourTest"  # 6 s; left out without arguments
-PARTS = 3  # at a time, of each kind: they wait most of the time
+PARTS = 3  # at a time, of each kind, because they mostly wait
 LEAST = 500  # tests of MODULES that must have run
 TRIES = 4
 
@@ -46,7 +48,7 @@ def run_part(modules, part, parts, only, path):
     import zlib  # pylint: disable=import-outside-toplevel
     from test import support  # pylint: disable=import-outside-toplevel
 
-    support.use_resources = []  # neither the network nor what takes long
+    support.use_resources = []  # neither the network nor slow tests
     results = {}
 
     class Result(unittest.TestResult):
@@ -102,7 +104,7 @@ def run_part(modules, part, parts, only, path):
 # ---- what starts them ----
 
 def interpreter():
-    """One that has its tests and can be made of tasks."""
+    """A Python that has its tests, and whose threads can become tasks."""
     for each in (sys.executable, "/usr/bin/python3"):
         found = subprocess.run([each, "-c", "import test.test_socket"], capture_output=True,
                                check=False)
@@ -138,7 +140,7 @@ class Part:
             stderr=subprocess.STDOUT)
 
     def finish(self):
-        """Its results, and how often its tasks have parked."""
+        """The part's results, and how often its tasks have parked."""
         try:
             status = self.process.wait(servers.PATIENCE)
         except subprocess.TimeoutExpired:

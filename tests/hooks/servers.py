@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What the tests with other libraries share: they start a server on loopback, run a program of
-tests/hooks/libraries against it, and look at how many threads it took."""
+tests/hooks/libraries with it, and check how many threads that took."""
 import contextlib
 import glob
 import os
@@ -31,12 +31,12 @@ def skip(text):
 
 
 def scaled(count):
-    """Fewer where each costs more."""
+    """Fewer where each of them costs more."""
     return count // 10 if LAUNCHER else count
 
 
 def program(name):
-    """The program, if its library is there."""
+    """The program; skips the test if its library is missing."""
     path = os.path.join(BUILD, "tests/hooks/hooks-" + name)
     if not os.path.exists(path):
         skip(f"{name} is not installed for this architecture")
@@ -44,7 +44,7 @@ def program(name):
 
 
 def tool(*names):
-    """A program of the system."""
+    """The path of a program of the system; skips the test if there is none."""
     for name in names:
         found = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
         if found:
@@ -72,7 +72,8 @@ def run(name, where, tasks, **settings):
 
 
 def fails(name, where, tasks, why, **settings):
-    """Runs the program. Whether a task fails for that reason; none may for another."""
+    """Runs the program. Returns whether a task failed for that reason; no task may fail for another
+    one."""
     done = start(name, where, tasks, settings)
     if done.returncode and why not in done.stderr:
         fail(f"{name}: status {done.returncode}: {done.stdout}{done.stderr[:2000]}")
@@ -80,10 +81,11 @@ def fails(name, where, tasks, why, **settings):
 
 
 def run_with_few_threads(name, where, tasks, more=0, **settings):
-    """As run(). On a loaded machine a task that is slow costs a thread, which stays for seconds;
-    then it runs again, a few times. On one that stays loaded, a third as many threads as tasks do:
-    without hooks there are as many. SENNIT_TEST_STRICT=1 demands few. more: for tasks that contend
-    for a library's locks."""
+    """Like run(), but also checks the number of threads. On a loaded machine a slow task costs a
+    thread, which stays for seconds, so the program is run again, a few times. If the machine stays
+    loaded, a third as many threads as tasks is accepted; without hooks there would be as many as
+    tasks. SENNIT_TEST_STRICT=1 requires few threads. more: threads for tasks that contend for a
+    library's locks."""
     # An emulator has threads of its own.
     few = FEW_THREADS + more + (10 if LAUNCHER else 0)
     least = tasks
@@ -100,7 +102,7 @@ def run_with_few_threads(name, where, tasks, more=0, **settings):
 
 
 def free_port():
-    """One that was just free: another program may take it before the server does."""
+    """A port that was just free; another program may take it before the server does."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -125,7 +127,7 @@ class Server:
         fail(f"{command(0)[0]} does not start")
 
     def stop(self):
-        """By its id, and only once."""
+        """Ends it by its id, and only once."""
         if self.process and self.process.poll() is None:
             self.process.terminate()
             self.process.wait(timeout=PATIENCE)
@@ -138,7 +140,7 @@ class Server:
 
 
 def accepts(port):
-    """Whether somebody listens there."""
+    """Whether a program listens at the port."""
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
@@ -157,7 +159,7 @@ def as_user(name):
 
 @contextlib.contextmanager
 def postgresql(connections):
-    """A new database, which takes so many connections. Gives its port."""
+    """A new database, which accepts so many connections. Yields its port."""
     programs = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
     if not programs:
         skip("there is no PostgreSQL")

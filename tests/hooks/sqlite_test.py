@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""SQLite in hooked tasks, which it need not know of: 100 of them write to one database."""
+"""SQLite in hooked tasks, of which it does not know: 100 of them write to one database."""
 import os
 import sys
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# A library in a hooked task, compiled without sennit, keeps what belongs to its thread over calls
-# that park: errno, h_errno, pthread_self(), thread-locals. It is right, because the task goes on
-# with its thread; and with SENNIT_HOOKS_STAY=0 it is not, so this test would notice.
+# A library in a hooked task, compiled without sennit, remembers properties of its thread across
+# calls that park: errno, h_errno, pthread_self(), thread-locals. This works because the task
+# continues on its thread. With SENNIT_HOOKS_STAY=0 it does not work, which shows that the test
+# would notice.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../house/lib.sh"
 
@@ -20,7 +21,7 @@ for compiler in "${compilers[@]}"; do
 		"$compiler" "$level" "${cflags[@]}" -D_GNU_SOURCE -std=gnu11 -fPIC -shared \
 			"$SENNIT_SOURCE_DIR/tests/hooks/stay_library.c" -o "$library" ||
 			fail "it does not compile: $compiler $level"
-		# Far more than the machine ever keeps a thread waiting.
+		# Far longer than the machine ever keeps a thread waiting.
 		status=0
 		said=$(SENNIT_HOOKS_STAY=600000 SENNIT_PROCS=2 "${launcher[@]}" \
 			"$SENNIT_BUILD_DIR/tests/hooks/hooks-stay" "$library") || status=$?
@@ -29,7 +30,7 @@ for compiler in "${compilers[@]}"; do
 	done
 done
 
-# As tasks went on before: with any thread.
+# Without staying, tasks continue on any thread.
 for ((i = 0; i < 20; i++)); do
 	said=$(SENNIT_HOOKS_STAY=0 SENNIT_PROCS=2 "${launcher[@]}" \
 		"$SENNIT_BUILD_DIR/tests/hooks/hooks-stay" "$library") || break

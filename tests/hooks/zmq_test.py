@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""libzmq in hooked tasks: 500 of them wait for replies. Its receive tries, looks at errno, polls,
-tries again and looks at errno, whose address the compiler keeps; so it is right because a task goes
-on with its thread. With SENNIT_HOOKS_STAY=0 it does not, and this test would notice."""
+"""libzmq in hooked tasks: 500 of them wait for replies. Its receive tries, reads errno, polls,
+tries again and reads errno, whose address the compiler keeps. This works because a task continues
+on its thread. With SENNIT_HOOKS_STAY=0 it does not, which shows that the test would notice."""
 import os
 import sys
 
@@ -12,12 +12,12 @@ import servers  # pylint: disable=wrong-import-position
 TASKS = servers.scaled(500)
 
 servers.program("zmq")
-# Far more than the machine ever keeps a thread waiting.
+# Far longer than the machine ever keeps a thread waiting.
 servers.run_with_few_threads("zmq", "inproc://server", TASKS, SENNIT_HOOKS_STAY="600000")
-# As tasks went on before: with any thread.
+# Without staying, tasks continue on any thread.
 for _ in range(20):
     if servers.fails("zmq", "inproc://server", TASKS, "Resource temporarily unavailable",
                      SENNIT_HOOKS_STAY="0"):
         break
 else:
-    servers.fail("with SENNIT_HOOKS_STAY=0 nothing is wrong: the test would notice nothing")
+    servers.fail("with SENNIT_HOOKS_STAY=0 nothing is wrong, so the test cannot notice")

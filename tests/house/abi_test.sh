@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# scripts/check-abi, in a repository of its own with a release of the clocks: what only computes
-# otherwise passes, and so does a new function; a parameter of another type and a function that is
-# gone fail, until the minor version rises.
+# scripts/check-abi, in a repository of its own with a release of the clocks: a change of a
+# function's body passes, and so does a new function; a parameter of another type and a removed
+# function fail, until the minor version rises.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 
@@ -24,7 +24,7 @@ keep() {
 echo /build/ >.gitignore
 keep release
 
-# check STATUS TEXT: check-abi exits with it, and says that.
+# check STATUS TEXT: check-abi exits with the status, and prints the text.
 check() {
 	local status=0
 	CC=$CC CXX=$CXX CFLAGS=${cflags[*]} scripts/check-abi sennit-clock >"$scratch/said" 2>&1 || status=$?

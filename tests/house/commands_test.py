@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-What is documented can be typed, from a checkout in which nothing was ever built: each target that
-`make` lists builds what it runs, and each script says what is wrong instead of a traceback.
+The documented commands work from a checkout in which nothing was ever built: each target that
+`make` lists builds what it runs, and each script reports what is wrong instead of printing a
+traceback.
 
-The targets are not run here, which would take hours, but asked for their commands.
+The targets are not run here, which would take hours; the test only reads their commands.
 """
 import os
 import pathlib
@@ -15,7 +16,7 @@ import tempfile
 import unittest
 
 SOURCE = pathlib.Path(os.environ["SENNIT_SOURCE_DIR"])
-# They run what scripts/as-preset, scripts/test and the like build for themselves, or nothing.
+# These run programs that scripts/as-preset, scripts/test and the like build themselves, or none.
 PROGRAM = re.compile(r"build/release/(?:bench|tests|tools|examples)/\S*|bench/\S+\.py")
 BUILDS = re.compile(r"cmake --build --preset (?:release|\$preset)|scripts/as-preset")
 TAKES_A_BUILD = [path.relative_to(SOURCE) for path in sorted(SOURCE.glob("bench/*/*.py"))]
@@ -28,7 +29,7 @@ def run(*words, folder=SOURCE, **settings):
 
 
 def make(*words, folder=SOURCE):
-    # Not as a part of the make that runs this test.
+    # Not as a part of the make that may run this test.
     return run("env", "-u", "MAKEFLAGS", "-u", "MAKELEVEL", "make", *words, folder=folder)
 
 
@@ -47,7 +48,7 @@ class Targets(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stdout)
                 built = False
                 for line in done.stdout.splitlines():
-                    # A program in a condition or behind a build in the same line.
+                    # A program in a condition, or after a build in the same line.
                     at = BUILDS.search(line)
                     built = built or bool(at)
                     used = PROGRAM.search(line)
@@ -113,7 +114,7 @@ class Scripts(unittest.TestCase):
             (root / "scripts").mkdir()
             (root / "build").mkdir()
             shutil.copy(SOURCE / "scripts" / "test", root / "scripts")
-            # Its check of the format lasts until it is ended.
+            # Its check of the format lasts until the test ends it.
             (root / "scripts" / "format").write_text("#!/bin/sh\necho begun >begun\nexec sleep 60\n")
             (root / "scripts" / "format").chmod(0o755)
             with subprocess.Popen([root / "scripts" / "test", "release"], cwd=root,

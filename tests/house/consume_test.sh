@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# The tarball of `make dist` is enough for a project that takes sennit by FetchContent, in C alone. By
-# CPM and by Meson's wrap too, where these are.
+# The tarball of `make dist` is enough for a project that takes sennit by FetchContent, in C alone.
+# The same for CPM and Meson's wrap, where these are installed.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 only_nightly

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# The Debian packages: all of them are made, with debugging symbols; lintian has nothing to say; each
-# can be installed with the others into an empty system; a program is compiled and runs with what
-# libsennit-dev has there (the packages' own autopkgtest); what is Multi-Arch: same has no file
-# outside a folder of its architecture that could differ; made again elsewhere, the library is the
-# same. tests/relay/package_test.sh is about the relay's.
+# The Debian packages: all of them are built, with debugging symbols; lintian does not complain;
+# each can be installed with the others into an empty system; a program compiles and runs with
+# libsennit-dev there (the packages' own autopkgtest); a package with Multi-Arch: same has no files
+# outside folders of its architecture that could differ; the library is the same when it is built
+# again in another place. tests/relay/package_test.sh is about the relay's.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 make_packages
@@ -21,7 +21,7 @@ for name in libsennit{,-gc,-tls}-dev; do
 	[ -f "$(echo "${name}"_*.deb)" ] || fail "there is no package $name"
 done
 
-# Addresses that nobody can write to are for the maintainer to set (scripts/deb).
+# The maintainer has to replace addresses that do not exist (scripts/deb).
 if command -v lintian >/dev/null; then
 	lintian --allow-root --suppress-tags \
 		bogus-mail-host,bogus-mail-host-in-debian-changelog,initial-upload-closes-no-bugs \

@@ -12,7 +12,7 @@ git rev-parse --verify -q HEAD >/dev/null 2>&1 || skip "this is no clone"
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
 for clone in one other/two; do
 	mkdir -p "$scratch/$clone"
-	# Not a clone of it: that of a shallow one, or of another user's, would fail.
+	# Not a clone of this clone, because cloning a shallow one, or another user's, would fail.
 	git archive HEAD | tar -x -m -C "$scratch/$clone"
 	(
 		cd "$scratch/$clone"
@@ -54,7 +54,7 @@ for relation in bill["relationships"]:
 assert {"OpenSSL", "bdw-gc", "llhttp"} <= {package["name"] for package in bill["packages"]}
 PYTHON
 
-# Without git it says what it lacks.
+# Without git the script reports what it lacks.
 if (cd "$scratch/unpacked"/sennit-* && GIT_CEILING_DIRECTORIES=$scratch scripts/dist "$scratch/none" 2>"$scratch/said"); then
 	fail "a tarball of no commit"
 fi

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# The shared libraries export what the public headers declare, and nothing else: libsennit-gc what
-# gc.h does, libsennit-tls what tls.h does, libsennit-clock what the headers of the clocks do,
-# libsennit-hooks what hooks.h does and names that libc has, libsennit all the rest. Each symbol has
-# the version under which its version script lists it, except those that replace libc's. The list is
-# made by scripts/exports. The name of each library has the part of the version that names an
+# The shared libraries export what the public headers declare, and nothing else: libsennit-gc the
+# functions of gc.h, libsennit-tls those of tls.h, libsennit-clock those of the clocks' headers,
+# libsennit-hooks those of hooks.h and names of libc, and libsennit all others. Each symbol has the
+# version under which its version script lists it, except those that replace libc's. scripts/exports
+# makes the list. The name of each library contains the part of the version that identifies an
 # interface.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
@@ -16,7 +16,8 @@ exports=$SENNIT_SOURCE_DIR/scripts/exports
 
 "$exports" --check || fail "the version scripts are not those of the headers"
 
-# The version that names an interface: before 1.0 each minor version is one of its own.
+# The version that identifies an interface: before 1.0 each minor version is an interface of its
+# own.
 version=$(sed -nE 's/^#define SN_VERSION_(MAJOR|MINOR) //p' \
 	"$SENNIT_SOURCE_DIR/include/sennit/base.h" | paste -sd.)
 abi=$version
@@ -27,9 +28,10 @@ compare() {
 	local map=src/$1/exports.map file
 	[ "$1" != . ] || map=src/exports.map
 	file=$(echo "$SENNIT_BUILD_DIR/src/$1"/libsennit*.so)
-	[ -e "$file" ] || return 0 # a part that this build does not have
+	[ -e "$file" ] || return 0 # this build does not have that library
 	"$exports" --list "$map" | sed 's/ $//' | sort >"$scratch/listed"
-	# Name, version and type; the version itself is an absolute symbol. libc's names have none.
+	# Name, version and type; the version itself is an absolute symbol. Names of libc have no
+	# version.
 	nm -D --defined-only "$file" | awk '$2 != "A" { sub(/@+/, " ", $3); print $3 }' |
 		grep -E "$2" | sort >"$scratch/exported"
 	[ -s "$scratch/listed" ] || fail "$map lists nothing"
@@ -44,7 +46,7 @@ for folder in . clock gc tls; do
 done
 compare hooks ^sn_
 
-# A name that appears, and one that goes, are noticed; one that stays keeps its version.
+# The script notices new and removed names; a name that stays keeps its version.
 mkdir -p "$scratch/tree/scripts" "$scratch/tree/include"
 cp "$exports" "$scratch/tree/scripts/"
 cp -r "$SENNIT_SOURCE_DIR/include/sennit" "$scratch/tree/include/"
@@ -76,7 +78,7 @@ if comm -23 "$scratch/replaced" "$scratch/libc" | grep .; then
 fi
 [ "$(wc -l <"$scratch/replaced")" -ge 40 ] || fail "hardly anything is replaced: $hooks_library"
 
-# What is preloaded replaces functions of any version, so it has no versions itself.
+# A preloaded library replaces functions of any version, so its symbols have no versions.
 for preload in "$SENNIT_BUILD_DIR"/tools/*/libsennit-*.so "$hooks_library"; do
 	if nm -D --defined-only "$preload" | grep @; then
 		fail "these symbols have a version: $preload"

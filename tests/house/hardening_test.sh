@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: MIT
 #
 # Every library and program that is shipped is hardened: loaded anywhere, bound when it starts, its
-# tables read-only from then on, without executable stacks or memory that is writable and executable,
-# without text relocations; and its code was compiled so that no frame skips a guard page. The
-# assembly has the marks for processors that check where jumps land. A program without all that is
-# noticed.
+# tables read-only from then on, without executable stacks or memory that is writable and
+# executable, without text relocations; and its code was compiled so that no frame skips a guard
+# page. The assembly has the marks for processors that check where jumps land. The test notices a
+# program that lacks all of these.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 
@@ -33,7 +33,7 @@ for file in "${shipped[@]}"; do
 	[ -z "$lacks" ] || fail "$file lacks:" $lacks
 done
 
-# The check notices what lacks everything.
+# The check notices a program that lacks everything.
 echo 'int main(void) { return 0; }' >"$scratch/bare.c"
 "$CC" "${cflags[@]}" -no-pie -Wl,-z,lazy -Wl,-z,norelro -Wl,-z,execstack -o "$scratch/bare" \
 	"$scratch/bare.c" 2>"$scratch/log"
@@ -46,7 +46,7 @@ if [ "$SENNIT_ARCH" != arm ] && grep -q -- -fstack-clash-protection "$commands";
 	grep '"command":' "$commands" |
 		grep -E " -c ($SENNIT_SOURCE_DIR/(src|tools)/[^ ]*\.cc?|[^ ]*/tools/[^ ]*\.cxx)\"" |
 		grep -v -- '-fstack-clash-protection' >"$scratch/unprotected" || true
-	# What is loaded by the dynamic linker into others' programs has no tasks.
+	# The libraries that are preloaded into other programs have no tasks.
 	grep -vE '/tools/(clock-preload|lock-check)/' "$scratch/unprotected" |
 		sed -E 's/.* -c //' | grep . && fail "these are compiled without -fstack-clash-protection"
 fi

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # Each public header compiles alone, as strict C11 and as strict C++20, without a warning; a .hpp
-# as C++20 only, but as C++23, too.
+# only as C++20 and as C++23.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 
@@ -29,7 +29,7 @@ for header in "$SENNIT_SOURCE_DIR"/include/sennit/*; do
 	check "$header" header.cc "$CXX" -std=c++20
 done
 
-# In an older mode it says so, and nothing else.
+# In an older mode it reports only that.
 printf '#include <sennit/sennit.hpp>\n' >"$scratch/old.cc"
 if "$CXX" -std=c++17 "${cflags[@]}" -fsyntax-only -I "$SENNIT_SOURCE_DIR/include" \
 	"$scratch/old.cc" 2>"$scratch/errors"; then
@@ -47,8 +47,8 @@ if ! "$CC" -std=c11 "${cflags[@]}" -fsyntax-only -I "$SENNIT_SOURCE_DIR/include"
 	bad=1
 fi
 
-# The umbrella header has what programs use. These are included on request; gc.h, hooks.h and tls.h
-# are other libraries'.
+# The umbrella header includes what programs use. These headers are included on request; gc.h,
+# hooks.h and tls.h belong to other libraries.
 on_request=(collector foreign gc hooks layer scan tls unstable vdso wait)
 
 for header in "$SENNIT_SOURCE_DIR"/include/sennit/*.h; do

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # What is installed can be used through CMake and through pkg-config, from C and from C++, shared
-# and static. It also works in a place other than the one that it was configured for.
+# and static. It also works in a place other than the one for which it was configured.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 
@@ -54,8 +54,8 @@ int main()
 	return sn_run([](void *) { return sn_yield() < 0 ? 1 : 0; }, nullptr);
 }
 CC
-# Its frame is larger than the guard below a task's stack, and so is the next stack below: without a
-# probe, the frame would silently reach into that stack.
+# Its frame is larger than the guard below a task's stack: without a probe, it would silently reach
+# into the next stack below.
 cat >frame.c <<'C'
 #include <sennit/sennit.h>
 
@@ -187,7 +187,7 @@ needs_shared shared || fail "pkg-config does not link the shared library"
 try ./shared
 try ./shared-cxx
 flags --static --cflags --libs
-# The linker warns of getaddrinfo() in a static program, and rightly so.
+# The linker rightly warns of getaddrinfo() in a static program.
 "$CC" "${cflags[@]}" -static -o static program.c "${found[@]}" 2>log || { cat log >&2; fail "-static"; }
 try ./static
 
@@ -243,7 +243,7 @@ try ./shared-cxx
 read -r -a found <<<"$(pkg-config --static --cflags --libs sennit-clock)"
 "$CC" "${cflags[@]}" -static -o static program.c "${found[@]}"
 try ./static
-# The dynamic linker is told the versions.
+# The program requires versions of its symbols.
 readelf --version-info -W shared | grep -q 'Name: SENNIT_CLOCK_' || fail "./shared requires no version of its symbols"
 "$CXX" "${cflags[@]}" -std=c++14 -fsyntax-only program.cc "${found[@]}" 2>log &&
 	fail "clock.hpp compiles in C++14"
@@ -292,8 +292,8 @@ try build-hooks/hooks-static
 read -r -a found <<<"$(PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --cflags --libs sennit-hooks)"
 "$CC" "${cflags[@]}" -o hooks-pc hooks.c "${found[@]}" -Wl,-rpath,"$libdir"
 try ./hooks-pc
-# Preloaded by its path, into a program that does not know sennit, the library finds the one beside
-# it. The prefix is none that the system's linker looks into.
+# Preloaded by its path, into a program that does not know sennit, the library finds libsennit
+# beside it. The system's dynamic linker does not search the prefix.
 if [ "${#launcher[@]}" = 0 ]; then
 	echo 'int main(void) { return 0; }' >nothing.c
 	"$CC" "${cflags[@]}" -o nothing nothing.c
@@ -405,16 +405,16 @@ if [ -e "$SENNIT_BUILD_DIR/tools/tls-check/sennit-tls-check" ]; then
 	[ -e "$prefix/share/man/man1/sennit-tls-check.1" ] || fail "its manual page was not installed"
 fi
 
-# The debugging tools are installed too: gdb's script, which gdb loads by itself when it is told of
-# this prefix, and lock-check, which a release build accepts silently.
+# The debugging tools are installed too: gdb's script, which gdb loads by itself when it knows this
+# prefix, and lock-check, which a release build accepts silently.
 [ -e "$prefix/share/sennit/sennit.py" ] || fail "gdb's script was not installed"
 [ -e "$libdir/libsennit-lock-check.so" ] || fail "lock-check was not installed"
 cd "$scratch/user"
 if [ ${#launcher[@]} = 0 ]; then
 	[ "$(LD_PRELOAD=$libdir/libsennit-lock-check.so ./shared)" = "$version" ] || fail "./shared with lock-check"
 	if command -v gdb >/dev/null; then
-		# The script's path has the prefix that was given to cmake --install. gdb knows
-		# nothing of DESTDIR, so the script is copied from where it was staged.
+		# The script's path has the prefix that was given to cmake --install. gdb does not
+		# know DESTDIR, so the script is copied from where it was staged.
 		script=$(find "$prefix/share/gdb/auto-load/opt/sennit" -name 'libsennit.so.*-gdb.py')
 		[ "${script##*/}" = "$(basename "$(readlink -f "$libdir/libsennit.so")")-gdb.py" ] ||
 			fail "gdb would not find its script: ${script:-there is none}"

@@ -3,8 +3,8 @@
 """The public C headers keep the conventions that sennit/base.h states.
 
 A script sees names, types and the order of parameters; it does not see what a call does. Each rule
-below is a function that gets the parsed headers and yields violations. Every rule has a planted
-violation here, which it must find, so that no rule can stop working unnoticed.
+below is a function that takes the parsed headers and yields violations. For every rule there is a
+planted violation here, which it must find, so that no rule can stop working unnoticed.
 
 Run by hand, it lists the violations of a folder of headers:
 
@@ -26,7 +26,8 @@ Function = namedtuple("Function", "file line name result parameters checked text
 Struct = namedtuple("Struct", "file line name fields typedef")
 Macro = namedtuple("Macro", "file line name value")
 
-# Types whose names end so are filled in by a program, and grow: they begin with their size.
+# Programs fill in types whose names end like this, and the types may grow, so they begin with their
+# size.
 ATTRIBUTES = ("_attr", "_options", "_tuning")
 # The library fills these in.
 STATISTICS = ("_stats", "_info")
@@ -34,14 +35,14 @@ SIZED = ATTRIBUTES + STATISTICS
 # The library owns these and passes them to a visitor, so it may append fields.
 OF_THE_LIBRARY = {"sn_task_info"}
 
-# What keeps a deadline, so that another task can move it while a call waits: what has a descriptor,
-# and scopes.
+# The objects that store a deadline, so that another task can move it while a call waits: those with
+# a descriptor, and scopes.
 STORES_A_DEADLINE = {"stream", "tcp", "unix", "udp", "tcp_listener", "unix_listener", "scope"}
 
 # The error of a writer stays, so that only the flush has to be tested (buffered.h).
 MAY_BE_IGNORED = {"sn_writer_write", "sn_writer_print", "sn_writer_vprint"}
 
-# What an object has, each of its siblings has too.
+# If an object has one of these, each of its siblings must have it, too.
 SOCKETS = ("adopt", "local_address", "peer_address", "local", "peer", "cancel", "close", "fd",
            "set_read_deadline", "set_write_deadline")
 LISTENERS = ("adopt", "address", "local", "fd", "close")
@@ -52,12 +53,12 @@ FAMILIES = {
     "sn_tcp_listener": LISTENERS,
     "sn_unix_listener": ("adopt", "address", "fd", "close"),
 }
-# Every call on a stream exists under these names too.
+# Every call on a stream also exists under these names.
 STREAMS = ("sn_tcp", "sn_unix")
 
 
 def without_comments(text):
-    """The text with comments and literals blanked, line by line as before."""
+    """The text with comments and literals blanked, with its lines as they were."""
     def blank(match):
         return re.sub(r"[^\n]", " ", match[0])
 
@@ -318,7 +319,7 @@ RULES = [value for name, value in list(globals().items())
 
 
 def violations(folder, rules=None):
-    """file:line: rule: what, for each."""
+    """A line "file:line: rule: what" for each violation."""
     headers = Headers(folder)
     for rule in rules or RULES:
         for item, what in rule(headers):

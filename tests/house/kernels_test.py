@@ -3,7 +3,7 @@
 """docs/kernels.md has a row for each feature that sn_kernel_report() prints, and no other.
 
 `sennit-relay --version --verbose` prints the report. A row names the version of the kernel and the
-ways that the source has for the feature. Without the vDSO, the report says so.
+mechanisms that the source has for the feature. Without the vDSO, the report says so.
 """
 import os
 import re
@@ -19,7 +19,7 @@ RELAY = BUILD / "tools/relay/sennit-relay"
 
 
 def features():
-    """Name to (version or "", ways), from the table in the source."""
+    """Name to (version or "", mechanisms), from the table in the source."""
     text = (SOURCE / "src/debug/kernel.c").read_text(encoding="utf-8")
     table = text[text.index("features[] = {"):]
     found = {}
@@ -59,7 +59,7 @@ class Kernels(unittest.TestCase):
         self.assertRegex(lines[0], r"^sennit-relay \d")
         self.assertRegex(lines[1], r"^kernel: Linux ")
         printed = [line.split(": ")[0] for line in lines[2:]]
-        # Only the checked build looks at calls.
+        # Only the checked build checks calls.
         self.assertEqual([name for name in features() if name != "calls that may wait"],
                          [name for name in printed if name != "calls that may wait"])
 

@@ -3,12 +3,13 @@
 Those of tools/relay, as the preprocessor sees them: no file includes a header of a layer above its own.
 
 The tables of layers in docs/design.md are the order; this test reads them there. For src/, includes
-alone would prove little, since a declaration can stand anywhere. Inline functions show as what they
-call. The relay's sources are compiled several at a time, so that its objects say little.
-Within src/, no more than MOST_IN_CIRCLE files may reach each other by calls.
+alone would prove little, since a declaration can stand anywhere. An inline function appears as the
+functions that it calls. The relay's sources are compiled several at a time, so its objects show
+little.
+Within src/, at most MOST_IN_CIRCLE files may reach each other by calls.
 
-Run by hand it takes the build folder and also prints what a reader of the structure wants to know:
-the largest circle of files that call each other, the largest files, and the longest functions.
+Run by hand, it takes the build folder as an argument, and also prints the largest circle of files
+that call each other, the largest files, and the longest functions.
 """
 import os
 import re
@@ -20,14 +21,14 @@ SOURCE = os.environ.get("SENNIT_SOURCE_DIR") or os.path.dirname(os.path.dirname(
 BUILD = os.environ.get("SENNIT_BUILD_DIR") or (sys.argv[1] if len(sys.argv) > 1 else "")
 CC = os.environ.get("CC", "cc")
 
-# Calls upward that are still there: (file, symbol, file). This list may only get shorter.
+# Calls upward that still exist: (file, symbol, file). This list may only get shorter.
 KNOWN_CALLS = set()
 
 # So many files of src/ at most reach each other by calls: how work is queued, who is woken for it,
 # which processor that thread gets, and which tasks are tied to a thread need each other.
 MOST_IN_CIRCLE = 5
 
-# No file of these folders is longer than this. Functions that are longer are only listed.
+# No file of these folders may be longer than this. Long functions are only listed.
 MOST_LINES = 600
 SHIPPED = ("src", "include", "tools", "examples")
 LONG_FUNCTION = 60
@@ -53,7 +54,8 @@ def layers():
 
 
 def objects():
-    """(source, object) of everything that src/ is compiled to; the source relative to src/."""
+    """(source, object) for everything that is compiled from src/; the source is relative to
+    src/."""
     top = os.path.join(BUILD, "src")
     for folder, _, names in os.walk(top):
         inner = re.match(r"(.*?)/?CMakeFiles/[^/]*\.dir(?:/(.*))?$", os.path.relpath(folder, top))
@@ -97,7 +99,7 @@ def graph():
 
 
 def circles(calls):
-    """The sets of files of which each reaches each other by calls, the largest first."""
+    """The sets of files that all reach each other by calls, the largest first."""
     reached = {}
     for start in calls:
         seen, todo = set(), [start]
@@ -129,7 +131,7 @@ def functions(path):
 
 
 def sources():
-    """What is in src/, relative to it."""
+    """The files of src/, relative to it."""
     top = os.path.join(SOURCE, "src")
     for folder, _, names in os.walk(top):
         for name in names:
@@ -157,7 +159,8 @@ def check_circles(found):
 
 
 def check_includes(order):
-    """The complaints about what files of the relay include. main.cc is above all layers."""
+    """The complaints about the headers that the relay's files include. main.cc is above all
+    layers."""
     level = {layer: number for number, layer in enumerate(order)}
     top = os.path.join(SOURCE, "tools", "relay")
     found = 0

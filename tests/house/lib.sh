@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
-# What the shell tests share. Source it first: it stops the test at the first command that fails,
-# and makes $scratch, a folder that is removed at the end.
+# What the shell tests share. A test sources it first: it stops the test at the first command that
+# fails, and makes $scratch, a folder that is removed at the end.
 # shellcheck shell=bash
 set -euo pipefail
 
@@ -18,20 +18,21 @@ skip() {
 	exit 77
 }
 
-# Flags that choose the architecture, as words.
+# Flags that select the architecture, as words.
 read -r -a cflags <<<"${CFLAGS:-}"
 export -n CFLAGS
 
 # What to put before a program of this build, as words.
 read -r -a launcher <<<"${SENNIT_LAUNCHER:-}"
 
-# Compiling the library again, or all that is shipped, takes minutes: only the nightly does it.
+# Compiling the library again, or everything that is shipped, takes minutes, so only the nightly
+# test does it.
 only_nightly() {
 	[ -n "${SENNIT_TEST_PACKAGES:-}" ] || skip "not without SENNIT_TEST_PACKAGES=1: it compiles"
 }
 
-# make_packages: the Debian packages of this tree in $packages, unless those of the last time are
-# still right.
+# make_packages: builds the Debian packages of this tree in $packages, unless those of an earlier
+# run are still right.
 make_packages() {
 	local stamp
 	only_nightly

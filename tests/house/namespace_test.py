@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """The C++ headers add nothing to the global namespace, except for sn.hpp, which adds `sn`.
 
-What a header says outside of every brace is `namespace sennit` and specializations of templates of
-std. Its macros begin with SENNIT_.
+Outside of all braces, a header has only `namespace sennit` and specializations of templates of std.
+Its macros begin with SENNIT_.
 """
 import os
 import re
@@ -28,7 +28,7 @@ def compiler(code, *flags):
 
 
 def outermost(text):
-    """What stands outside of every brace, in pieces, each of which a block or a semicolon ends."""
+    """The text outside of all braces, in pieces, each of which ends with a block or a semicolon."""
     text = re.sub(r'"(\\.|[^"\\])*"', '""', text)
     depth, piece, pieces = 0, "", []
     for char in text:
@@ -45,7 +45,7 @@ def outermost(text):
 
 
 def own_texts():
-    """Of each header its own preprocessed lines, and the macros that it defines."""
+    """For each header, its own preprocessed lines, and the macros that it defines."""
     result = compiler("".join(f"#include <sennit/{each.name}>\n" for each in HEADERS), "-E", "-dD")
     assert result.returncode == 0, result.stderr
     lines = {str(header): [] for header in HEADERS}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What README.md, CONTRIBUTING.md and docs/ refer to is there: files of the tree, and pages.
+"""The files and pages to which README.md, CONTRIBUTING.md and docs/ refer exist.
 
 The glossary is in order, and each decision has the four parts.
 """

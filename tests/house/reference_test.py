@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The site and the manual pages are whole.
+"""The site and the manual pages are complete.
 
 scripts/docs builds them without a warning, so every public name has a comment. Every function that
 the headers declare has a manual page, which man formats without a warning. No link of the site is
@@ -21,7 +21,7 @@ SOURCE = Path(os.environ["SENNIT_SOURCE_DIR"])
 
 
 class Page(html.parser.HTMLParser):
-    """The links of a page, and what they can lead to."""
+    """The links of a page, and the targets that it has."""
 
     def __init__(self, path):
         super().__init__()
@@ -102,7 +102,7 @@ class Documentation(unittest.TestCase):
 
 
 def missing():
-    """What is not installed here, "" if all is."""
+    """The program that is not installed here; "" if all are."""
     for tool in ("doxygen", "sphinx-build"):
         if not shutil.which(tool):
             return tool

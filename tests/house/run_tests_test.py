@@ -16,7 +16,7 @@ import unittest
 
 SOURCES = pathlib.Path(os.environ["SENNIT_SOURCE_DIR"])
 BUILD = pathlib.Path(os.environ["SENNIT_BUILD_DIR"])
-SECONDS = 3  # that a planted test may take
+SECONDS = 3  # seconds that a planted test may take
 
 PROGRAM = r"""
 #include <csignal>
@@ -204,7 +204,7 @@ class RunTests(unittest.TestCase):
     def test_a_process_that_fails_at_its_end(self):
         self.add_cases("Exit.Passes", "Passes")
         results = self.run_part(1)
-        # In a process of its own it fails, too.
+        # The case also fails in a process of its own.
         self.assertEqual(results["layer/stem/Exit.Passes"]["why"], "exit status 7")
         self.assertEqual(results["Passes"]["how"], "passed")
 

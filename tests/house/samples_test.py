@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Every C and C++ sample of README.md and docs/*.md compiles, and the README's programs work.
 
-A sample is a fenced block, ```c or ```cpp. One with an #include is compiled as it is. Any other is a
-part of a program: an HTML comment right above it, <!-- with: ... -->, may declare what it uses, and a
-sample without a function of its own is taken for the body of one.
+A sample is a fenced block, ```c or ```cpp. One with an #include is compiled as it is. Any other is
+a part of a program: an HTML comment right above it, <!-- with: ... -->, may declare what it uses,
+and a sample without a function of its own is compiled as the body of one.
 """
 import os
 import re
@@ -27,7 +27,7 @@ COMPILE = {
     "cpp": [os.environ["CXX"], "-std=c++20"],
 }
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
-# Parts of programs leave things unused.
+# Parts of programs may leave variables unused.
 PART_WARNINGS = ["-Wno-unused-function", "-Wno-unused-variable", "-Wno-unused-parameter",
                  "-Wno-unused-but-set-variable"]
 
@@ -59,7 +59,7 @@ SAMPLE = re.compile(
     r"^(?P<indent> *)```(?P<language>c|cpp)\n(?P<code>.*?)^(?P=indent)```$",
     re.M | re.S,
 )
-# Its brace opens in the first column.
+# A function has its opening brace in the first column.
 FUNCTION = re.compile(r"^[a-z][^;\n]*\)[^;\n]*\n\{", re.M)
 
 

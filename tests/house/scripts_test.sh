@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# The scripts say in one line what is wrong with their arguments.
+# The scripts report in one line what is wrong with their arguments.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 cd "$SENNIT_SOURCE_DIR"
@@ -33,7 +33,7 @@ expect 2 'HOURS is "nonsense"; expected: a number' scripts/soak release nonsense
 expect 2 'unknown preset "nonsense"; expected: release i386 debug checked asan tsan' scripts/as-preset nonsense
 expect 2 'which program? expected: PRESET TARGET FOLDER' scripts/as-preset release hostile
 
-# A machine without apt: the packages are named.
+# On a machine without apt, the packages are named.
 mkdir "$scratch/bin"
 for tool in bash cat sed tr dirname; do
 	ln -s "$(command -v $tool)" "$scratch/bin/$tool"

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""docs/settings.md has every variable of the environment that the source reads, and no other.
-
-Where the source gives the range as numbers, the row has the same. run.h has those that a run reads.
+"""docs/settings.md lists every environment variable that the source reads, and no other. Where the
+source gives the range as numbers, the row has the same range. run.h lists those that a run reads.
 """
 import os
 import re
@@ -10,7 +9,7 @@ import unittest
 from pathlib import Path
 
 SOURCE = Path(os.environ["SENNIT_SOURCE_DIR"])
-# The shell's own, which programs are found and started by.
+# The shell's own variables, by which programs are found and started.
 OTHERS = {"PATH", "LD_PRELOAD"}
 
 
@@ -29,7 +28,7 @@ def read_by_the_source():
         found |= set(re.findall(r'\bsn_environment_\w+\("(\w+)"', text))
         found |= set(re.findall(r'\bfrom_environment\("(\w+)"', text))
         found |= set(re.findall(r'_variable = "(\w+)"', text))
-        # By a helper, such as take_variable("LISTEN_FDS").
+        # Read by a helper, such as take_variable("LISTEN_FDS").
         found |= set(re.findall(r'"(SENNIT_[A-Z_]+|LISTEN_[A-Z]+|NOTIFY_SOCKET)"', text))
     return found - OTHERS
 

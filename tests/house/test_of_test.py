@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """make test-of finds the tests of a file: tests/coverage.txt names files and tests that exist.
 
-A file that has moved is renamed there, too. A new one is missing until scripts/test-of --make.
+When a file moves, it has to be renamed there, too. A new file is missing until scripts/test-of
+--make.
 """
 import os
 import subprocess

@@ -34,7 +34,7 @@ build() {
 		"${libraries[@]}" -pthread 2>log || { cat log >&2; fail "$* does not build"; }
 }
 
-# warned WHAT TOOL REMEDY: ./said has that line, once for two runs.
+# warned WHAT TOOL REMEDY: ./said has that line, and only once for two runs.
 warned() {
 	grep '^sennit: ' said >lines || { cat said >&2; fail "$1: says nothing"; }
 	[ "$(wc -l <lines)" = 1 ] || { cat lines >&2; fail "$1: says more than one line"; }
@@ -58,7 +58,7 @@ for kind in static shared; do
 	./program 2>said || fail "$kind: exited with $?"
 	[ ! -s said ] || { cat said >&2; fail "$kind: says something under no tool"; }
 
-	# What the tools find in the program does not matter.
+	# The mistakes that the tools find in the program do not matter.
 	for compiler in "${compilers[@]}"; do
 		for tool in address/AddressSanitizer/asan thread/ThreadSanitizer/tsan \
 			leak/LeakSanitizer\ alone/asan; do

@@ -5,8 +5,8 @@
 # it through pkg-config or CMake. The tool then finds nothing in a correct program, and finds the
 # mistakes in a wrong one.
 #
-# Each is a build of the library. With SENNIT_TEST_SHORT there are two: one that puts flags into the
-# programs that use it, and the one that no preset is like.
+# Each variant takes a build of the library. With SENNIT_TEST_SHORT there are two: one that adds
+# flags to the programs that use it, and one that is unlike all presets.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

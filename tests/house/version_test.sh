@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# A program can ask for a version: the compiler by SN_VERSION_CHECK(), CMake and pkg-config by what is
-# installed. Another minor version is refused before 1.0, and another major version from then on.
+# A program can ask for a version: in its source by SN_VERSION_CHECK(), in CMake and pkg-config by
+# their own means. Before 1.0 another minor version is refused, and from then on another major
+# version.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 
@@ -27,7 +28,7 @@ for language in c c++; do
 		fail "SN_VERSION_CHECK in $language"
 done
 
-# Of what is installed, the file that decides.
+# The installed file that decides whether the version fits.
 file=$SENNIT_BUILD_DIR/sennit-config-version.cmake
 [ -e "$file" ] || skip "this build has no install rules"
 mkdir "$scratch/package"
@@ -37,7 +38,7 @@ cat >"$scratch/found.cmake" <<CMAKE
 set(CMAKE_SIZEOF_VOID_P \${size})
 find_package(sennit \${wanted} CONFIG REQUIRED PATHS $scratch/package NO_DEFAULT_PATH)
 CMAKE
-# The file knows the word size for which it was made.
+# The file checks the word size for which it was made.
 size=$(sed -n 's/.*CMAKE_SIZEOF_VOID_P STREQUAL "\([48]\)".*/\1/p' "$file" | head -n 1)
 finds() {
 	cmake -D wanted="$1" -D size="$size" -P "$scratch/found.cmake" >"$scratch/said" 2>&1
@@ -59,7 +60,7 @@ has "$SENNIT_BUILD_DIR" "sennit >= $major.$minor sennit < $major.$((minor + 1))"
 	fail "pkg-config does not find $major.$minor"
 has "$SENNIT_BUILD_DIR" "sennit >= $major.$((minor + 1))" && fail "pkg-config takes any version"
 has "$SENNIT_BUILD_DIR" sennit-hooks || fail "pkg-config does not find sennit-hooks"
-# The library beside the others is of their version.
+# libsennit must be of the same version as the libraries beside it.
 mkdir "$scratch/other"
 cp "$SENNIT_BUILD_DIR/sennit-hooks.pc" "$scratch/other/"
 sed "s/^Version: .*/Version: $major.$((minor + 1)).0/" "$SENNIT_BUILD_DIR/sennit.pc" \

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/birth.pml: a thread that is asked for is started, or what it was for is done without it.
+# models/birth.pml: a requested thread is started, or its work is done without it.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

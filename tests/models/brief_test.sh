@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/brief.pml: what a thread owes to the poller is paid, or left to code that is brief.
+# models/brief.pml: a thread pays its debt to the poller, or leaves it to code that is brief.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/foreign.pml: the end of a run waits for threads that are inside a call, and for callbacks as
-# long as it has promised.
+# models/foreign.pml: the end of a run waits for threads that are inside a call, and for callbacks
+# as long as it promises.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

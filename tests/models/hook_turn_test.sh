@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/hook_turn.pml: a hooked call in turn does not block, and none is stuck behind one that
-# does.
+# models/hook_turn.pml: a hooked call that has the turn does not block, and no call is stuck behind
+# one that does.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

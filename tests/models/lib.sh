@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
-# How a model is checked. The tests beside this file source it. A model, models/<name>.pml, opens with
-# what it models. FLAGS are preprocessor flags that choose a variant of it.
+# How a model is checked. The tests in this folder source this file. A model, models/<name>.pml,
+# begins with a description. FLAGS are preprocessor flags that select a variant of it.
 #
 #   holds FLAGS [CLAIM]    spin must search the whole variant and find no error. With CLAIM, the name
 #                          of a formula in the model, it checks that formula under weak fairness,
@@ -10,9 +10,9 @@
 #                          code could is worth nothing.
 #   reached                comes last: each line was executed in one of the variants that hold.
 #
-# With SENNIT_NO_MUTANTS=1 caught does nothing.
-# The first two print how many states there were, and how long it took. Variants that are too large
-# for every day run with SENNIT_LONG_MODELS=1.
+# With SENNIT_NO_MUTANTS=1 caught does nothing. holds and caught print how many states there were,
+# and how long the search took. Variants that are too large for every day run only with
+# SENNIT_LONG_MODELS=1.
 # shellcheck shell=bash
 # shellcheck source-path=SCRIPTDIR/../house
 source "$(dirname "${BASH_SOURCE[0]}")/../house/lib.sh"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/look.pml: what a hooked call does before it waits, meanwhile and afterwards.
+# models/look.pml: the steps of a hooked call before, during and after its wait.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

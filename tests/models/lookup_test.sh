@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/lookup.pml: lookups that tasks share are freed once, and nobody waits for a helper that is
-# not there.
+# models/lookup.pml: lookups that tasks share are freed once, and no task waits for a helper that
+# does not exist.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/nap.pml: the monitor takes no long nap while all processors are taken.
+# models/nap.pml: the monitor takes no long nap while all processors are in use.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/retire.pml: nothing is left behind on a processor that is no longer used.
+# models/retire.pml: no task or timer is left on a processor that is no longer used.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/scan.pml: a stack has one owner, and a request for it is served.
+# models/scan.pml: a stack has one owner at a time, and a request for it is served.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/select_any.pml: a select over several kinds of cases does one at a time, and loses none.
+# models/select_any.pml: a select over several kinds of cases executes one at a time, and loses no
+# event.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

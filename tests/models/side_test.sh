@@ -27,7 +27,7 @@ caught '-DEDGE_DROPPED'
 caught '-DFIRE_UNLOCKED'
 caught '-DTIMEOUT_BLINDLY'
 caught '-DDRAINED_TIMEOUT'
-# These need several edges, and nothing else.
+# These mutants need several edges, and no other events.
 caught '-DUNENDED -DSETTINGS=0 -DDRAINED_BLINDLY'
 caught '-DUNENDED -DSETTINGS=0 -DFORGET_LATE'
 caught '-DUNENDED -DSETTINGS=0 -DEDGES=3 -DIRREGULAR_LATE'

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/tie.pml: no tied task is forgotten, each home gets a processor for its own, and what blocks
-# runs apart from them.
+# models/tie.pml: no tied task is forgotten, each home gets a processor for its own tasks, and tasks
+# that block run apart from them.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

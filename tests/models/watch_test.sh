@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# models/watch.pml: a task that waits for a descriptor of the program's is told what happens to it,
-# and nothing else.
+# models/watch.pml: a task that waits for a descriptor of the program learns what happens to it, and
+# nothing else.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 

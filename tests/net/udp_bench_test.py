@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """
 The programs that `make bench-udp` measures with work: each answers datagrams of both sizes, of one
-peer and of a thousand. No figure is asserted.
+peer and of a thousand. The test asserts no figures.
 """
 import os
 import subprocess

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-What `make bench-unix` runs works: each program over each transport for a moment, Go where that is
-installed. No figure is asserted.
+The programs of `make bench-unix` work: each runs over each transport for a moment, Go only where it
+is installed. The test asserts no figures.
 """
 import os
 import re

@@ -3,7 +3,7 @@
 """
 The benchmarks of `make bench-relay` and `make bench-relay-idle` work: the first measures
 sennit-relay, two bare loops and a direct connection for a moment each, the second a few connections
-of sennit-relay. No figure is asserted. The programs check by themselves that bytes and answers
+of sennit-relay. The test asserts no figures. The programs themselves check that bytes and answers
 arrive.
 """
 import os
@@ -27,7 +27,7 @@ class Bench(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         for relay in RELAYS:
             rows = [line for line in done.stdout.splitlines() if line.startswith(f"| {relay} |")]
-            # Five tables. The one of CPU time for bulk has no row for "none".
+            # Five tables. The table of CPU time for bulk data has no row for "none".
             self.assertEqual(len(rows), 4 if relay == RELAYS[0] else 5, done.stdout)
             self.assertNotIn(" - ", "".join(rows))
 

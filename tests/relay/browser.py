@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """
 Headless Chromium, for tests of what it shows: it loads pages, evaluates expressions in them and
-takes screenshots. It is driven by its debugging protocol over a pipe: JSON, each message ended by a
-zero byte.
+takes screenshots. The test drives it by its debugging protocol over a pipe: JSON, with a zero byte
+after each message.
 
-It resolves no names and connects to nothing but 127.0.0.1. All that it writes is in one folder,
-which close() removes. Its processes are one group, and close() leaves none of them.
+It resolves no names and connects only to 127.0.0.1. It writes only to one folder, which close()
+removes. Its processes are one group, and close() leaves none of them.
 """
 import base64
 import json
@@ -43,7 +43,8 @@ class Browser:
                 shutil.which("chromium"),
                 "--headless=new",
                 "--remote-debugging-pipe",
-                # Its sandbox shields its processes from each other; it shows nothing but our pages.
+                # Its sandbox protects its processes from each other, which is not needed for the
+                # test's own pages.
                 "--no-sandbox",
                 "--disable-gpu",
                 "--disable-dev-shm-usage",
@@ -60,7 +61,7 @@ class Browser:
             preexec_fn=descriptors,
             close_fds=False,
             start_new_session=True,
-            # Its sockets and the like are there. A killed one leaves them behind.
+            # The folder for its sockets and the like, which it leaves behind when it is killed.
             env={**os.environ, "TMPDIR": self.folder.name},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -86,7 +87,7 @@ class Browser:
 
     def message(self):
         while b"\0" not in self.unread:
-            # Starting it takes long on a busy machine.
+            # On a busy machine it takes long to start.
             if not select.select([self.back], [], [], 2 * PATIENCE)[0]:
                 raise AssertionError("waited too long for the browser")
             more = os.read(self.back, 1 << 20)
@@ -119,7 +120,7 @@ class Browser:
         return result["result"].get("value")
 
     def text(self, element):
-        """Empty if there is no such element, as while a page is loading."""
+        """The element's text; empty if there is no such element, as while a page is loading."""
         return self.value(f"document.getElementById({json.dumps(element)})?.innerText ?? ''")
 
     def complaints(self):
@@ -155,14 +156,15 @@ class Browser:
         """May be called again."""
         if self.to is None:
             return
-        # Not terminate(), which would reap a process that has ended.
+        # Does not use terminate(), which would reap a process that has ended.
         os.kill(self.process.pid, signal.SIGTERM)
         until = time.monotonic() + 20
         while time.monotonic() < until and not os.waitid(
             os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG
         ):
             time.sleep(0.02)
-        # Any helpers that are left, or all of them. It was not reaped, so the id is still its own.
+        # Kills the helpers that are left, or all processes. The browser was not reaped, so the id
+        # is still its own.
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         os.close(self.to)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-`make chaos-relay` for a moment: the relay outlives what happens behind it and in it, no lasting
-connection breaks, and few clients fail: those that an endpoint answered wrongly before its checks
-told. How late the answers are is not asserted.
+`make chaos-relay` for a moment: the relay survives faults at its backends and its own reloads, no
+lasting connection breaks, and few clients fail: those to which an endpoint gave a wrong answer
+before its checks noticed. The test does not assert how late the answers are.
 """
 import os
 import subprocess

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """
 The relay as process 1 of a container, whose end ends every process in it: the first process stays
-while the relay is replaced, and ends with it. supervisor_test.cc has the rest.
+while the relay is replaced, and ends with it. supervisor_test.cc tests the rest.
 
 Environment: as traffic.py; SENNIT_RELOADS is the number of handovers under traffic (3).
 """
@@ -17,7 +17,7 @@ import unittest
 
 from traffic import BUILD, LAUNCHER, Backend, Relay, ask, eventually
 
-# --kill-child: nothing stays behind if the test ends early.
+# --kill-child: no process is left if the test ends early.
 FORMS = (["unshare"], ["unshare", "--user", "--map-root-user"])
 WRAPPER = ["--pid", "--fork", "--kill-child", "--mount-proc"]
 
@@ -31,7 +31,7 @@ def wrapper():
 
 
 def children(pid):
-    """Of all its threads; none if there is no such process."""
+    """The children of all threads of a process; none if there is no such process."""
     found = []
     for file in glob.glob(f"/proc/{pid}/task/*/children"):
         try:
@@ -59,7 +59,7 @@ def command(pid):
 
 
 class ContainedRelay(Relay):
-    """Its processes are known by the ids that they have outside."""
+    """Its processes are identified by the ids that they have outside of the container."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments, wrapper=wrapper())
@@ -127,7 +127,7 @@ class Container(unittest.TestCase):
                 for thread in threads:
                     thread.join()
             self.assertEqual(faults, [])
-            # By the process that had it from the start.
+            # The process that has had the connection from the start answers.
             self.assertEqual(ask(lasting, 1000), 1000)
 
         def is_alone():
@@ -181,7 +181,8 @@ class Container(unittest.TestCase):
             relay.hand_over()
             (newest,) = children(old)
             os.kill(newest, signal.SIGKILL)
-            # Not the clean end that the kernel gives to connections of a process that it kills.
+            # The client must not see a clean end, which the kernel gives to connections of a
+            # process that it kills.
             with self.assertRaises(ConnectionResetError):
                 client.recv(1)
         self.assertEqual(relay.ended(), 128 + signal.SIGKILL)

@@ -85,7 +85,7 @@ class Failover(unittest.TestCase):
                                             eject_after=eject_after, a=a.port, b=b.port))
         self.addCleanup(relay.stop)
 
-        # Lasting connections: each asks all the time, and records when it got no answer.
+        # Lasting connections: each keeps asking, and records when it got no answer.
         over = threading.Event()
         staying = [relay.connect() for _ in range(12)]
         whose = [ask(client, 10) for client in staying]

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# The relay's Debian package: its files and their permissions; that the program in it runs; that it
-# can be installed into an empty system, upgraded, removed and purged; and that systemd accepts its
-# units. tests/house/debian_test.sh is about all packages.
+# The relay's Debian package: its files and their permissions; that its program runs; that it can be
+# installed into an empty system, upgraded, removed and purged; and that systemd accepts its units.
+# tests/house/debian_test.sh tests all packages.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../house/lib.sh"
 cd "$SENNIT_SOURCE_DIR"
@@ -66,7 +66,7 @@ fi
 options=$(. "$root/etc/default/sennit-relay" && echo "$SENNIT_RELAY_OPTIONS")
 read -r -a words <<<"${options//:8080/:0}"
 words=("${words[@]//:9090/:0}")
-# What the unit does before a reload.
+# The command that the unit runs before a reload.
 [ "$("$relay" --check "${words[@]}")" = "arguments: good" ] || fail "--check of $options"
 coproc "$relay" "${words[@]}"
 # Bash unsets both variables once it has ended.
@@ -177,8 +177,8 @@ if command -v systemd-analyze >/dev/null; then
 	if grep -F sennit-relay <<<"$said"; then
 		fail "systemd-analyze verify has complaints"
 	fi
-	# What it may do beyond passing bytes on. The scale ends at 10.0, "everything"; the unit had
-	# 1.6.
+	# The rights of the service beyond passing bytes on. The scale ends at 10.0, "everything";
+	# the unit had 1.6.
 	systemd-analyze security --offline=true --threshold=20 --no-pager \
 		"$units/sennit-relay.service" >"$scratch/log" 2>&1 ||
 		{ cat "$scratch/log" >&2; fail "the service is more exposed than allowed"; }

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-What is shipped beside the program: the example of a configuration has every key of the manual and
-is good, with and without its comments; so is the one for Kubernetes, whose times fit; the health
-check of the container works; and bash completes commands, groups and backends.
+The files that are shipped with the program: the example configuration has every key of the manual
+and is valid, with and without its comments; so is the one for Kubernetes, whose times fit; the
+health check of the container works; and bash completes commands, groups and backends.
 
 Environment: as traffic.py, and SENNIT_SOURCE_DIR.
 """
@@ -32,17 +32,17 @@ def run(*arguments, **environment):
 
 
 def uncommented(example):
-    """With the keys that are commented out."""
+    """The example, including the keys that are commented out."""
     return re.sub(r"^#([a-z_]+ = |\[)", r"\1", example, flags=re.MULTILINE)
 
 
 def without_folders(example):
-    """The log's folder has to be there, and is in no checkout."""
+    """Replaces the log's folder, which has to exist, by one that does."""
     return example.replace("/var/log/sennit-relay/", "/tmp/")
 
 
 def with_files(example, folder):
-    """The files of TLS have to be there, too."""
+    """Replaces the files of TLS, which have to exist, too."""
     def run_openssl(*words):
         subprocess.run(["openssl", *words], check=True, capture_output=True, timeout=PATIENCE,
                        cwd=folder)
@@ -91,7 +91,7 @@ class Configurations(unittest.TestCase):
     def test_the_example_is_good(self):
         example = without_folders(text_of("packaging/sennit-relay.toml"))
         self.check(example)
-        # The lists and the certificates that it names have to be there, too.
+        # The lists and the certificates that it names have to exist, too.
         with tempfile.TemporaryDirectory() as folder:
             for name, text in [("allow", "10.0.0.0/8"), ("deny", "::1"), ("names", "a.example")]:
                 with open(f"{folder}/{name}.txt", "w", encoding="utf-8") as file:
@@ -164,7 +164,7 @@ class Running(unittest.TestCase):
         self.assertEqual(run(*words).returncode, 1)
 
     def complete(self, *words):
-        """What bash would offer for the last word."""
+        """The completions that bash would offer for the last word."""
         script = (f'source "{SOURCE}/packaging/sennit-relay.bash"\n'
                   'COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))\n'
                   '_sennit_relay; printf "%s\\n" "${COMPREPLY[@]}"\n')
@@ -194,7 +194,7 @@ class Running(unittest.TestCase):
             offered = self.complete("ctl", *words)
             self.assertEqual(len(offered), 1)
             self.assertFalse(os.path.exists(self.mark))
-            # What is offered becomes a part of a command line.
+            # A completion becomes a part of a command line.
             subprocess.run(["bash", "-c", f": {offered[0]}"], timeout=PATIENCE, check=True,
                            env=os.environ | {"MARK": self.mark})
             self.assertFalse(os.path.exists(self.mark))

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-The admin server's page in a real browser, headless Chromium, while the relay is busy. What the page
-shows is compared with what the relay reports, and a screenshot is taken.
+The admin server's page in a real browser, headless Chromium, while the relay is busy. The test
+compares what the page shows with what the relay reports, and takes a screenshot.
 
 Environment: as for traffic.py. SENNIT_SCREENSHOT is the file to write the screenshot to (default:
-in the build folder). SENNIT_PAGE_SECONDS is how long the relay is busy before it is taken (3; 130
-for docs/relay-page.png, `make screenshot`). Fails without chromium; scripts/setup test installs it.
+in the build folder). SENNIT_PAGE_SECONDS is how long the relay is busy before the screenshot (3;
+130 for docs/relay-page.png, `make screenshot`). Fails without chromium; scripts/setup test installs
+it.
 """
 import json
 import os
@@ -41,7 +42,7 @@ resolve_timeout = "100ms"
 SECONDS = float(os.environ.get("SENNIT_PAGE_SECONDS", "3"))
 
 
-# Gives the page an answer like the last one six seconds later, but with 200 backends.
+# Gives the page an answer like the last one, but six seconds later and with 200 backends.
 MANY = """
 function give({failures = 0, more = 0}) {
     const next = structuredClone(newest), like = next.backends[0];
@@ -81,7 +82,7 @@ class InABrowser(unittest.TestCase):
         self.backends = [Backend(), Backend()]
         for backend in self.backends:
             self.addCleanup(backend.close)
-        # A third one refuses connections: its port is bound, but does not listen.
+        # A third backend refuses connections: its port is bound, but does not listen.
         gone = socket.socket()
         self.addCleanup(gone.close)
         gone.bind(("127.0.0.1", 0))
@@ -129,8 +130,8 @@ class InABrowser(unittest.TestCase):
             and browser.text("ready").startswith("ready"),
             "the page to show the relay",
         )
-        time.sleep(SECONDS)  # for the charts to have something in them
-        # They fail in the last minute of what the page has seen.
+        time.sleep(SECONDS)  # so that the charts have data
+        # These connections fail in the last minute that the page has seen.
         for _ in range(3):
             with relay.connect(2) as refused:
                 self.assertEqual(refused.recv(1), b"")
@@ -138,14 +139,14 @@ class InABrowser(unittest.TestCase):
             lambda: browser.value("document.querySelectorAll('#chart-throughput .one').length"),
             "a line in the chart",
         )
-        # Looked up when the relay starts, and shown a second later.
+        # The names are looked up when the relay starts, and shown a second later.
         eventually(
             lambda: "lookup" in backends_of(browser)["nobody.invalid:80"][0]
             and "\n" in rows(browser, "listeners")[1][7],
             "names and limits to have had an effect",
         )
 
-        # The figures, which change each second, against what the relay reports.
+        # Compares the figures, which change each second, with what the relay reports.
         now = relay.status()
         active = int(browser.text("active").split()[0].replace(",", ""))
         self.assertGreaterEqual(active, 48)
@@ -165,7 +166,7 @@ class InABrowser(unittest.TestCase):
         listeners = rows(browser, "listeners")
         self.assertEqual([row[1] for row in listeners], relay.listens)
         self.assertGreater(int(listeners[0][4].replace(",", "")), 40)
-        # Those in trouble first; here in the order of the configuration.
+        # Backends in trouble come first; here they are in the order of the configuration.
         order = [row[0].split("\n")[0] for row in rows(browser, "backends")]
         configured = [b["address"] for b in now["backends"]]
         self.assertEqual(sorted(order), sorted(configured))
@@ -265,7 +266,7 @@ class InABrowser(unittest.TestCase):
         eventually(lambda: browser.text("ready") == "no answer", "the page to show the end")
         self.assertIn("does not answer", browser.text("trouble"))
         self.assertIn("The figures are from", browser.text("trouble"))
-        # What is shown is marked as old.
+        # The page marks its figures as old.
         self.assertEqual(browser.value("document.getElementById('main').className"), "stale")
 
     def test_it_shows_what_was_before_it_was_opened(self):
@@ -291,7 +292,8 @@ class InABrowser(unittest.TestCase):
             self.assertEqual(browser.value("samples[0].uptime_ms"), told["uptime_ms"][0])
             times = browser.value("samples.map((each) => each.uptime_ms)")
             self.assertEqual(times, sorted(set(times)))
-            # Its bytes are in the chart, although none have come since it was opened.
+            # The bytes of the transfer are in the chart, although none have come since the page was
+            # opened.
             self.assertRegex(
                 browser.value("document.querySelector('.plot > .top').innerText"),
                 r"^peak \d.* [KM]iB/s$",
@@ -305,8 +307,9 @@ class InABrowser(unittest.TestCase):
                     ),
                     [minutes],
                 )
-            # Of another process nothing can be compared with what is shown, even if it has been
-            # up for longer. Here it is the same, so all of the history is there again.
+            # The figures of another process cannot be compared with those on the page, even if it
+            # has been up for longer. Here it is the same process, so the whole history is shown
+            # again.
             browser.value("document.getElementById('pause').click()")
             again = browser.value(
                 """(async () => {
@@ -338,7 +341,8 @@ class InABrowser(unittest.TestCase):
         browser.value("give({})")
         self.assertEqual(len(names()), 50)
         self.assertEqual(browser.value("document.querySelectorAll('#strip > i').length"), 200)
-        # Down, ejected, failing, waiting, parts down, drained; then in the order given.
+        # First those that are down, ejected, failing, waiting, partly down and drained; then the
+        # rest in the order of the answer.
         browser.value("give({failures: 3})")
         self.assertEqual(
             names()[:8],
@@ -355,14 +359,14 @@ class InABrowser(unittest.TestCase):
             browser.value("document.getElementById('strip').getAttribute('aria-label')"),
             "200 backends, 5 of them in trouble",
         )
-        # The addresses of the name: those in trouble first.
+        # The addresses of the name; those in trouble come first.
         press("#backends button")
         self.assertEqual(names()[4:8], ["b7", "10.0.0.33:80", "10.0.0.77:80", "10.0.0.0:80"])
         self.assertEqual(len(names()), 150)
         self.assertEqual(
             browser.value("document.querySelector('#backends button').ariaExpanded"), "true"
         )
-        # Rows stay what they are, and keep the focus, when others come before them.
+        # Rows keep their identity and the focus when others move before them.
         browser.value("document.querySelector('#backends button').focus()")
         browser.value("const kept = document.getElementById('backends').rows[4]; 0")
         browser.value("give({failures: 3, more: 1})")

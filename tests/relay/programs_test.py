@@ -3,8 +3,8 @@
 """
 Programs that people use, through the relay: PostgreSQL's shell, its benchmark and its dump; a git
 clone and a push; rsync both ways; HTTP/2 by h2load; a page in a browser; a WebSocket that stays
-open; an agent of a backend, as the manual has it. What arrives is compared with what arrives without the relay, and every connection must end
-cleanly.
+open; an agent of a backend, as in the manual. The test compares what arrives with what arrives
+without the relay, and every connection must end cleanly.
 
 Environment: as for traffic.py. SENNIT_TRAFFIC_SECONDS (5) is how long the WebSocket stays open, at
 least, and how long the benchmarks run. Fails when one of the programs is missing; scripts/setup
@@ -144,7 +144,7 @@ class Postgresql(Traffic):
         self.run_program(*psql, "-c", "copy t from stdin", input=rows)
         self.assertEqual(self.run_program(*psql, "-c", "copy (select * from t order by i) to stdout"),
                          rows)
-        # A session that is silent for a while, and goes on.
+        # A session that is silent for a while, and then continues.
         self.assertEqual(
             self.run_program(*psql, "-c", "select pg_sleep(0.5)", "-c", "select count(*) from t")
             .split(), [b"100000"])
@@ -227,7 +227,7 @@ class Files(Traffic):
         url = f"rsync://127.0.0.1:{self.port}/all/"
         self.run_program("rsync", "-a", source + "/", url)
         self.assertEqual(digest_of(source), digest_of(served))
-        # A change in the middle of a large file: only the difference travels.
+        # After a change in the middle of a large file, only the difference is sent.
         with open(source + "/large0", "r+b") as file:
             file.seek(5 << 20)
             file.write(b"changed")
@@ -348,7 +348,7 @@ class Web(Traffic):
         self.assertEqual(browser.complaints(), [])
         browser.close()
 
-        # A browser that is closed waits for nothing, and may reset connections.
+        # A browser that is closed does not wait, and may reset connections.
         causes = GOOD | {"client_reset"}
         listener = self.finish(relay, causes=causes)
         self.assertGreater(listener["to_client"]["bytes"], of_page)
@@ -398,7 +398,7 @@ class Web(Traffic):
                         await asyncio.sleep(0.2)
                     self.assertEqual(relay.status()["active"], 1)
                 print(f"websocket: {n} messages and back in {SECONDS} s")
-                # Within the loop, as the server has to close its side.
+                # Inside the event loop, because the server has to close its side.
                 await asyncio.to_thread(self.finish, relay)
 
         asyncio.run(talk())
@@ -406,7 +406,7 @@ class Web(Traffic):
 
 class Agent(Traffic):
     def test_the_one_of_the_manual(self):
-        """The one in docs/relay.md, except for the place of a file and the port."""
+        """The agent in docs/relay.md, except for the place of a file and the port."""
         here = os.path.dirname(os.path.abspath(__file__))
         with open(here + "/../../docs/relay.md") as file:
             lines = file.read().splitlines()

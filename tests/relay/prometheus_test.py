@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-A real Prometheus scrapes the relay's metrics. Its API says what it has read. The queries of the
-Grafana dashboard and of the example alert rules are given to it, and are compared with the metrics
-that the relay has.
+A real Prometheus scrapes the relay's metrics, and the test asks its API what it has read. The test
+also gives it the queries of the Grafana dashboard and of the example alert rules, and compares
+these with the metrics that the relay has.
 
 Environment: as for traffic.py. Fails without prometheus; scripts/setup test installs it.
 """
@@ -40,8 +40,8 @@ scrape_configs:
 """
 
 
-# A relay that has something of everything: limits, a queue with clients in it, a failing backend, a
-# name that resolves, another that does not.
+# A relay with everything: limits, a queue with clients in it, a failing backend, a name that
+# resolves, and another one that does not.
 EVERYTHING = """
 admin = "127.0.0.1:0"
 [listeners.web]
@@ -77,7 +77,7 @@ def queries_of_dashboard():
 
 
 def queries_of_rules():
-    """Pairs of an alert and its query, a block of lines. That it is YAML is promtool's to say."""
+    """Pairs of an alert and its query, a block of lines. promtool checks that the file is YAML."""
     with open(RULES) as file:
         rules = file.read().split("- alert: ")[1:]
     return [
@@ -175,7 +175,7 @@ class ReadByPrometheus(unittest.TestCase):
         eventually(lambda: prometheus.value("up") == 1, "prometheus to scrape")
 
         def expect(number, query):
-            # A scrape fails if the machine stalls for a second. The next one makes up for it.
+            # A scrape fails if the machine stalls for a second. The next one then succeeds.
             eventually(lambda: prometheus.value(query) == number, f"{query} to be {number}")
 
         expect(6, "sennit_relay_connections_accepted_total")
@@ -232,13 +232,13 @@ class ReadByPrometheus(unittest.TestCase):
         alerts = queries_of_rules()
         self.assertGreater(len(queries), 30)
         for title, query in queries + alerts:
-            # Without its strings, whose words are no names.
+            # The query without its strings, whose words are not names.
             words = re.sub(r'"[^"]*"', '""', query)
             names = set(re.findall(r"\b(?:sennit_relay|process)_\w+", words))
             self.assertTrue(names, f"{title}: no metric in {query}")
             for name in names:
                 self.assertIn(name, exported, f"{title}: {query}")
-            # All labels that one selector compares are those of its metric.
+            # All labels that a selector compares are labels of its metric.
             for name, selector in re.findall(r"(\w+){([^}]*)}", words):
                 for label in re.findall(r"(\w+)\s*[=!]", selector):
                     self.assertIn(label, exported[name] | ADDED_LABELS, f"{title}: {query}")
@@ -247,7 +247,7 @@ class ReadByPrometheus(unittest.TestCase):
                 for label in by.split(","):
                     self.assertIn(label.strip(), every, f"{title}: {query}")
 
-        # Values that a selector names are known to the manual, such as the causes.
+        # The manual lists the values that a selector names, such as the causes.
         with open(PACKAGING + "../docs/relay-operation.md") as file:
             manual = file.read()
         for title, query in queries + alerts:
@@ -255,7 +255,7 @@ class ReadByPrometheus(unittest.TestCase):
                 for value in values.split("|"):
                     self.assertIn(f"`{value}`", manual, f"{title}: {label} in {query}")
 
-        # Prometheus understands them, and has an answer to nearly all.
+        # Prometheus understands the queries, and has an answer for nearly all.
         stays = [relay.connect(0) for _ in range(5)]  # two of them wait
         for client in stays:
             self.addCleanup(client.close)
@@ -270,7 +270,7 @@ class ReadByPrometheus(unittest.TestCase):
             lambda: prometheus.ask("query", query="rate(process_cpu_seconds_total[1m])")["result"],
             "a rate",
         )
-        # Nothing has ended there, so there is no share of it, or mean.
+        # No connection has ended there, so there is neither a share nor a mean.
         may_be_empty = {
             "How connections ended",
             "Mean wait for a place",
@@ -303,7 +303,7 @@ class ReadByPrometheus(unittest.TestCase):
                 for y in range(at["y"], at["y"] + at["h"]):
                     self.assertNotIn((x, y), taken, panel["title"])
                     taken.add((x, y))
-            # Whatever data source the importer chooses.
+            # The dashboard works with any data source that the importer chooses.
             for each in [panel, *panel.get("targets", [])]:
                 if panel["type"] != "row":
                     self.assertEqual(each["datasource"]["uid"], "${datasource}", panel["title"])

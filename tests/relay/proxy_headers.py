@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-Makes PROXY headers independently of our code, for proxy_header_test.cc. Prints a line for each,
+Makes PROXY headers independently of the relay's code, for proxy_header_test.cc. Prints a line for
+each,
 
     HEX TAB SIZE TAB SOURCE TAB DESTINATION TAB AUTHORITY TAB UNIQUE_ID_HEX TAB CHECKED
 
@@ -30,7 +31,7 @@ def address(rng, version):
     if version == 4:
         return ipaddress.IPv4Address(rng.getrandbits(32))
     bits = rng.getrandbits(128)
-    # With runs of zeroes, which text leaves out.
+    # Addresses with runs of zeroes, which the text form leaves out.
     for _ in range(rng.randrange(4)):
         bits &= ~(0xFFFF << (16 * rng.randrange(8)))
     return ipaddress.IPv6Address(bits)
@@ -68,7 +69,7 @@ def version1(rng):
     spelled = (a.exploded, b.exploded) if rng.random() < 0.3 else (str(a), str(b))
     line = f"PROXY TCP{version} {spelled[0]} {spelled[1]} {ports[0]} {ports[1]}\r\n".encode()
     show(line, len(line), text(a, ports[0]), text(b, ports[1]))
-    # What the specification forbids.
+    # Headers that the specification forbids.
     wrong = rng.choice(
         (
             line.replace(b"\r\n", b"\n"),
@@ -130,7 +131,7 @@ def version2(rng):
     )
     if checked:
         flipped = bytearray(header)
-        # Within the addresses, so that nothing but the checksum is wrong.
+        # Changes a byte of the addresses, so that only the checksum is wrong.
         flipped[16 + rng.randrange(len(a.packed) * 2 + 4)] ^= 1 << rng.randrange(8)
         show(bytes(flipped), "bad")
     wrong = rng.choice(
@@ -173,7 +174,7 @@ def fixed():
     body = b"/run/a.sock".ljust(108, b"\0") + b"\0abstract".ljust(108, b"\0")
     header = SIGNATURE + struct.pack("!BBH", 0x21, 0x31, len(body)) + body
     show(header, len(header), "unix:/run/a.sock", "unix:?abstract")
-    # Full to the last byte.
+    # A header that is full to the last byte.
     body = b"s" * 108 + b"d" * 108
     header = SIGNATURE + struct.pack("!BBH", 0x21, 0x31, len(body)) + body
     show(header, len(header), "unix:" + "s" * 108, "unix:" + "d" * 108)

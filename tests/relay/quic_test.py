@@ -113,13 +113,14 @@ class Quic(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(said, b"x.b.example:hello")
 
     async def test_a_hello_of_several_datagrams(self):
-        """As those with post-quantum keys are: here a long list of protocols makes it long."""
+        """Hellos with post-quantum keys are as long; here a long list of protocols makes it
+        long."""
         alpn = ["echo"] + [f"{i:04}" + "x" * 200 for i in range(20)]
         said = await self.within(self.ask("a.example", alpn=alpn))
         self.assertEqual(said, b"a.example:hello")
 
     async def test_a_version_that_is_not_known(self):
-        """The relay answers with the version that there is, and the client takes that."""
+        """The relay answers with the versions that it supports, and the client uses one of them."""
         said = await self.within(self.ask("a.example", original_version=0x1a2a3a4a,
                                           supported_versions=[0x1a2a3a4a, 1]))
         self.assertEqual(said, b"a.example:hello")

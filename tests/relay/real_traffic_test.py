@@ -84,7 +84,7 @@ def accepts(port):
 
 
 def start_on_free_port(command_for):
-    """For servers that cannot be told to take any port. Returns the process and the port."""
+    """Starts a server that cannot choose a free port itself. Returns the process and the port."""
     for _ in range(10):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -92,7 +92,7 @@ def start_on_free_port(command_for):
         server = subprocess.Popen(
             command_for(port), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        # Another process may have taken the port in between: then the server ends.
+        # Another process may have taken the port in between, in which case the server ends.
         eventually(
             lambda: server.poll() is not None or accepts(port), "a server to start"
         )
@@ -120,7 +120,7 @@ class Relay:
         # here.
         what = ["--drain", "40s", "127.0.0.1:0", f"127.0.0.1:{backend_port}"]
         self.errors = tempfile.TemporaryFile(mode="w+")
-        # The relay shares the file description whose position said() moves to the beginning.
+        # The relay shares the open file, whose position said() moves to the beginning.
         fcntl.fcntl(self.errors, fcntl.F_SETFL, os.O_APPEND)
         self.process = subprocess.Popen(
             LAUNCHER
@@ -178,7 +178,7 @@ class Relay:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
             except (ProcessLookupError, ChildProcessError):
-                pass  # it has ended, and was waited for
+                pass  # it has ended, and was reaped
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -276,7 +276,7 @@ class BehindItNginx(Traffic):
 
     def start_wrk(self, relay):
         wrk = subprocess.Popen(
-            # Each request over a connection of its own, so that connections are accepted all the
+            # Each request has a connection of its own, so that connections are accepted all the
             # time.
             [find_program("wrk"), "-t2", "-c50", "-d600s", "--timeout", "15s"]
             + ["-H", "Connection: close", f"http://{relay.address}/small"],
@@ -301,7 +301,7 @@ class BehindItNginx(Traffic):
 
     @unittest.skipIf(LAUNCHER, "a program that executes itself again would escape the emulator")
     def test_wrk_sees_no_error_while_new_processes_take_over(self):
-        # So that new processes become children of this one, which can wait for them.
+        # This makes new processes children of this one, which can wait for them.
         PR_SET_CHILD_SUBREAPER = 36
         self.assertEqual(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0)
         relay = self.relay(self.port)
@@ -370,8 +370,9 @@ class BehindItIperf3(Traffic):
                 [*command, "-t2", "--json", *options], stdout=subprocess.PIPE, text=True
             )
             report = json.loads(client.stdout)
-            # The server has one client at a time, and may not be done with the last one. Then it
-            # says so and closes with unread bytes, which resets: the client may see only the reset.
+            # The server serves one client at a time, and may not be done with the last one. It then
+            # reports that and closes with unread bytes, which causes a reset: the client may see
+            # only the reset.
             error = report.get("error", "")
             refused = "busy" in error or "unable to receive control message" in error
             if not refused or time.monotonic() > until:
@@ -405,7 +406,7 @@ if __name__ == "__main__":
     if missing:
         print("not installed (scripts/setup test installs them):", *missing)
         sys.exit(77)
-    # wrk and nginx need a descriptor for each connection, and the default is barely that.
+    # wrk and nginx need a descriptor for each connection, and the default limit is hardly enough.
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     unittest.main(verbosity=2)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Started without standard descriptors, the relay has /dev/null there, and nothing of its own.
+# Started without standard descriptors, the relay opens /dev/null there, and no files of its own.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../house/lib.sh"
 
@@ -12,7 +12,7 @@ relay=$SENNIT_BUILD_DIR/tools/relay/sennit-relay
 pid=$!
 trap 'kill "$pid" 2>/dev/null; rm -rf "$scratch"' EXIT
 
-# It serves once it listens, and has by then opened all that it has at its start.
+# When the relay listens, it has opened all files of its start.
 listens() {
 	ls -l "/proc/$pid/fd" 2>/dev/null | grep -q socket:
 }

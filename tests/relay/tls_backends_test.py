@@ -106,8 +106,8 @@ class ToBackends(Case):
         self.event("connect_failed")
 
     def test_it_begins_while_a_client_waits(self):
-        """The stack of a task that was started for a group without TLS may be too small for it:
-        with this setting all are as small as those of 32-bit machines."""
+        """The stack of a task that was started for a group without TLS may be too small for TLS:
+        with this setting all stacks are as small as those of 32-bit machines."""
         small = {} if os.environ["SENNIT_SANITIZE"] else {"SENNIT_STACK_SIZE": "64K"}
         with unittest.mock.patch.dict(os.environ, small):
             self.start("", "queue_timeout = 0")
@@ -186,7 +186,7 @@ class ToBackends(Case):
             with self.door.accept() as second:
                 second.secure(server, server=True)
                 self.ready(1)
-                # With a reload the certificates are read again, and handshakes made with them.
+                # A reload reads the certificates again, and further handshakes use them.
                 self.relay.process.send_signal(signal.SIGHUP)
                 with self.door.accept() as third:
                     third.secure(server, server=True)
@@ -275,7 +275,7 @@ class ToBackends(Case):
             except ConnectionResetError:
                 pass
         self.event("connect_failed")
-        # One that was ready, and a new one, which says what is wrong.
+        # One connection was ready, and a new one reports what is wrong.
         self.assertEqual(len(headers), 2)
 
     def test_over_unix_sockets(self):

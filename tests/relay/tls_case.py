@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
-What the tests of the relay's TLS begin with: certificates, and a relay with one listener and one
-backend, which is the test itself.
+The common beginning of the tests of the relay's TLS: certificates, and a relay with one listener
+and one backend, which is the test itself.
 
 run() fails when a program is missing; scripts/setup test installs them.
 """
@@ -81,7 +81,7 @@ class Case(unittest.TestCase):
 
 
 class NamedRelay(RelayByConfig):
-    """With a file that stays, so that it can be read again."""
+    """A relay whose configuration file stays, so that it can be read again."""
 
     def __init__(self, path):
         super(RelayByConfig, self).__init__("--config", path)

@@ -3,8 +3,8 @@
 # Labels: core
 """
 Clients' TLS that ends at the relay, with Python's ssl and openssl s_client: certificates by name,
-clients' certificates, protocols, routes, clients that do not speak TLS, how streams end, and what
-PROXY headers say.
+clients' certificates, protocols, routes, clients that do not speak TLS, ends of streams, and the
+contents of PROXY headers.
 
 Environment: as for traffic.py.
 """
@@ -52,7 +52,7 @@ class Terminated(Case):
         backend.send(b"answer")
         backend.end()
         self.assertEqual(client.read_all(), b"answer")
-        # The backend first.
+        # The backend ends its stream first.
         client, backend = self.client(), self.accept()
         backend.send(b"hello")
         backend.end()
@@ -208,7 +208,7 @@ class Proxied(Case):
     V2 = b"\r\n\r\n\0\r\nQUIT\n"
 
     def read_header(self, backend):
-        """The records of the header, and what comes behind it."""
+        """The records of the header, and the bytes after it."""
         data = b""
         while len(data) < 16 or len(data) < 16 + struct.unpack("!H", data[14:16])[0]:
             data += backend.read()
@@ -251,7 +251,8 @@ class Proxied(Case):
         self.assertIn("client=192.0.2.7:4096", self.log())
 
     def test_without_a_name_there_is_no_record_of_one(self):
-        """Not an empty one, as in HAProxy; there a name that a proxy has told stays, too."""
+        """There is no empty record either, as in HAProxy, where a name from an earlier proxy stays,
+        too."""
         self.start(f'proxy_from = ["127.0.0.1"]\ntls = {{ certificate = "{self.a}.both" }}',
                    'send_proxy = "v2"')
         nameless = self.ca.client()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-The files of TLS: those that change while the relay runs, or that cannot be used; certificates that
-expire; and sessions, which are resumed over a reload, for new certificates and after a handover,
-but not where another certificate of the client would be asked for.
+The files of TLS: files that change while the relay runs, or that cannot be used; certificates that
+expire; and sessions, which are resumed across a reload, for new certificates and after a handover,
+but not where the client would have to show another certificate.
 
 Environment: as for traffic.py.
 """
@@ -18,7 +18,7 @@ from traffic import LAUNCHER, PATIENCE, eventually
 
 
 class Renewed(Case):
-    """New files, and sessions that outlive what makes them."""
+    """New files, and sessions that outlive the files and the process that made them."""
 
     def begin(self, more=""):
         self.site = f"{self.root}/site"
@@ -51,13 +51,13 @@ class Renewed(Case):
         open_one.send(b"still")
         self.assertEqual(behind.read(), b"still")
 
-        # A bad one changes nothing, and is said once.
+        # A bad file changes nothing, and is reported once.
         second = self.serial()
         with open(self.site + ".both", "w") as file:
             file.write("-----BEGIN nonsense\n")
         self.event("tls_not_reloaded", "listeners.in.tls.certificate: ")
         self.assertEqual(self.serial(), second)
-        # A key that is another's.
+        # A key of another certificate.
         with open(self.site + ".both", "w") as both:
             for part in self.a + ".pem", self.b + ".key":
                 with open(part) as file:
@@ -75,7 +75,7 @@ class Renewed(Case):
     def test_certificates_that_end_soon(self):
         self.ca.sign("a.test", "DNS:a.test", days=1, into="short")
         self.start(f'tls = {{ certificate = "{self.root}/short.both" }}')
-        # A day of one: a quarter of it is left only in 18 hours.
+        # A certificate for one day: only in 18 hours will a quarter of it be left.
         self.assertNotIn("certificate_expiring", self.events())
         self.relay.stop()
         old = self.root + "/old"

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-Bytes, ends and resets through the relay, with TLS on either side, on both and on none: a seed makes
-many connections, whose two peers send random pieces at random times and end each in its own way.
-What each peer must have got follows from what the other has done:
+Bytes, ends and resets through the relay, with TLS on either side, on both and on none: a seed
+determines many connections, whose two peers send random pieces at random times and end, each in its
+own way. What each peer must have received follows from what the other one did:
 
  - both have ended in good order: every byte, and then the end;
- - one has reset its connection, or has cut its TLS off without TLS's own end: the other has got a
-   beginning of what was sent, and then a reset. Never an end in good order.
+ - one has reset its connection, or has cut its TLS off without TLS's own end: the other has
+   received a beginning of what was sent, and then a reset, but never an end in good order.
 
 Environment: as for traffic.py. SENNIT_TEST_SEED repeats a run, SENNIT_TEST_SCALE is a percentage.
 """
@@ -56,7 +56,7 @@ KINDS = [(client, backend) for client in (False, True) for backend in (False, Tr
 
 
 class Side:
-    """A peer's part: what it sends, how it ends, and what it has got."""
+    """A peer's part: what it sends, how it ends, and what it has received."""
 
     def __init__(self, rng, is_tls):
         self.rng = random.Random(rng.getrandbits(64))
@@ -65,7 +65,7 @@ class Side:
         self.data = self.rng.randbytes(self.rng.randrange(size + 1))
         ways = ["end"] * 8 + ["reset"] + (["cut"] if is_tls else [])
         self.way = self.rng.choice(ways)
-        # Those that do not end in good order stop anywhere.
+        # Peers that do not end in good order stop anywhere.
         self.stop = len(self.data) if self.way == "end" else self.rng.randrange(len(self.data) + 1)
         self.sent = 0
         self.got = hashlib.sha256()
@@ -77,7 +77,7 @@ class Side:
         return self.data[self.sent:min(self.stop, self.sent + n + 1)]
 
     def play(self, peer):
-        """Until both directions are over."""
+        """Runs until both directions are over."""
         is_over = is_ending = False
         try:
             while not is_over or self.saw is None:
@@ -98,7 +98,7 @@ class Side:
                         if self.way == "end" and not is_ending:
                             peer.begin_end()
                             is_ending = True
-                        # What is left must not keep this peer from reading.
+                        # Unsent data must not keep this peer from reading.
                         if peer.flush():
                             peer.cut()
                             is_over = True
@@ -117,7 +117,7 @@ class Side:
         except Cut:
             self.saw = "cut"
         except ssl.SSLError:
-            # One that has cut its TLS off may be told so before it is reset.
+            # A peer that has cut its TLS off may get an alert before the reset.
             self.saw = "reset" if self.way == "cut" else "alert"
         except OSError as error:
             if error.errno not in (errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN):
@@ -135,7 +135,8 @@ class Oracle(unittest.TestCase):
         certificate = self.authority.sign("localhost", f"DNS:localhost,IP:{own_host()}") + ".both"
         self.server = self.authority.server(certificate)
         self.client = self.authority.client()
-        # A door for each worker and kind, so that a backend knows whose connection it gets.
+        # There is a door for each worker and kind, so that a backend knows whose connection it
+        # gets.
         self.lanes = []
         for _ in range(WORKERS):
             doors = {False: Door(), True: Door()}
@@ -168,7 +169,8 @@ class Oracle(unittest.TestCase):
             if kind[1]:
                 peer.secure(self.server, server=True)
             is_there.set()
-            # One that resets before could not be connected to, and would be tried again.
+            # A backend that resets before that would count as one that cannot be reached, and the
+            # relay would try again.
             data = peer.read()
             if data[:1] != b"!":
                 raise AssertionError(f"the first byte of {data!r}")
@@ -179,7 +181,7 @@ class Oracle(unittest.TestCase):
             peer = connect(relay.listens[KINDS.index(kind)])
             if kind[0]:
                 peer.secure(self.client, name="localhost")
-            # A client that resets before may leave without a backend.
+            # A client that resets before that may leave without a backend.
             if not is_there.wait(PATIENCE):
                 raise TimeoutError("no backend was connected to")
             peer.send(b"!")
@@ -209,8 +211,8 @@ class Oracle(unittest.TestCase):
                     wrong.append(f"{me.size} of {len(other.data)} bytes, then {me.saw}")
         else:
             for me, other in (client, backend), (backend, client):
-                # One that has reset its own connection has seen nothing more. One that has got
-                # the other's end in good order may have ended before there was a failure.
+                # A peer that has reset its own connection has seen nothing more. A peer that has
+                # seen the other's end in good order may have ended before there was a failure.
                 if me.way != "reset" and other.way != "end" and me.saw != "reset":
                     wrong.append(f"after the other's {other.way}: {me.saw}")
         return wrong

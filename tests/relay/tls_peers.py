@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """
 What the tests of the relay's TLS share: an authority and certificates, made by openssl when a test
-begins, and peers, plain or with TLS, that end a stream in each way that there is: in good order, by
-a reset, and, for TLS, by closing the socket without TLS's own end.
+begins, and peers, plain or with TLS, that end a stream in every possible way: in good order, by a
+reset, and, for TLS, by closing the socket without TLS's own end.
 """
 import os
 import select
@@ -111,7 +111,7 @@ class Peer:
         return self
 
     def flush(self):
-        """Sends what there is room for. True when nothing is left."""
+        """Sends as much as there is room for. Returns True when nothing is left."""
         if self.tls:
             self.outgoing += self.from_tls.read()
         try:
@@ -122,7 +122,7 @@ class Peer:
         return True
 
     def take(self):
-        """Reads from the socket. False when nothing was there. For TLS only."""
+        """Reads from the socket. Returns False if there was nothing. For TLS only."""
         try:
             data = self.sock.recv(1 << 16)
         except BlockingIOError:
@@ -198,18 +198,19 @@ class Peer:
             self.wait(read=True)
 
     def read_all(self):
-        """Until the stream ends in good order."""
+        """Reads until the stream ends in good order."""
         data = b""
         while more := self.read():
             data += more
         return data
 
     def begin_end(self):
-        """TLS's end is to be sent. Then the socket's stream can be ended in good order."""
+        """Prepares TLS's own end to be sent. After that the socket's stream can be ended in good
+        order."""
         if not self.tls:
             return
-        # unwrap() goes on to wait for the other's end, and takes data for an error: so no data may
-        # be there. When it has sent this end, it wants to read.
+        # unwrap() continues by waiting for the other's end, and treats data as an error, so there
+        # must be no data. When it has sent this end, it wants to read.
         try:
             while data := self.tls.read(1 << 16):
                 self.early += data
@@ -226,7 +227,7 @@ class Peer:
         self.cut()
 
     def cut(self):
-        """Ends the socket's stream alone."""
+        """Ends only the socket's stream."""
         self.wait_to_flush()
         self.sock.shutdown(socket.SHUT_WR)
 
@@ -245,8 +246,8 @@ class Peer:
 
 
 class Door:
-    """A listening socket for backends, to which no other process connects by mistake: on 127.0.0.1
-    the check of another test's relay may come, for a backend that had the port before."""
+    """A listening socket for backends, to which no other process connects by mistake. On 127.0.0.1
+    a check by another test's relay might come, for a backend that had the port before."""
 
     def __init__(self):
         self.sock = socket.create_server((own_host(), 0), backlog=256)
@@ -266,7 +267,7 @@ def connect(address):
 
 
 def replace(path, source):
-    """Puts the content of another file there, as renewals do: in one step."""
+    """Replaces a file by the content of another one in a single step, as renewals do."""
     with open(source) as file:
         text = file.read()
     with open(path + ".new", "w") as file:

@@ -62,7 +62,8 @@ class Certified:
         return relay
 
     def tunnel(self, to):
-        """The port of a relay that goes to a server through TLS, which begins and ends in it."""
+        """The port of a relay that reaches a server through TLS, which begins and ends in the
+        relay."""
         inner = free_port()
         relay = self.start(
             listener("clear", 0, inner,
@@ -99,7 +100,7 @@ class Web(Certified, programs.Web):
                 self.assertEqual(file.read(), content)
 
     def test_a_browser_over_http2(self):
-        # The test's own certificate, and no other, is good to it.
+        # The browser accepts the test's own certificate, and no other.
         public = subprocess.run(["openssl", "x509", "-in", self.certificate, "-pubkey", "-noout"],
                                 check=True, capture_output=True).stdout
         der = subprocess.run(["openssl", "pkey", "-pubin", "-outform", "DER"], input=public,

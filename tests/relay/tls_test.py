@@ -104,7 +104,7 @@ class Tls(unittest.TestCase):
                                  f"--tlsv{version}")
                 self.assertEqual((done.returncode, done.stdout), (0, f"this is {whose}\n".encode()),
                                  f"{name}, TLS {version}: {done.stderr}")
-        # With the other server's certificate curl refuses, so it was not the other that answered.
+        # curl refuses the other server's certificate, so it was not the other server that answered.
         self.assertEqual(self.curl("a.test", "b", "a.txt").returncode, 60)
         done = self.curl("a.test", "a", "large")
         with open(self.root + "/large", "rb") as file:

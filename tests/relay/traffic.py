@@ -53,7 +53,7 @@ def answers(port):
 
 
 class Backend:
-    """Reads a count (8 bytes) and sends that many bytes, again and again until the client ends."""
+    """Reads a count (8 bytes) and sends that many bytes, repeatedly until the client ends."""
 
     def __init__(self):
         self.door = socket.create_server(("127.0.0.1", 0), backlog=512)
@@ -83,13 +83,13 @@ class Backend:
                 pass
 
     def close(self):
-        # Closing alone would leave it listening until the pending accept has returned.
+        # After only a close, it would keep listening until the pending accept has returned.
         self.door.shutdown(socket.SHUT_RDWR)
         self.door.close()
 
 
 def ask(client, size):
-    """Asks for that many bytes. Returns how many came."""
+    """Requests that many bytes. Returns how many came."""
     client.sendall(struct.pack("!Q", size))
     got = 0
     while got < size:

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# The demo of blocking calls, without PostgreSQL. With leases the heartbeat goes on. Without them it
-# stops. The bounds are the demo's (--check), wide enough for a busy machine.
+# The demo of blocking calls, without PostgreSQL. With leases the heartbeat continues. Without them
+# it stops. The bounds are the demo's (--check), wide enough for a busy machine.
 set -eu
 
 case ${SENNIT_LAUNCHER:-} in
@@ -16,7 +16,7 @@ if [ -n "$SENNIT_SANITIZE" ] || [ ! -x "$demo" ]; then
 	echo 'the demo is not built, or with a sanitizer that the C library is not instrumented for'
 	exit 77
 fi
-# On a machine that stalls for most of two seconds, the heartbeat stops too. Then the demo runs
+# On a machine that stalls for most of two seconds, the heartbeat stops, too. The demo is then run
 # again.
 for what in blocking hogs; do
 	for ((tries = 1; ; tries++)); do

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Code that includes a header of sennit looks at the errno of the thread that its task is on, whatever
-# the compiler assumes: sennit/errno.h.
+# Code that includes a header of sennit accesses the errno of the thread on which its task is,
+# whatever the compiler assumes (sennit/errno.h).
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../house/lib.sh"
 
@@ -34,6 +34,7 @@ for compiler in "${compilers[@]}"; do
 	done
 done
 
-# Whether it would have found something: only said, because a machine may move few tasks.
+# Prints whether the test could have found a mistake. That is not a failure, because a machine may
+# move few tasks.
 build "$CC" -O2 -DSN_PLAIN_ERRNO
 SENNIT_PROCS=2 "${launcher[@]}" "$program" | sed 's/^/with the C library'\''s errno: /' || true

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-The way in and out of the runtime is as cheap as the design says: read in the disassembly.
+Entering and leaving the runtime is as cheap as the design says, which the test checks in the
+disassembly.
 
-What a program gets from the public header (sn_enter_blocking, sn_exit_blocking, both in a loop) is
+The inline functions of the public header (sn_enter_blocking, sn_exit_blocking, both in a loop) are
 compiled by GCC and by Clang as in a program, with and without position independence. From a release
 build of the library, the test reads sn_pin() and sn_unpin(), which do little but enter and leave.
 None of these functions may have a locked instruction, an exchange with memory, a fence or a system
@@ -104,7 +105,7 @@ def functions(path):
 
 
 def most_stores_without_call(code):
-    """The most stores on any loop-free path from the entry to a return that calls nothing."""
+    """The largest number of stores on a loop-free path without calls from the entry to a return."""
     at = {instruction.address: i for i, instruction in enumerate(code)}
     best = -1
 

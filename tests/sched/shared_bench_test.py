@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-What `make bench-shared` counts is what docs/scale.md says. The figures are counts of what the code
-does, so they are exact: a change that adds an atomic operation, a lock or a shared write to one of
+`make bench-shared` counts what docs/scale.md says. The figures are counts of operations in the
+code, so they are exact: a change that adds an atomic operation, a lock or a shared write to one of
 these operations fails here, and has to change the number and the document.
 """
 import json
@@ -13,7 +13,7 @@ import unittest
 
 SOURCE, BUILD = os.environ["SENNIT_SOURCE_DIR"], os.environ["SENNIT_BUILD_DIR"]
 
-# Of each operation: read-modify-writes, locks, shared writes and system calls.
+# For each operation: read-modify-writes, locks, shared writes and system calls.
 EXACT = {
     "spawn-join": (2, 0, 0, 0),
     "send-receive": (2, 2, 0, 0),
@@ -41,7 +41,7 @@ class Bench(unittest.TestCase):
                 rmw, locks, written, calls = EXACT[row["operation"]]
                 self.assertEqual(row["threads"], row["procs"])
                 self.assertEqual((row["rmw"], row["locks"], row["calls"]), (rmw, locks, calls))
-                # With one processor nobody shares.
+                # With one processor there is no other thread to share with.
                 self.assertEqual(row["shared"], written if row["procs"] > 1 else 0)
 
     def test_names_what_is_shared(self):

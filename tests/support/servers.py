@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
-For the scripts in tests/examples: servers of other projects that an example talks to, and counts of
-an example's threads, connections and children while it runs.
+For the scripts in tests/examples: servers of other projects to which an example talks, and counts
+of an example's threads, connections and children while it runs.
 """
 import contextlib
 import glob
@@ -14,8 +14,8 @@ import time
 
 launcher = os.environ.get("SENNIT_LAUNCHER", "").split()
 PATIENCE = 250
-# What no load may exceed: a program with so many processors has at most five threads more. The
-# thread sanitizer has one of its own, an emulator several.
+# The limit for all loads: a program with so many processors has at most five more threads. The
+# thread sanitizer has a thread of its own, and an emulator several.
 PROCESSORS = 2
 THREADS = PROCESSORS + 5 + (os.environ.get("SENNIT_SANITIZE") == "thread")
 if launcher and "no-aslr" not in launcher[0]:
@@ -47,7 +47,7 @@ def fail(text):
 
 
 def example(name, needs=None):
-    """The program of that example. Skips the test where the library that it needs is missing."""
+    """The program of the example. Skips the test where the library that it needs is missing."""
     program = os.path.join(os.environ["SENNIT_BUILD_DIR"], f"examples/example-{name}")
     if needs and not os.path.exists(program):
         print(f"skipped: there is no {needs} for this architecture")
@@ -98,9 +98,9 @@ class Seen:
 
 def watch(process, wanted, count):
     """
-    Counts threads until so many are at work at once, and there are no more threads than there may
-    be; or until the process ends. On a loaded machine, tasks that are slow to begin cost threads,
-    which end when it is over.
+    Counts threads until so many are at work at the same time, and there are no more threads than
+    allowed; or until the process ends. On a loaded machine, tasks that are slow to begin cost
+    threads, which end later.
     """
     seen = Seen()
     end = time.monotonic() + PATIENCE / 2
@@ -120,7 +120,7 @@ def watch(process, wanted, count):
 
 
 def follow(process, seen, seconds):
-    """Goes on counting threads for so long, or until the process ends."""
+    """Continues to count threads for so long, or until the process ends."""
     end = time.monotonic() + seconds
     while process.poll() is None and time.monotonic() < end:
         with contextlib.suppress(OSError):
@@ -139,7 +139,7 @@ def check(seen, wanted):
 # ---- servers ----
 
 def free_port():
-    """One that was just free: the server may have to be given another."""
+    """A port that was just free; the server may need another one."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -176,7 +176,7 @@ def start_postgres(data, connections, user):
 
 @contextlib.contextmanager
 def postgres(root, connections):
-    """PostgreSQL, with its data in a folder: its port. It does not run as root."""
+    """Starts PostgreSQL, with its data in a folder; yields its port. It does not run as root."""
     user = ({"user": "postgres", "group": "postgres", "extra_groups": []}
             if os.getuid() == 0 else {})
     data = root + "/data"
@@ -213,7 +213,8 @@ def start_nginx(root):
 
 @contextlib.contextmanager
 def nginx(root):
-    """nginx, which serves a folder: its port. /slow comes at 20,000 bytes a second."""
+    """Starts nginx, which serves a folder; yields its port. /slow is sent at 20,000 bytes a
+    second."""
     os.chmod(root, 0o755)
     server, port = start_nginx(root)
     try:

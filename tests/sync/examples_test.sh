@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# The examples that are built from channels do what they promise.
+# The examples that use channels do what they promise.
 # shellcheck source-path=SCRIPTDIR/../house
 source "$(dirname "$0")/../house/lib.sh"
 

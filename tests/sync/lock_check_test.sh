@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# With tools/lock-check, debug builds report a task that parks with a lock of the C library. The
-# tool does not disturb other builds, or programs that keep to the rule.
+# With tools/lock-check, debug builds report a task that parks while it holds a lock of the C
+# library. The tool does not disturb other builds, or programs that keep to the rule.
 # shellcheck source-path=SCRIPTDIR/../house
 source "$(dirname "$0")/../house/lib.sh"
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""sennit-tls-check as a user runs it, on what compilers make of shapes.c, and on damaged files.
+"""sennit-tls-check as a user runs it, on shapes.c as several compilers compile it, and on damaged
+files.
 
-The compilers are those that are installed, of GCC and Clang for x86_64 and of GCC for aarch64.
-SENNIT_TEST_ROUNDS damages each file so many times; SENNIT_TEST_SEED says where.
+The compilers are those that are installed among GCC and Clang for x86_64 and GCC for aarch64. Each
+file is damaged SENNIT_TEST_ROUNDS times, at places that SENNIT_TEST_SEED determines.
 """
 import json
 import os
@@ -31,8 +32,8 @@ OBJECT = ("-c",)
 SHARED = ("-fPIC", "-shared", "-nostdlib", "-Wl,--unresolved-symbols=ignore-all")
 PROGRAMS = ("-pie", "-fPIE", "-nostdlib", "-Wl,-e,implicit_sleep")
 
-# Those that optimizing compilers make, and those that the program itself makes, unless a compiler
-# finds the address again.
+# The mistakes that optimizing compilers make, and those that the program itself makes, unless a
+# compiler finds the address again.
 IMPLICIT_ERROR = {"implicit_" + each for each in (
     "sleep", "wait", "poll", "number", "crowded", "callee", "cold")}
 IMPLICIT = IMPLICIT_ERROR | {"implicit_self"}
@@ -48,7 +49,7 @@ def run(*args):
 
 
 class Compiled(unittest.TestCase):
-    """With a folder in which files are compiled, each of them once."""
+    """A test with a folder in which files are compiled, each of them once."""
 
     @classmethod
     def setUpClass(cls):
@@ -72,7 +73,7 @@ class Compiled(unittest.TestCase):
         return self.made[key]
 
     def library(self, compiler):
-        """The folder of a library with all that a program of the shapes needs."""
+        """The folder of a library with all functions that a program of the shapes needs."""
         folder = self.folder / compiler
         if not folder.exists():
             folder.mkdir()
@@ -105,7 +106,7 @@ class Compiled(unittest.TestCase):
 
 class Shapes(Compiled):
     def check(self, wanted, left, *args):
-        """All that are wanted are named, and none that is not in either."""
+        """All wanted functions are named, and none that is neither wanted nor allowed."""
         names = self.names("--calls", "known", *args)
         self.assertEqual(set(), wanted - names)
         self.assertEqual(set(), names - wanted - left)
@@ -114,7 +115,7 @@ class Shapes(Compiled):
         for compiler in self.compilers():
             for kind in (OBJECT, SHARED, SHARED + ("-fno-plt",), PROGRAMS):
                 for level in ("-O2", "-O3") if kind != OBJECT else ("-O1", "-O2", "-O3", "-Os"):
-                    # The first levels leave some; which, is the compiler's affair.
+                    # With the first levels some are not kept; which ones depends on the compiler.
                     wanted = IMPLICIT if level in ("-O2", "-O3") else {"implicit_sleep"}
                     with self.subTest(compiler=compiler, level=level, kind=kind):
                         self.check(wanted | AT_ALL_LEVELS, IMPLICIT | UNOPTIMIZED,
@@ -181,14 +182,14 @@ class Shapes(Compiled):
                     self.assertTrue(row["call"]["line"].endswith(f"shapes.c:{line}"), row)
                     self.assertRegex(rows["implicit_crowded"]["kept_in"],
                                      r"^(the slot (rsp|sp)\+0x[0-9a-f]+|rb[xp]|r1[2-5]|x(19|2\d))$")
-                    # How much of it the compiler puts into one function, is its affair.
+                    # How much of it ends up in one function depends on the compiler.
                     self.assertIn("sn_sleep", [rows["implicit_callee"]["callee"],
                                                *rows["implicit_callee"]["through"]])
                     self.assertEqual("ctype", rows["explicit_characters"]["what"])
                     self.assertEqual("h_errno", rows["explicit_host_error"]["what"])
                     self.assertEqual("pthread_self", rows["explicit_self"]["what"])
                     self.assertEqual("looked_at", rows["explicit_compared"]["use"])
-                    # The places are in the code: the call is there where objdump shows it.
+                    # The places are in the code: objdump shows the call there.
                     self.assertIn(row["call"]["address"][2:] + ":",
                                   self.disassembly(compiler, path))
 
@@ -217,7 +218,7 @@ class Shapes(Compiled):
                 subprocess.run([strip, "-o", bare, path], check=True)
                 self.assertEqual(self.names("--calls", "known", path),
                                  self.names("--calls", "known", bare))
-                # Without names of its own.
+                # A library without symbols of its own.
                 hidden = self.compile(compiler, "-O2", "-fvisibility=hidden",
                                       "-Wl,--no-gc-sections", *SHARED)
                 subprocess.run([strip, "-o", bare, hidden], check=True)
@@ -311,7 +312,7 @@ class Command(Compiled):
             dice = random.Random(SEED * 1000 + which)
             for n in range(ROUNDS):
                 bad = bytearray(whole)
-                # All over the file, or where its structure is: at its beginning and its end.
+                # Anywhere in the file, or where its structure is: at its beginning and its end.
                 near = dice.choice((len(bad), 1024, 64))
                 for _ in range(dice.choice((1, 1, 4, 64))):
                     at = dice.randrange(min(near, len(bad)))
@@ -395,7 +396,7 @@ class Command(Compiled):
 
 
 class Lists(unittest.TestCase):
-    """The program's lists of calls are those of the library."""
+    """The program's lists of calls agree with those of the library."""
 
     @classmethod
     def setUpClass(cls):

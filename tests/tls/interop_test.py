@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-The examples tls-server and tls-client with other implementations of the other end: the openssl
+The examples tls-server and tls-client with other implementations at the other end: the openssl
 command, curl and Python's ssl. Certificates are made for the run.
 """
 import os
@@ -82,7 +82,7 @@ class Interop(unittest.TestCase):
     def test_openssl_talks_to_our_server(self):
         port = self.serve()
         for version in ("-tls1_2", "-tls1_3"):
-            # Its input ends, so it sends its end at once: what it has sent comes back all the same.
+            # Its input ends, so it sends its end immediately; its data comes back nevertheless.
             client = subprocess.Popen(
                 ["openssl", "s_client", "-quiet", "-no_ign_eof", "-CAfile", self.chain,
                  "-verify_return_error", "-verify_hostname", "localhost", version, "-connect",
@@ -113,7 +113,7 @@ class Interop(unittest.TestCase):
                             got += part
                         self.assertEqual(got, text)
                     resumed, session = conn.session_reused, conn.session
-                    conn.unwrap()  # raises if it is no clean end
+                    conn.unwrap()  # raises unless the end is clean
         self.assertTrue(resumed)
 
     def test_curl_and_our_server_agree(self):
@@ -121,7 +121,7 @@ class Interop(unittest.TestCase):
         if not curl:
             self.skipTest("there is no curl")
         port = self.serve()
-        # The echo of a request is HTTP/0.9, more or less.
+        # curl accepts the echo of its request as HTTP/0.9.
         result = subprocess.run(
             [curl, "--silent", "--http0.9", "--cacert", self.chain, "--max-time", "5",
              f"https://localhost:{port}/that", "--resolve", f"localhost:{port}:127.0.0.1"],
@@ -145,14 +145,14 @@ class Interop(unittest.TestCase):
             server, port = self.serve_until_ended()
             context = ssl.create_default_context(cafile=self.chain)
             plain = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
-            # Its handshake is under way.
+            # This client's handshake is in progress.
             with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE), plain:
                 with context.wrap_socket(plain, server_hostname="localhost",
                                          suppress_ragged_eofs=False) as conn:
                     conn.sendall(b"before\n")
                     self.assertEqual(conn.recv(100), b"before\n")
                     server.send_signal(number)
-                    # TLS's end, and no cut.
+                    # The client sees TLS's own end, and not a cut.
                     self.assertEqual(conn.recv(100), b"")
             self.assertEqual(server.wait(PATIENCE), 0)
 
@@ -174,7 +174,7 @@ class Interop(unittest.TestCase):
                          "the peer's certificate is refused: self-signed certificate\n")
 
     def listen(self, context, talk):
-        """A server by Python's ssl that talks to one client: its port."""
+        """A server by Python's ssl that talks to one client; yields its port."""
         listener = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(listener.close)
 
@@ -222,7 +222,7 @@ class Interop(unittest.TestCase):
             plain = socket.socket(fileno=conn.detach())
             plain.setblocking(True)  # its timeout has made it non-blocking
             plain.shutdown(socket.SHUT_WR)
-            while plain.recv(4096):  # what is unread would make it a reset
+            while plain.recv(4096):  # unread data would cause a reset
                 pass
             plain.close()
 

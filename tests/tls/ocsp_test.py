@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """
 OCSP responses with another implementation at the other end: `openssl ocsp` makes them, from an
-authority's index, `openssl s_client -status` looks at the one that the example tls-server staples,
-and the example tls-client at those that `openssl s_server` does.
+authority's index, `openssl s_client -status` checks the one that the example tls-server staples,
+and the example tls-client checks those that `openssl s_server` staples.
 """
 import os
 import shutil
@@ -83,7 +83,7 @@ class Ocsp(unittest.TestCase):
         return int(line.rsplit(":", 1)[1])
 
     def status_of(self, port, version):
-        """What s_client says of the server."""
+        """What s_client reports about the server."""
         return subprocess.run(
             ["openssl", "s_client", "-status", version, "-CAfile", self.path("ca.pem"),
              "-verify_return_error", "-connect", f"127.0.0.1:{port}"], stdin=subprocess.DEVNULL,
@@ -111,7 +111,8 @@ class Ocsp(unittest.TestCase):
     # ---- our client ----
 
     def ask(self, name, *response):
-        """Our client, which requires a response, with openssl's server: its process, ended."""
+        """Runs sennit's client, which requires a response, with openssl's server; returns its ended
+        process."""
         server = self.start("openssl", "s_server", "-accept", "127.0.0.1:0", "-cert",
                             self.path(f"{name}.pem"), "-key", self.path(f"{name}.key"), "-rev",
                             *response)

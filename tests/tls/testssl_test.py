@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 # Labels: once
 """
-testssl.sh finds nothing to complain of in the example tls-server: its versions, ciphers, forward
-secrecy and preferences. Its tests of old vulnerabilities take longer, and its opinion of the
-certificate says nothing of the server: run it without options for these.
+testssl.sh has no complaint about the example tls-server: its versions, ciphers, forward secrecy and
+preferences. Its tests of old vulnerabilities take longer, and its opinion of the certificate says
+nothing about the server; run it without options for these.
 """
 import json
 import os
@@ -34,7 +34,7 @@ def fail(text):
 
 
 def start(folder):
-    """The server, with the port that it has found free."""
+    """The server and its port, which it has found free."""
     subprocess.run(["openssl", "req", "-x509", "-nodes", "-days", "2", "-newkey", "ec", "-pkeyopt",
                     "ec_paramgen_curve:P-256", "-subj", "/CN=localhost", "-keyout",
                     f"{folder}/key", "-out", f"{folder}/chain"], check=True, capture_output=True)
@@ -55,7 +55,7 @@ def start(folder):
 
 
 def scan(folder, port):
-    # Without questions to a name server, which there may not be.
+    # Asks no name server, because there may be none.
     subprocess.run([scanner, "--quiet", "--nodns", "none", "--color", "0", "--warnings", "batch",
                     "--openssl-timeout", "60", "--protocols", "--std", "--fs",
                     "--server-preference", "--jsonfile", f"{folder}/found",
@@ -77,7 +77,7 @@ good = [each["id"] for each in found if each["severity"] == "OK"]
 bad = [each for each in found if each["severity"] in ("LOW", "MEDIUM", "HIGH", "CRITICAL")]
 if bad:
     fail(f"testssl.sh complains: {bad}")
-# That it has looked at all.
+# Shows that testssl.sh has checked anything at all.
 for needed in ("SSLv3", "TLS1_2", "TLS1_3", "cipherlist_NULL", "cipherlist_LOW",
                "cipher_order"):
     if needed not in good:

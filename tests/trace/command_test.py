@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""sennit-trace as a user runs it: its output, its messages, its exit status, its limits of time.
+"""sennit-trace as a user runs it: its output, its messages, its exit status, and its time limits.
 
-The traces are those that the fuzzer begins with, and one that is large.
+The traces are the fuzzer's seeds, and a large one.
 """
 import json
 import os
@@ -27,7 +27,7 @@ def run(*args, data=None):
 
 class Command(unittest.TestCase):
     def answer(self, *args):
-        """What it prints, decoded."""
+        """The program's output, decoded."""
         done = run(*args)
         self.assertEqual(b"", done.stderr)
         self.assertEqual(0, done.returncode)

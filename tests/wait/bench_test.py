@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-The programs that `make bench-wait` measures with work: the server under both policies, and in Go where
-that is installed, alone and beside a second copy, for a moment each. No figure is asserted. The
-programs check by themselves that each answer is right.
+The programs that `make bench-wait` measures with work: the server under both policies, and in Go
+where that is installed, alone and together with a second copy, for a moment each. The test asserts
+no figures. The programs themselves check that each answer is right.
 """
 import os
 import re
@@ -23,7 +23,7 @@ def bench(*arguments, environment=None):
 
 class Bench(unittest.TestCase):
     def test_measures_each_program_at_each_level(self):
-        # A machine that stalls for a tenth of a second leaves nothing to measure, so each try is
+        # If the machine stalls for a tenth of a second, there is nothing to measure, so each try is
         # longer.
         for seconds in "0.1", "0.5", "2":
             done = bench(*SHORT, "--seconds=" + seconds, "--levels=none,copy")

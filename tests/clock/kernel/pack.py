@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""pack.py OUTPUT NAME=FILE...: makes an initramfs (a cpio archive of the kind "newc") that has the
-files, executable, the folders /proc and /sys, and the console, without which init prints nothing."""
+"""pack.py OUTPUT NAME=FILE...: makes an initramfs (a cpio archive of the kind "newc") with the
+files, which are executable, the folders /proc and /sys, and the console, without which init prints
+nothing."""
 import sys
 
 
