@@ -64,14 +64,14 @@ TEST(Coalesce, SmallPiecesInQuickSuccessionBeginIt)
 	Coalesce state;
 
 	for (int i = 0; i < 1000; i++)
-		EXPECT_FALSE(state.piece(late)) << "each some time after the last";
+		EXPECT_FALSE(state.piece(late)) << "pieces that are far apart";
 	for (int i = 0; i < 1000; i++)
 		EXPECT_FALSE(state.piece(soon, SN_COALESCE_SMALL)) << "large";
 	for (int i = 0; i < 1000; i++)
 		EXPECT_FALSE(state.piece(soon, small_piece, 1)) << "each answered";
 	for (uint32_t i = 0; i < 1000; i++)
 		EXPECT_FALSE(state.piece(i % SN_COALESCE_PIECES ? soon : late))
-			<< "never enough in a row";
+			<< "too few pieces in a row";
 	EXPECT_FALSE(state.piece(late));
 	EXPECT_EQ(SN_COALESCE_PIECES, state.begin());
 }
@@ -83,12 +83,12 @@ TEST(Coalesce, TheThresholdFollowsTheRate)
 
 	state.begin();
 	EXPECT_FALSE(sn_coalesce_more(&state, SN_COALESCE_LEAST - 1));
-	EXPECT_TRUE(sn_coalesce_more(&state, 1)) << "that is enough";
+	EXPECT_TRUE(sn_coalesce_more(&state, 1)) << "enough pieces in a row";
 	EXPECT_EQ(SN_COALESCE_LEAST, state.wait(0, time));
 	for (uint32_t want = 2 * SN_COALESCE_LEAST; want <= SN_COALESCE_MOST; want *= 2)
 		EXPECT_EQ(want, state.wait(want, time));
 	EXPECT_EQ(SN_COALESCE_MOST, state.wait(100 * SN_COALESCE_MOST, time));
-	EXPECT_EQ(SN_COALESCE_MOST, state.wait(SN_COALESCE_MOST / 2, time)) << "not at once";
+	EXPECT_EQ(SN_COALESCE_MOST, state.wait(SN_COALESCE_MOST / 2, time)) << "not immediately";
 	for (uint32_t want = SN_COALESCE_MOST / 2; want >= SN_COALESCE_LEAST; want /= 2)
 		EXPECT_EQ(want, state.wait(want / 2, time));
 	EXPECT_EQ(SN_COALESCE_LEAST, state.wait(2 * small_piece, SN_COALESCE_MOST_NS))
@@ -104,7 +104,7 @@ TEST(Coalesce, StopsWhenThereIsNothingToGain)
 		EXPECT_EQ(0u, state.wait(bytes, SN_COALESCE_MOST_NS)) << bytes;
 		EXPECT_FALSE(state.piece(late));
 		EXPECT_EQ(SN_COALESCE_PIECES, state.begin())
-			<< "as soon as before: no answer was delayed";
+			<< "as soon as the first time, because no answer was delayed";
 	}
 }
 

@@ -106,7 +106,7 @@ TEST(RelayLate, PassesOnWhatHasCome)
 	rounds(nothing, relay, waits_for_either, send_one, [](Between &between) {
 		EXPECT_EQ(1u, between.relayed.directions[SN_RELAY_A_TO_B].bytes_written);
 		EXPECT_EQ(1, count(between.right.client));
-		EXPECT_EQ(SN_RELAY_IDLE, between.relayed.end) << "after that there was nothing";
+		EXPECT_EQ(SN_RELAY_IDLE, between.relayed.end) << "no more bytes came after that";
 	});
 }
 

@@ -244,7 +244,8 @@ public:
 			const uint64_t read = result.directions[way].bytes_read;
 
 			EXPECT_EQ(0u, early_[way]) << "seed " << seed;
-			EXPECT_LE(taken_[way], read) << "kept an unused grant, seed " << seed;
+			EXPECT_LE(taken_[way], read)
+				<< "the relay kept an unused grant, seed " << seed;
 			if (!unlimited_[way]) {
 				EXPECT_EQ(taken_[way], read) << "seed " << seed;
 			}

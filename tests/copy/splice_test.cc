@@ -1120,7 +1120,7 @@ TEST(Stream, RefusesDescriptorsWithoutStreams)
 		EXPECT_EQ(-EBADF, sn_stream_adopt(&stream, -1));
 		EXPECT_EQ(-EPROTOTYPE, sn_stream_adopt(&stream, datagrams));
 		EXPECT_EQ(-EISDIR, sn_stream_adopt(&stream, directory));
-		EXPECT_EQ(0, close(datagrams)) << "it still belongs to the caller";
+		EXPECT_EQ(0, close(datagrams)) << "the descriptor still belongs to the caller";
 		EXPECT_EQ(0, close(directory));
 		End file;
 		open_end(file, Kind::file, false);

@@ -56,7 +56,7 @@ TEST(TaskLocal, IsInheritedByCopying)
 			});
 			EXPECT_TRUE(scope.join());
 		}
-		EXPECT_EQ(value.use_count(), 2) << "the children's are gone";
+		EXPECT_EQ(value.use_count(), 2) << "the children's values are destroyed";
 		shared.reset();
 		EXPECT_EQ(value.use_count(), 1);
 	});

@@ -157,7 +157,7 @@ TEST(Result, PassesOnWhatCannotBeCopied)
 	sn::result<std::unique_ptr<int>> r = std::make_unique<int>(3);
 
 	EXPECT_EQ(r.transform([](std::unique_ptr<int> &p) { return *p; }).value(), 3);
-	EXPECT_TRUE(*r) << "it was lent";
+	EXPECT_TRUE(*r) << "the value was not moved";
 	const auto moved = std::move(r).and_then(
 		[](std::unique_ptr<int> p) -> sn::result<std::unique_ptr<int>> { return p; });
 	EXPECT_EQ(**moved, 3);

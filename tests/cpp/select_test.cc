@@ -64,7 +64,8 @@ TEST(Select, TasksAndTheirValues)
 		EXPECT_EQ("42", value);
 		EXPECT_FALSE(named.joinable());
 		EXPECT_EQ(0u, sn::select(sender.on_end([] {})).value());
-		EXPECT_EQ(0u, sn::select(sender.on_end([] {})).value()) << "it is still ready";
+		EXPECT_EQ(0u, sn::select(sender.on_end([] {})).value())
+			<< "the task's end is still ready";
 		sender.join();
 		EXPECT_EQ(1u, sn::select(sender.on_end(unexpected), sn::otherwise([] {})).value());
 

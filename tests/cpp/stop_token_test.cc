@@ -153,7 +153,7 @@ TEST(StopOnCancel, DoesNotStopWhatEndsInGoodOrder)
 		EXPECT_FALSE(token.stop_requested());
 		all.cancel();
 		EXPECT_FALSE(token.stop_requested())
-			<< "it is only for as long as the object exists";
+			<< "it has an effect only as long as the object exists";
 	});
 }
 

@@ -61,7 +61,7 @@ TEST(Run, RethrowsWhatTheTaskThrows)
 	} catch (const error_with_number &error) {
 		EXPECT_EQ(error.number, 5);
 	}
-	EXPECT_EQ(sn::run([] { return 1; }), 1) << "it runs again afterwards";
+	EXPECT_EQ(sn::run([] { return 1; }), 1) << "the runtime can run again afterwards";
 }
 
 TEST(Run, TakesAttributes)
@@ -363,7 +363,7 @@ TEST(Blocking, LetsOtherTasksRun)
 		sn::blocking([] {});
 		EXPECT_THROW(sn::blocking([] { throw error_with_number(1); }), error_with_number);
 	});
-	EXPECT_EQ(sn::blocking([] { return 1; }), 1) << "outside a task it just calls";
+	EXPECT_EQ(sn::blocking([] { return 1; }), 1) << "outside a task it just calls the function";
 }
 
 } // namespace

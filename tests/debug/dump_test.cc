@@ -401,7 +401,7 @@ TEST(Quit, DumpsAHungProcess)
 		EXPECT_TRUE(has(text, "sennit: [0-9]+ tasks,")) << text;
 		EXPECT_TRUE(has(part(text, "main"), wanted)) << text;
 		EXPECT_NE("", part(text, "main")) << text;
-		EXPECT_EQ(SIGKILL, WTERMSIG(status)) << "the program went on until then";
+		EXPECT_EQ(SIGKILL, WTERMSIG(status)) << "the program continued until then";
 	}
 }
 

@@ -273,7 +273,7 @@ TEST_F(Fault, TheDistanceFromTheStackIsReported)
 TEST_F(Fault, AnAddressFarFromTheStackIsCalledThat)
 {
 	if (sizeof(void *) < 8)
-		GTEST_SKIP() << "nothing is far there";
+		GTEST_SKIP() << "no address is far from the stack there";
 	if (TEST_TSAN || TEST_ASAN)
 		GTEST_SKIP() << "the sanitizer accesses its shadow of the address first";
 	EXPECT_EXIT(in_task([] { write_to(nowhere() - (1 << 20)); }), died_of_the_fault,
@@ -511,7 +511,7 @@ void use_many_stacks()
 TEST_F(Fault, RunsEndWhileThreadsRelyOnFaults)
 {
 	if (TEST_TSAN || TEST_EMULATED)
-		GTEST_SKIP() << "they cannot handle faults by the thousand";
+		GTEST_SKIP() << "TSan and emulators cannot handle thousands of faults";
 	EXPECT_EXIT(
 		{
 			struct sigaction action = {};

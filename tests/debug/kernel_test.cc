@@ -269,7 +269,7 @@ TEST(Kernel, ABarrierThatIsRefusedLaterIsReported)
 	if (TEST_EMULATED || TEST_TSAN)
 		GTEST_SKIP() << "no filters, or no threads after a fork";
 	if (here().report["barrier on all threads"] != "membarrier()")
-		GTEST_SKIP() << "it is not used here";
+		GTEST_SKIP() << "membarrier() is not used here";
 	for (const bool visits : {true, false}) {
 		const Outcome outcome = in_child([visits](int fd) {
 			Late late = {{{SYS_membarrier, EPERM}}, fd};

@@ -100,10 +100,10 @@ void expect_whole(const Place &place)
 	struct stat there = {};
 
 	EXPECT_GT(text.size(), 100u);
-	EXPECT_EQ('\n', text[0]) << "a packet of Perfetto's";
+	EXPECT_EQ('\n', text[0]) << "begins with a packet of Perfetto";
 	EXPECT_EQ(0, stat(place.trace().c_str(), &there));
 	EXPECT_EQ(0600u, there.st_mode & 0777);
-	EXPECT_EQ(1u, place.entries().size()) << "nothing but the trace";
+	EXPECT_EQ(1u, place.entries().size()) << "there is only the trace";
 }
 
 TEST(TraceFile, IsWrittenAtTheSignalForADump)

@@ -502,7 +502,7 @@ void expect_closing(const std::function<void(int fd)> &close_it, bool at_once = 
 			}
 		}).join();
 		reader.join();
-		EXPECT_EQ(-1, fcntl(pair.fd[0], F_GETFD)) << "nobody else has the number";
+		EXPECT_EQ(-1, fcntl(pair.fd[0], F_GETFD)) << "no other descriptor has the number";
 		pair.fd[0] = -1;
 	});
 }
@@ -558,7 +558,7 @@ TEST(Close, OfAPipeToAProgramEndsTheWait)
 
 // ---- connect ----
 
-TEST(Connect, ReportsWhatBecameOfIt)
+TEST(Connect, ReportsItsOutcome)
 {
 	test::run([] {
 		hooked([] {
@@ -767,7 +767,7 @@ TEST(Names, ThatAreAskedForOtherwiseDoNotPark)
 			EXPECT_EQ(nullptr, getservbyname("no-such", "tcp"));
 			EXPECT_EQ(before, hooks().parked);
 			usleep(1000);
-			EXPECT_EQ(before + 1, hooks().parked) << "something is still held";
+			EXPECT_EQ(before + 1, hooks().parked) << "a lock is still held";
 		}).join();
 	});
 }

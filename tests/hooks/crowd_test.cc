@@ -178,7 +178,7 @@ TEST(Crowd, WritesToAPipe)
 	Pipe pipe;
 
 	if (sysconf(_SC_PAGESIZE) != 4096)
-		GTEST_SKIP() << "a pipe's pieces are larger";
+		GTEST_SKIP() << "the pieces of a pipe are larger";
 	ASSERT_EQ(4096, fcntl(pipe.fd[1], F_SETPIPE_SZ, 4096));
 	ASSERT_EQ(4096, write(pipe.fd[1], page.data(), page.size()));
 	expect_one_each([&] { return write(pipe.fd[1], page.data(), page.size()); },

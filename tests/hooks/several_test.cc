@@ -132,7 +132,7 @@ TEST(Sendmmsg, WaitsUntilAllAreSent)
 TEST(Sendmmsg, FinishesEachMessageOfAStream)
 {
 	if (TEST_EMULATED)
-		GTEST_SKIP() << "the emulator sends further messages behind a part of one";
+		GTEST_SKIP() << "the emulator sends further messages after a part of one";
 	SocketPair pair;
 	Messages messages(7, 300001);
 	std::string got(7 * 300001, 0);
@@ -270,7 +270,7 @@ TEST(Recvmmsg, LooksAtItsTimeoutAfterEachMessage)
 			char byte;
 
 			EXPECT_EQ(1, outcome(recv(pair.fd[0], &byte, 1, 0)));
-			EXPECT_EQ(1, with_timeout(1, &left)) << "waits, and has one then";
+			EXPECT_EQ(1, with_timeout(1, &left)) << "waits, and then has one message";
 			EXPECT_EQ(0, left);
 			for (int i = 0; i < 5; i++)
 				EXPECT_EQ(1, write(pair.fd[1], "x", 1));

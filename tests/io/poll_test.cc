@@ -259,7 +259,7 @@ TEST(FdWait, BadArguments)
 		fds[0].events = POLLNVAL;
 		EXPECT_EQ(-EINVAL, sn_fd_wait_any(fds, 1, soon()));
 		EXPECT_EQ(-EBADF, sn_fd_closing(-1));
-		EXPECT_EQ(0, sn_fd_closing(event.fd())) << "nothing waits for it";
+		EXPECT_EQ(0, sn_fd_closing(event.fd())) << "no task waits for the descriptor";
 	});
 	EXPECT_EQ(-ENOTSUP, sn_fd_wait(0, POLLIN, 1));
 	struct pollfd outside = {0, POLLIN, -1};

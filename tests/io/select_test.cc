@@ -105,7 +105,7 @@ TEST(SelectTime, EndsAtTheEarliest)
 		EXPECT_EQ(1, select(cases));
 		EXPECT_EQ(0, cases[1].result);
 		EXPECT_GE(sn_now(), now + 3 * ms);
-		EXPECT_EQ(1, select(cases)) << "it has passed";
+		EXPECT_EQ(1, select(cases)) << "the time has passed";
 		EXPECT_EQ(1, select(cases, SN_TRY));
 		EXPECT_EQ(1, select(cases, 1));
 		cases[1].time = INT64_MIN;
@@ -150,7 +150,7 @@ TEST(SelectJoin, JoinsATask)
 		EXPECT_EQ(0, select(one));
 		EXPECT_EQ(0, one[0].result);
 		EXPECT_EQ(5, first);
-		EXPECT_EQ(0, select(one)) << "ready, by an error";
+		EXPECT_EQ(0, select(one)) << "ready, because of an error";
 		EXPECT_EQ(-ESRCH, one[0].result);
 		before.release();
 
@@ -365,7 +365,7 @@ TEST(SelectScope, EndsWithTheLastTask)
 
 		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
 		sn_case cases[] = {end_of(scope), at(sn_now() + forever)};
-		EXPECT_EQ(0, select(cases)) << "it has no task yet";
+		EXPECT_EQ(0, select(cases)) << "the scope has no task yet";
 		EXPECT_EQ(0, cases[0].result);
 		for (int i = 0; i < 3; i++)
 			EXPECT_EQ(0,

@@ -350,7 +350,7 @@ TEST_F(Dns, SilentAndSlowNamesDelayNoOther)
 			});
 		for (Task &task : fine)
 			EXPECT_EQ(0, task.join());
-		EXPECT_EQ(0, ended) << "the others were not waited for";
+		EXPECT_EQ(0, ended) << "the call did not wait for the others";
 		server->release();
 		for (Task &task : slow)
 			EXPECT_EQ(0, task.join());

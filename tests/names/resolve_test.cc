@@ -134,7 +134,7 @@ TEST(Resolve, NumbersNeedNoQuestion)
 		EXPECT_EQ("::1 65535", resolve("::1", "65535"));
 		EXPECT_EQ("::1 443", resolve("::1", "443", SN_RESOLVE_NUMERIC));
 		EXPECT_EQ("127.0.0.1 80", resolve("127.0.0.1", "80", 0, sn_now() - 1))
-			<< "whatever the deadline";
+			<< "even after the deadline";
 		EXPECT_EQ("0.0.0.0 53",
 			  resolve(nullptr, "53",
 				  SN_RESOLVE_PASSIVE | SN_RESOLVE_IPV4 | SN_RESOLVE_UDP));
@@ -149,7 +149,8 @@ TEST(Resolve, NumbersNeedNoQuestion)
 		EXPECT_EQ("ENOENT", resolve("127.0.0.1", "http", SN_RESOLVE_NUMERIC));
 		EXPECT_EQ("ENOENT", resolve("fe80::1%no-such", "80", SN_RESOLVE_NUMERIC));
 		EXPECT_EQ("ENOENT", resolve("fe80::1%", "80", SN_RESOLVE_NUMERIC));
-		EXPECT_EQ(0, test::called) << "a module of the name service may block";
+		EXPECT_EQ(0, test::called)
+			<< "the name service is not asked, because its modules may block";
 	});
 }
 
@@ -206,9 +207,9 @@ TEST(Resolve, EndsAtItsDeadline)
 			EXPECT_EQ(-ETIMEDOUT,
 				  resolve_error("hangs.test", sn_now() + 20 * test::ms));
 			return inside == 1;
-		})) << "it still hangs";
+		})) << "the lookup still hangs";
 		EXPECT_EQ(-ETIMEDOUT, resolve_error("past.test", sn_now() - 1));
-		EXPECT_EQ(1, asked) << "nobody would wait for the answer";
+		EXPECT_EQ(1, asked) << "no lookup begins if no task would wait for its answer";
 	});
 }
 
@@ -220,7 +221,7 @@ TEST(Resolve, EndsWithItsScope)
 		EXPECT_EQ(-ECANCELED,
 			  result_in_cancelled_scope([] { return resolve_error("hangs.test"); },
 						    [] { return inside == 1; }));
-		EXPECT_EQ(1, inside) << "it still hangs";
+		EXPECT_EQ(1, inside) << "the lookup still hangs";
 	});
 }
 
@@ -476,13 +477,13 @@ TEST(HangingNames, OccupyABoundedNumberOfThreads)
 					     &arg));
 		EXPECT_TRUE(test::eventually([] { return inside == 256; }));
 		EXPECT_EQ(-ETIMEDOUT, resolve_error("fine.test", sn_now() + 100 * test::ms))
-			<< "there is no thread for it";
+			<< "there is no thread for this name";
 		sn_scope_cancel(scope);
 		sn_scope_close(scope);
 		EXPECT_EQ(0, wrong);
 		EXPECT_EQ(256, most_inside);
 		names.end();
-		EXPECT_EQ(256, asked) << "nobody waits for the names that were in the queue";
+		EXPECT_EQ(256, asked) << "no task waits for the names that were in the queue";
 		EXPECT_EQ(0, resolve_error("fine.test", sn_now() + test::patience));
 	});
 }
@@ -514,7 +515,7 @@ TEST(HangingNames, ReachNoOtherRun)
 TEST(HangingNames, MayBeAnsweredWhileTheirRunEnds)
 {
 	if (TEST_TSAN)
-		GTEST_SKIP() << "no call of the library can be held there";
+		GTEST_SKIP() << "the test cannot hold a call of the library there";
 	Hanging names;
 
 	test::run(2, [] {

@@ -280,7 +280,8 @@ TEST(Adopt, TakesOverANumberThatHasComeBack)
 		EXPECT_EQ(0, sn_stream_close(stream));
 		ASSERT_EQ(fds[0], dup2(kept, fds[0]));
 		ASSERT_EQ(0, sn_stream_adopt(&stream, fds[0]));
-		EXPECT_EQ(-EEXIST, sn_stream_adopt(&again, fds[0])) << "it is a stream's now";
+		EXPECT_EQ(-EEXIST, sn_stream_adopt(&again, fds[0]))
+			<< "the number belongs to a stream now";
 		// epoll reports the descriptor.
 		Task reading([&] {
 			char byte;

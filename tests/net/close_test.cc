@@ -107,7 +107,7 @@ TEST(Cancel, FailsEveryLaterCallAndLeavesTheConnectionOpen)
 		EXPECT_EQ(-ETIMEDOUT, sn_tcp_read(pair.server, &c, 1));
 		sn_tcp_set_read_deadline(pair.server, SN_NO_DEADLINE);
 		pair.close_client();
-		EXPECT_LE(sn_tcp_read(pair.server, &c, 1), 0) << "now the peer notices";
+		EXPECT_LE(sn_tcp_read(pair.server, &c, 1), 0) << "the peer notices the close";
 	});
 }
 
@@ -172,7 +172,7 @@ TEST(WaitClosed, ReturnsAfterBothHalves)
 		EXPECT_TRUE(test::someone_reads(pair.client));
 		EXPECT_EQ(0, sn_tcp_shutdown(pair.client, SN_SHUT_WRITE));
 		EXPECT_EQ(0, waiter.join());
-		EXPECT_EQ(0, sn_tcp_wait_closed(pair.client)) << "it stays closed";
+		EXPECT_EQ(0, sn_tcp_wait_closed(pair.client)) << "the connection stays closed";
 		char c;
 		EXPECT_EQ(1, sn_tcp_read(pair.client, &c, 1))
 			<< "sn_tcp_wait_closed() reads no bytes";

@@ -81,7 +81,8 @@ TEST(ConnectByName, EndsAtItsDeadlineWhileTheNameResolves)
 		EXPECT_EQ(-ETIMEDOUT,
 			  sn_tcp_connect(&conn, "hangs.test:80", sn_now() + 20 * test::ms));
 		EXPECT_EQ(nullptr, conn);
-		EXPECT_TRUE(test::eventually([] { return inside == 1; })) << "it still hangs";
+		EXPECT_TRUE(test::eventually([] { return inside == 1; }))
+			<< "the lookup still hangs";
 	});
 }
 
@@ -109,7 +110,7 @@ TEST(ConnectByName, EndsWithItsScope)
 		sn_scope_cancel(scope);
 		sn_scope_close(scope);
 		EXPECT_EQ(-ECANCELED, arg.result);
-		EXPECT_EQ(1, inside) << "it still hangs";
+		EXPECT_EQ(1, inside) << "the lookup still hangs";
 	});
 }
 

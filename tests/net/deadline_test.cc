@@ -227,7 +227,7 @@ TEST_P(Deadline, MovedToLaterOrRemovedDoesNotFire)
 			}
 			// The wait must continue past the first deadline.
 			sn_sleep_until(first + 5 * test::ms);
-			EXPECT_FALSE(done) << "the deadline had been moved by then";
+			EXPECT_FALSE(done) << "the deadline had been moved before it passed";
 			GetParam().set_deadline(listener, pair, SN_NO_DEADLINE);
 			GetParam().satisfy(listener, pair);
 			EXPECT_GE(waiter.join(), 0);

@@ -247,9 +247,10 @@ TEST(Misuse, AdoptingDescriptorsWithoutBytes)
 		ASSERT_EQ(0, listen(listening, 1));
 		EXPECT_EQ(-EINVAL, sn_stream_adopt(&stream, epoll));
 		EXPECT_EQ(-EPROTOTYPE, sn_stream_adopt(&stream, listening));
-		EXPECT_EQ(0, close(epoll)) << "it still belongs to the caller";
+		EXPECT_EQ(0, close(epoll)) << "the descriptor still belongs to the caller";
 		EXPECT_EQ(0, close(listening));
-		EXPECT_EQ(0, sn_stream_adopt(&stream, event)) << "it has bytes";
+		EXPECT_EQ(0, sn_stream_adopt(&stream, event))
+			<< "the descriptor is a stream of bytes";
 		EXPECT_EQ(0, sn_stream_close(stream));
 	});
 }

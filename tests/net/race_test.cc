@@ -281,7 +281,7 @@ TEST(Race, ASilentAddressDoesNotKeepTheOthersWaiting)
 		EXPECT_EQ(0, connect_to(addresses.named({"1", "2"}), SN_NO_DEADLINE, &reached));
 		EXPECT_EQ("127.0.0.2", reached);
 		EXPECT_EQ("1 2", attempts());
-		EXPECT_GE(sn_now() - start, 250 * test::ms) << "the first address had its time";
+		EXPECT_GE(sn_now() - start, 250 * test::ms) << "the first address had its 250 ms";
 		EXPECT_LT(sn_now() - start, test::patience);
 	});
 }
@@ -454,7 +454,8 @@ TEST(Race, WaitsForADescriptor)
 		addresses.refuse_at_first();
 		EXPECT_TRUE(test::eventually([&] { return over.load(); }));
 		EXPECT_EQ(0, task.join());
-		EXPECT_EQ("127.0.0.2", reached) << "when the first had failed, there was one again";
+		EXPECT_EQ("127.0.0.2", reached)
+			<< "when the first attempt had failed, there was a descriptor again";
 		tight.rlim_cur = rlim_t(next);
 		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &tight));
 		EXPECT_EQ(-EMFILE, connect_to(name, SN_NO_DEADLINE)) << "none at all";

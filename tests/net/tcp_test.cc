@@ -340,7 +340,8 @@ TEST(HalfClose, BothWays)
 		EXPECT_EQ(5, sn_tcp_write_all(pair.client, "hello", 5, nullptr));
 		EXPECT_EQ(0, sn_tcp_shutdown(pair.client, SN_SHUT_WRITE));
 		EXPECT_EQ("hello", test::read_to_end(pair.server));
-		EXPECT_EQ(0, sn_tcp_read(pair.server, buf, sizeof buf)) << "the end is final";
+		EXPECT_EQ(0, sn_tcp_read(pair.server, buf, sizeof buf))
+			<< "no bytes can come after the end";
 		EXPECT_EQ(-EPIPE, sn_tcp_write(pair.client, "x", 1));
 		EXPECT_EQ(5, sn_tcp_write_all(pair.server, "world", 5, nullptr))
 			<< "the other half is open";

@@ -321,7 +321,7 @@ TEST(UnixTcp, AdoptsListeners)
 		EXPECT_EQ(-EEXIST, sn_tcp_listener_adopt(&second, fd));
 		expect_works(listener, address);
 		EXPECT_EQ(0, sn_tcp_listener_close(listener));
-		EXPECT_TRUE(test::exists(path)) << "it was not made here";
+		EXPECT_TRUE(test::exists(path)) << "the file was not created by this listener";
 	});
 }
 

@@ -185,11 +185,11 @@ using counts = std::vector<int>;
 TEST(AgentEffect, IsAFactorOfTheWeight)
 {
 	group g({4, 4, 2});
-	EXPECT_EQ(g.chosen(10), (counts{4, 4, 2})) << "as without agents";
+	EXPECT_EQ(g.chosen(10), (counts{4, 4, 2})) << "the effect is the same as without agents";
 	g.says(0, "50%");
 	g.says(2, "200%");
 	EXPECT_EQ(g.chosen(10), (counts{2, 4, 4}));
-	EXPECT_EQ(g.state(0), "not checked: ") << "it is no state";
+	EXPECT_EQ(g.state(0), "not checked: ") << "the agent's weight is not a state";
 	g.says(0, "0%");
 	g.says(2, "100%");
 	EXPECT_EQ(g.chosen(6), (counts{0, 4, 2}));
@@ -322,7 +322,7 @@ TEST(AgentEffect, BelongsToOneAgent)
 	g.settings.backends[0].weight = 3;
 	g.use();
 	EXPECT_EQ(g.at(0).agent.effect(), said);
-	EXPECT_FALSE(g.at(0).agent.missed(old, "refused")) << "it is known to be lost";
+	EXPECT_FALSE(g.at(0).agent.missed(old, "refused")) << "the loss was reported already";
 	EXPECT_TRUE(g.says(0, "").answers_again);
 	EXPECT_FALSE(g.says(0, "").answers_again);
 	/* Another agent, about which nothing is known. */
@@ -678,7 +678,7 @@ TEST(Agent, DownMovesClients)
 	of_a.says("up");
 	relay.await_error("notice agent_up group=g backend=" + a.address() + " says=up ");
 	EXPECT_EQ(served_by(relay, 4), "aaaa");
-	EXPECT_EQ(count(relay.errors(), " agent_down "), 2U) << "each is told once";
+	EXPECT_EQ(count(relay.errors(), " agent_down "), 2U) << "each event is reported once";
 	stop(relay);
 }
 
@@ -715,7 +715,7 @@ TEST(Agent, AndTheOperatorHaveToAgree)
 	of_a.says("maint # new kernel");
 	relay.await_error("says maint: new kernel");
 	ctl({"enable", "g", a.address()});
-	EXPECT_EQ(served_by(relay, 4), "bbbb") << "nor the operator the agent's";
+	EXPECT_EQ(served_by(relay, 4), "bbbb") << "the operator does not undo the agent's drain";
 	const auto status = ctl({"status"});
 	EXPECT_NE(status.find("drained by its agent (maintenance): new kernel"), status.npos)
 		<< status;
@@ -775,9 +775,9 @@ TEST(Agent, ThatVanishesLeavesWhatItSaid)
 			  " does not answer, so its last answer stays in effect: ");
 	relay.await_error("warning agent_lost group=g backend=" + b.address());
 	EXPECT_EQ(metric(relay, "backend_agent_answers", a.address()), 0U);
-	EXPECT_EQ(served_by(relay, 4), "bbbb") << "an agent that never was there does no harm";
+	EXPECT_EQ(served_by(relay, 4), "bbbb") << "an agent that has never answered does no harm";
 	EXPECT_TRUE(is_state(relay, a.address(), "down"));
-	EXPECT_EQ(count(relay.errors(), " agent_lost "), 2U) << "each is told once";
+	EXPECT_EQ(count(relay.errors(), " agent_lost "), 2U) << "each event is reported once";
 	stop(relay);
 }
 
@@ -806,7 +806,8 @@ TEST(Agent, ThatMisbehavesSaysNothing)
 	for (const auto &[deed, why] : all) {
 		its.does(deed);
 		relay.await_error(why);
-		EXPECT_TRUE(eventually([&] { return its.done() > 3; })) << "it is asked on";
+		EXPECT_TRUE(eventually([&] { return its.done() > 3; }))
+			<< "the relay keeps asking the agent";
 		EXPECT_EQ(metric(relay, "backend_agent_answers", a.address()), 0U);
 		EXPECT_EQ(metric(relay, "backend_agent_weight_percent", a.address()), 50U);
 		EXPECT_EQ(served_by(relay, 2), "aa");

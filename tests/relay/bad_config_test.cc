@@ -110,7 +110,7 @@ TEST_P(BadConfig, IsExplained)
 	std::set<std::string> titles;
 	for (const auto &each : cases) {
 		SCOPED_TRACE(each.title);
-		EXPECT_TRUE(titles.insert(each.title).second) << "the title is there twice";
+		EXPECT_TRUE(titles.insert(each.title).second) << "two cases have this title";
 		ASSERT_FALSE(each.said.empty()) << "the case does not say what is expected";
 		if (each.title.starts_with("[tls]") && !relay::tls_is_built)
 			continue;

@@ -162,7 +162,7 @@ TEST(Ejection, EjectsAfterFailuresInARowAndReturnsSlowly)
 	for (int i = 0; i < 1010; i++)
 		again += g.choose() == "b0:1";
 	EXPECT_NEAR(again, 10, 2) << "a hundredth of its share";
-	EXPECT_TRUE(g.made->failed(bad)) << "at once";
+	EXPECT_TRUE(g.made->failed(bad)) << "ejected immediately";
 }
 
 TEST(Ejection, OfAllBackendsEjectsNone)
@@ -194,17 +194,17 @@ TEST(Silence, SendsClientsElsewhere)
 		const auto second = g.made->backends()[1].endpoints.now()->front().at;
 		auto &since = first->counts.unanswered_since;
 		relay::asked(*first);
-		EXPECT_EQ(chosen(), all) << "it has time to answer";
+		EXPECT_EQ(chosen(), all) << "the backend still has time to answer";
 		since = sn_now() - relay::most_patience;
 		EXPECT_EQ(chosen(), std::set<std::string>{"b1:1"});
 		relay::asked(*first);
 		EXPECT_EQ(chosen(), std::set<std::string>{"b1:1"})
-			<< "asking alone changes nothing";
+			<< "being asked alone changes nothing";
 		relay::answered(*first);
 		EXPECT_EQ(chosen(), all);
 		since = sn_now() - relay::most_patience - relay::silence_probed;
 		EXPECT_EQ(g.name_of(g.made->choose(0, {second})), "b0:1") << "rather than a backup";
-		EXPECT_EQ(chosen(), std::set<std::string>{"b1:1"}) << "it is being probed";
+		EXPECT_EQ(chosen(), std::set<std::string>{"b1:1"}) << "the backend is being probed";
 		const auto one = g.made->choose(0, {}), two = g.made->choose(0, {});
 		EXPECT_EQ(g.name_of(one) + g.name_of(two), "b1:1b1:1");
 		EXPECT_EQ(g.choose(), "b0:1") << "the other one is full";

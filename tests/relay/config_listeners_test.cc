@@ -37,7 +37,7 @@ TEST(ConfigListeners, HasLimits)
 	EXPECT_EQ(own.accept_rate, 100U);
 	EXPECT_EQ(own.accept_rate_per_source, 7U);
 	EXPECT_EQ(own.accept_burst_per_source, 9U);
-	EXPECT_EQ(own.accept_burst, 100U) << "as many as in a second";
+	EXPECT_EQ(own.accept_burst, 100U) << "the default burst is the rate of one second";
 	EXPECT_EQ(own.allow.size(), 2U);
 	EXPECT_EQ(own.deny.size(), 1U);
 

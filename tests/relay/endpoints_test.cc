@@ -280,7 +280,7 @@ TEST(Endpoints, HaveWeightsAndPriorities)
 		counts[n.chosen()]++;
 	EXPECT_NEAR(counts[at(1)], 3000, 10);
 	EXPECT_NEAR(counts[at(2)], 1000, 10);
-	EXPECT_NEAR(counts[at(3)], 10, 2) << "a weight of 0 is next to nothing";
+	EXPECT_NEAR(counts[at(3)], 10, 2) << "a weight of 0 counts almost as nothing";
 	EXPECT_EQ(counts[at(4)], 0);
 	EXPECT_EQ(n.read().endpoints[3].priority, 20U);
 	EXPECT_EQ(n.read().endpoints[0].weight, 3U);

@@ -118,7 +118,7 @@ TEST_F(Handover, OfUdpLosesNoAnswers)
 	backend.send(arrived.from, "a");
 	EXPECT_EQ(late.receive().bytes, "a");
 	early.send(address, "s");
-	EXPECT_NE(backend.receive().from, session) << "the old process receives no more";
+	EXPECT_NE(backend.receive().from, session) << "the old process does not receive any more";
 	relay.signal(SIGTERM); /* ends its sessions */
 	await_end(relay);
 	end(pid);
@@ -324,7 +324,7 @@ TEST_F(Handover, ThatFailsLeavesUnixSocketsAlone)
 	serves(relay.address(), backend);
 	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
 	EXPECT_EQ(relay.stop().status, 0);
-	EXPECT_EQ(inode_of(path), 0U) << "it is its own again";
+	EXPECT_EQ(inode_of(path), 0U) << "the relay owns the file again";
 }
 
 std::string listening_at(const std::string &name, const std::string &address)
@@ -402,7 +402,7 @@ TEST_F(Handover, RemovesTheFilesThatNobodyNeeds)
 	const pid_t pid = successor(relay, 0);
 	ASSERT_GT(pid, 0);
 	EXPECT_TRUE(eventually([&] { return inode_of(gone) == 0 && inode_of(admin) == 0; }));
-	EXPECT_NE(inode_of(lost), 0U) << "it is another's";
+	EXPECT_NE(inode_of(lost), 0U) << "the file belongs to another program";
 	EXPECT_NO_THROW(peer::connect(other.address()));
 	serves("unix:" + kept, backend);
 	client.send("still");

@@ -87,7 +87,7 @@ TEST(StatusLine, OfAnythingElseIsNone)
 		  parsed::state::bad);
 	EXPECT_EQ(read("HTTP/1.1 200 " + std::string(relay::status_line_most, 'x'), status).is,
 		  parsed::state::bad)
-		<< "without an end it is too long as well";
+		<< "a line without an end is too long as well";
 	EXPECT_EQ(status, 0U);
 }
 

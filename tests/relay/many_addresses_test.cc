@@ -244,7 +244,7 @@ TEST_F(ManyAddresses, ThatChangeUnderLoadFailNoClient)
 	EXPECT_EQ(
 		relay.metric("backend_connected_total{group=\"g\",backend=\"" + backend() + "\"}"),
 		static_cast<std::uint64_t>(served))
-		<< "the totals of addresses that are gone remain the name's";
+		<< "the totals of removed addresses still count for the name";
 	names_->set(how::answers, {"127.0.0.200"});
 	EXPECT_TRUE(eventually([&] { return is_listed(relay, 200) && !is_listed(relay, 2); }));
 	EXPECT_EQ(served_at(relay, 5), std::set<int>{200});

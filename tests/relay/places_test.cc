@@ -385,7 +385,8 @@ private:
 		client &made = one.emplace_back(its(), below(100), tried);
 		const auto entered = made.come();
 		if (!entered || *entered == queue::entry::full) {
-			EXPECT_TRUE(open.empty()) << "it was refused in spite of a place";
+			EXPECT_TRUE(open.empty())
+				<< "the client was refused although there was a place";
 			if (entered) {
 				EXPECT_GE(waiting_.size(), its().pool().settings().queue.limit);
 			}
@@ -428,7 +429,7 @@ private:
 				EXPECT_LE(each->got->counts.active, most_places);
 				for (auto before = waiting_.begin(); before != each; ++before)
 					EXPECT_FALSE(could_have(*before, *each))
-						<< "it has overtaken";
+						<< "the client has overtaken another one";
 				served_.splice(served_.end(), waiting_, each);
 			}
 			each = next;
@@ -448,7 +449,7 @@ private:
 		EXPECT_EQ(its().line().waiting(), waiting_.size());
 		for (const client &each : waiting_)
 			EXPECT_TRUE(open_places(its().pool(), each.tried).empty())
-				<< "it waits in spite of a place";
+				<< "the client waits although there is a place";
 	}
 
 	std::list<client> waiting_; /* in the order of their arrival */
@@ -507,7 +508,7 @@ TEST(Places, AreNotLostAmongManyTasks)
 					const bool is_patient = random() % 4 != 0;
 					while (is_patient && !one->is_given())
 						ASSERT_TRUE(one->hears(std::chrono::minutes(1)))
-							<< "nobody woke it";
+							<< "the client was not woken";
 					one->leave();
 				}
 				if (!one->got)

@@ -472,7 +472,7 @@ TEST(QueueAlone, WakesOneForEachPlace)
 					ASSERT_EQ(sn_chan_recv_until(mine.rings.chan(), nullptr,
 								     sn_now() + 30'000'000'000),
 						  0)
-						<< "nobody woke it";
+						<< "the client was not woken";
 				if (!line.leave(mine)) {
 					left++;
 					continue;

@@ -348,7 +348,7 @@ TEST_F(Session, GivesUpOnABackendThatDoesNotAnswer)
 	EXPECT_EQ(client.receive_end(), ending::fin);
 	const auto took = std::chrono::steady_clock::now() - start;
 	EXPECT_GE(took, 450ms);
-	EXPECT_LT(took, patience) << "the system's own limit is minutes";
+	EXPECT_LT(took, patience) << "the system's own limit is some minutes";
 	EXPECT_EQ(relay_->counter("connect_failed"), 1U);
 	finish();
 }
@@ -411,7 +411,7 @@ TEST_F(Session, OneBusyDirectionIsNotIdle)
 			EXPECT_FALSE(step()) << error.what();
 		}
 	}
-	EXPECT_LE(longest, 1500ms) << "this machine stalls all the time";
+	EXPECT_LE(longest, 1500ms) << "this machine keeps stalling";
 	finish();
 }
 

@@ -108,7 +108,7 @@ TEST(Stopped, NoSessionInWhichSomethingWaitsIsIdle)
 		EXPECT_EQ(each.from.receive_end(), ending::fin);
 	}
 	for (std::size_t i = 0; i < flows.size(); i++) {
-		EXPECT_GT(sizes[i], 0U) << "the relay held nothing";
+		EXPECT_GT(sizes[i], 0U) << "the relay held no bytes";
 		flows[i].to.receive(sizes[i]);
 	}
 	EXPECT_EQ(relay.errors().find("cause=idle_timeout"), std::string::npos) << relay.errors();

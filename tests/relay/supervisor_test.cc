@@ -154,7 +154,7 @@ TEST_F(Supervisor, KeepsTheOldProcessIfAHandoverFails)
 	relay.signal(SIGUSR2);
 	relay.await_error("not handed over: the new process has ended");
 	serves(address, backend);
-	EXPECT_FALSE(relay.reload()) << "signals still reach it";
+	EXPECT_FALSE(relay.reload()) << "the relay still gets signals";
 	config.write(text("drain = 1\n"));
 	EXPECT_TRUE(relay.reload());
 	hand_over(relay);

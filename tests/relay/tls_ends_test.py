@@ -251,8 +251,7 @@ class Proxied(Case):
         self.assertIn("client=192.0.2.7:4096", self.log())
 
     def test_without_a_name_there_is_no_record_of_one(self):
-        """There is no empty record either, as in HAProxy, where a name from an earlier proxy stays,
-        too."""
+        """As in HAProxy, there is no empty record, and a name from an earlier proxy stays."""
         self.start(f'proxy_from = ["127.0.0.1"]\ntls = {{ certificate = "{self.a}.both" }}',
                    'send_proxy = "v2"')
         nameless = self.ca.client()

@@ -169,7 +169,7 @@ class Tls(unittest.TestCase):
                     pass  # closed with unread bytes
         eventually(lambda: self.ended() == {"bad_tls_hello": 3}, "all three to be counted")
 
-    def test_a_hello_must_not_take_for_ever(self):
+    def test_a_hello_must_not_take_forever(self):
         relay = self.start("200ms")
         with relay.connect() as client:
             client.sendall(b"\x16\x03\x01")

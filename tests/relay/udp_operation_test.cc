@@ -193,7 +193,7 @@ TEST(UdpOperation, ABackendThatGoesDownLosesItsSessions)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-TEST(UdpOperation, ConnectionsThatAreKilledBeginAnew)
+TEST(UdpOperation, ConnectionsThatAreKilledBeginAgain)
 {
 	udp_peer backend, client, other;
 	const folder here;

@@ -30,7 +30,7 @@ TEST(UdpPending, TheOldestGivesWay)
 	EXPECT_EQ(lost, 0U);
 	all.remove(*all.find(key_of(0)));
 	all.add(key_of(50'000), INT64_MAX, {}, lost);
-	EXPECT_EQ(lost, 0U) << "there was a place";
+	EXPECT_EQ(lost, 0U) << "a place was free";
 	all.add(key_of(50'001), INT64_MAX, {}, lost);
 	EXPECT_EQ(lost, 2U);
 	EXPECT_EQ(all.find(key_of(1)), nullptr);

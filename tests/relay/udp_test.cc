@@ -214,7 +214,7 @@ TEST_F(Udp, LimitsAndListsCountWhatTheyDrop)
 	EXPECT_TRUE(eventually([&] { return dropped("refused_limit") == 2; }));
 	relay_->await_error("limit=max_connections ");
 	exchange(client, backend, "a session that is open is not limited");
-	EXPECT_FALSE(backend.receive_within(0ms)) << "nothing of the others has arrived";
+	EXPECT_FALSE(backend.receive_within(0ms)) << "no datagram of the others has arrived";
 	EXPECT_EQ(open(), 3U);
 }
 

@@ -170,7 +170,7 @@ TEST(Unix, AStaleFileIsReplacedAndOneInUseRefused)
 	EXPECT_NE(end.errors.find("cannot listen on " + address + ": the path is in use; expected"),
 		  std::string::npos)
 		<< end.errors;
-	EXPECT_EQ(inode_of(path), inode) << "it is left alone";
+	EXPECT_EQ(inode_of(path), inode) << "the file is unchanged";
 	serves(relay.address(), backend);
 	stop(relay);
 }
@@ -275,7 +275,7 @@ TEST(Unix, AReloadKeepsThePath)
 
 	config.write(listening_at(other));
 	EXPECT_TRUE(relay.reload());
-	EXPECT_TRUE(eventually([&] { return inode_of(path) == 0; })) << "it is gone";
+	EXPECT_TRUE(eventually([&] { return inode_of(path) == 0; })) << "the file is gone";
 	serves("unix:" + other, backend);
 	open.send("still");
 	EXPECT_EQ(served.receive(5), "still");

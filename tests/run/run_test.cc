@@ -129,7 +129,7 @@ TEST(Run, OnlyOneAtATime)
 	test::run([] {
 		EXPECT_EQ(-EALREADY, sn_run(nothing, nullptr)) << "from a task";
 		std::thread([] { EXPECT_EQ(-EALREADY, sn_run(nothing, nullptr)); }).join();
-		EXPECT_EQ(0, sn_yield()) << "the run is unharmed";
+		EXPECT_EQ(0, sn_yield()) << "the first run continues";
 	});
 	EXPECT_EQ(7, sn_run(return_seven, nullptr));
 }

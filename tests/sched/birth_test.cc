@@ -356,7 +356,7 @@ TEST_P(WhatAThreadHas, StaysThereAfterUnpinning)
 }
 
 // A foreign thread wakes tasks for which there are no threads yet.
-TEST_P(WhatAThreadHas, IsNotThatOfOneWhoWakes)
+TEST_P(WhatAThreadHas, IsNotThatOfTheThreadThatWakes)
 {
 	test::run({2, 4}, [&] {
 		Others others(portrait());

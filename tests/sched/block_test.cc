@@ -157,7 +157,7 @@ TEST(Block, IsAsNewForItsNextTask)
 				EXPECT_EQ(5, result);
 				ASSERT_EQ(0, sn_spawn(&next, expect_no_marks, nullptr, nullptr));
 				EXPECT_EQ(block, probe_block_of(next))
-					<< "another block tests nothing";
+					<< "the task has another block, so nothing is tested";
 				ASSERT_EQ(0, sn_join(next, &result));
 				EXPECT_EQ(0, result);
 			}
@@ -183,7 +183,8 @@ TEST(Block, ForgetsTheScopeOfItsTask)
 					     nullptr));
 			ASSERT_EQ(0, sn_scope_close(scope));
 			ASSERT_EQ(0, sn_spawn(&next, expect_no_marks, nullptr, nullptr));
-			EXPECT_EQ(block, probe_block_of(next)) << "another block tests nothing";
+			EXPECT_EQ(block, probe_block_of(next))
+				<< "the task has another block, so nothing is tested";
 			ASSERT_EQ(0, sn_join(next, nullptr));
 		}
 	});

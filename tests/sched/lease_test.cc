@@ -817,7 +817,7 @@ TEST(Fork, ChildThatReturnsFromItsTaskExits)
 
 // ---- the end ----
 
-TEST(End, DoesNotWaitForATaskThatBlocksForEver)
+TEST(End, DoesNotWaitForATaskThatBlocksForever)
 {
 	for (int processors : {1, 2}) {
 		int fds[2];

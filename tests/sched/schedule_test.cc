@@ -102,7 +102,7 @@ TEST(Sleep, OfZeroOrLessYields)
 }
 
 // A sleep that is longer than the clock can represent must not wrap into the past.
-TEST(Sleep, ForEverIsNotThePast)
+TEST(Sleep, ForeverIsNotThePast)
 {
 	test::run([] {
 		static std::atomic<int> awake;

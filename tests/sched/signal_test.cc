@@ -21,7 +21,7 @@ TEST(Signal, IsWaitedFor)
 	test::run([] {
 		ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
 		ASSERT_EQ(0, sn_signal_catch(SIGUSR2));
-		ASSERT_EQ(0, sn_signal_catch(SIGUSR1)) << "twice is as good as once";
+		ASSERT_EQ(0, sn_signal_catch(SIGUSR1)) << "catching it twice is no error";
 
 		// A signal that comes before the wait.
 		kill(getpid(), SIGUSR2);
@@ -212,7 +212,7 @@ TEST(SignalChannel, GetsWhatItAskedFor)
 		raise(SIGUSR2);
 		EXPECT_EQ(SIGUSR2, next_of(other));
 		EXPECT_EQ(0, sn_signal_stop(other));
-		EXPECT_EQ(0, sn_signal_stop(other)) << "it gets none already";
+		EXPECT_EQ(0, sn_signal_stop(other)) << "the channel gets no signals already";
 		EXPECT_EQ(SIGUSR2, next_of(chan));
 		EXPECT_EQ(0, sn_signal_stop(chan));
 		raise(SIGUSR2);
@@ -258,7 +258,7 @@ TEST(SignalChannel, IsACaseOfASelect)
 		ASSERT_TRUE(test::eventually([&] { return sn_chan_len(signals) == 1; }));
 		raise(SIGUSR2);
 		Task last([&] { return sn_signal_wait(sn_now() + 10 * test::ms); });
-		EXPECT_EQ(-ETIMEDOUT, last.join()) << "the channel was to have it";
+		EXPECT_EQ(-ETIMEDOUT, last.join()) << "the signal belongs to the channel";
 		EXPECT_EQ(SIGUSR1, next_of(signals));
 		sn_signal_stop(signals);
 		sn_chan_unref(signals);

@@ -385,7 +385,8 @@ TEST_F(Cooling, KeepsWhatIsNeededNowAndThen)
 
 		free_all(some);
 		look();
-		EXPECT_EQ(50 * pages, resident(first)) << "20 were not needed in round " << i;
+		EXPECT_EQ(50 * pages, resident(first))
+			<< "20 stacks were not needed in round " << i;
 	}
 	look();
 	EXPECT_EQ(0u, resident(first));
@@ -736,7 +737,7 @@ TEST(StackLocked, TasksAreSpawnedAfterMemoryWasLocked)
 TEST(StackLocked, ALowLimitFailsTheSpawn)
 {
 	if (TEST_ASAN || TEST_TSAN || TEST_EMULATED)
-		GTEST_SKIP() << "mlockall() does nothing here";
+		GTEST_SKIP() << "mlockall() has no effect here";
 	testing::FLAGS_gtest_death_test_style = TEST_DEATH_STYLE;
 	EXPECT_EXIT(spawn_with_too_little(), testing::ExitedWithCode(0),
 		    "sennit: .*RLIMIT_MEMLOCK");

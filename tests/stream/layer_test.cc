@@ -308,7 +308,7 @@ struct Full {
 		while ((n = sn_stream_read(b, buf, sizeof buf)) > 0)
 			if (memchr(buf, wanted, size_t(n)))
 				return;
-		ADD_FAILURE() << "it did not come: " << n;
+		ADD_FAILURE() << "the byte did not come: " << n;
 		sn_stream_cancel(a);
 	}
 

@@ -160,7 +160,7 @@ public:
 		duration = int64_t(profile.number(10));
 		period = int64_t(profile.number(12));
 		main_type = string(profile.number(14));
-		EXPECT_LT(0u, profile.number(9)) << "when it was made";
+		EXPECT_LT(0u, profile.number(9)) << "the time at which the profile was made";
 	}
 
 	// The sum of a value over the samples that fit.

@@ -155,7 +155,7 @@ public:
 		for (auto &[uuid, track] : tracks_)
 			pair(track);
 		for (uint64_t flow : ended_)
-			EXPECT_TRUE(begun_.count(flow)) << "an arrow ends that does not begin";
+			EXPECT_TRUE(begun_.count(flow)) << "an arrow ends that has not begun";
 	}
 
 	// The track with that name, or whose name begins with it.

@@ -173,7 +173,7 @@ TEST(Channel, AClosedChannelIsDrainedFirst)
 	EXPECT_EQ(2, value);
 	for (int64_t deadline : {SN_NO_DEADLINE, SN_TRY, int64_t{1}})
 		EXPECT_EQ(-EPIPE, chan.recv(&value, deadline));
-	EXPECT_EQ(2, value) << "nothing was received, nothing was written";
+	EXPECT_EQ(2, value) << "nothing was received, so nothing may be written";
 }
 
 TEST(Channel, ReferencesKeepItAlive)
@@ -590,7 +590,7 @@ TEST(Channel, ElementsAreMovedAndDestroyedByTheirOperations)
 			[&] { return probe_chan_waiting(chan, SN_CASE_SEND) == 1; }));
 		ASSERT_EQ(0, sn_chan_recv(chan, &out));
 		EXPECT_EQ(0, out.value);
-		EXPECT_EQ(5, living) << "four in the buffer, and ours";
+		EXPECT_EQ(5, living) << "four in the buffer, and the test's own";
 		Counted::destroy(&out);
 		sender.join();
 		ASSERT_EQ(0, sn_chan_recv(chan, &out));

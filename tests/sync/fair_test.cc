@@ -43,7 +43,7 @@ void expect_yes(const std::function<std::optional<bool>()> &attempt)
 			return;
 		}
 	}
-	ADD_FAILURE() << "it never happens";
+	ADD_FAILURE() << "no attempt had an answer";
 }
 
 std::vector<int> up_to(int n)
@@ -807,7 +807,7 @@ TEST(FairChannel, ReceiversAreServedInOrderHoweverTheyWait)
 			for (int i = 0; i < waiters - 1; i++) {
 				EXPECT_EQ(0, chan.try_send(100 + i));
 				EXPECT_EQ(-EAGAIN, chan.try_recv(&value))
-					<< "it has been handed over";
+					<< "the element has been handed over";
 			}
 			join_all(tasks);
 			for (int i = 0; i < waiters; i++) {

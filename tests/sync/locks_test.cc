@@ -277,7 +277,8 @@ TEST(Cond, SignalWakesOneAndBroadcastAll)
 				ASSERT_EQ(0, sn_mutex_lock(&lock));
 				EXPECT_EQ(0, sn_cond_wait(&cond, &lock));
 				woken.push_back(i);
-				EXPECT_EQ(-EBUSY, sn_mutex_try_lock(&lock)) << "it has the mutex";
+				EXPECT_EQ(-EBUSY, sn_mutex_try_lock(&lock))
+					<< "the task holds the mutex";
 				sn_mutex_unlock(&lock);
 			});
 			ASSERT_TRUE(test::waiting(cond, i + 1));

@@ -290,7 +290,8 @@ void expect_uncancelled(Lock lock, Unlock unlock)
 			about = true;
 			EXPECT_EQ(0, lock());
 			has = true;
-			EXPECT_EQ(-ECANCELED, sn_cancelled()) << "it is cancelled all the same";
+			EXPECT_EQ(-ECANCELED, sn_cancelled())
+				<< "the scope is cancelled nevertheless";
 			EXPECT_EQ(0, unlock());
 			return 0;
 		});
@@ -298,7 +299,7 @@ void expect_uncancelled(Lock lock, Unlock unlock)
 		EXPECT_EQ(0, sn_scope_cancel(scope));
 		sn_cancel_mask();
 		EXPECT_TRUE(test::eventually([&] { return about.load(); }));
-		EXPECT_FALSE(has) << "it did not wait";
+		EXPECT_FALSE(has) << "the call did not wait";
 		sn_cancel_unmask();
 		EXPECT_EQ(0, unlock());
 		EXPECT_EQ(-ECANCELED, sn_scope_close(scope));

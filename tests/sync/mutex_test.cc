@@ -85,7 +85,8 @@ TEST(Mutex, HammeredByTasksAndThreads)
 		for (std::thread &thread : threads)
 			thread.join();
 		EXPECT_EQ(8L * rounds - failed.load(), guarded.value);
-		EXPECT_EQ(0, sn_mutex_try_lock(&guarded.lock)) << "it is left unlocked";
+		EXPECT_EQ(0, sn_mutex_try_lock(&guarded.lock))
+			<< "the mutex is unlocked at the end";
 		sn_mutex_unlock(&guarded.lock);
 	});
 }
@@ -196,7 +197,7 @@ TEST(Mutex, DeadlineEndsTheWait)
 		thread.join();
 		EXPECT_EQ(0, sn_mutex_unlock(&lock));
 		EXPECT_EQ(0, sn_mutex_try_lock(&lock))
-			<< "a waiter that gave up leaves nothing behind";
+			<< "a waiter that gave up must leave no trace";
 		sn_mutex_unlock(&lock);
 	});
 }

@@ -60,8 +60,7 @@ TEST(CloseUntil, CancelsTheOthersAndWaitsForThem)
 				return -EIO;
 			});
 		scope.go([] { return 0; });
-		EXPECT_EQ(-ETIMEDOUT, scope.close_until(deadline))
-			<< "not what the tasks made of it";
+		EXPECT_EQ(-ETIMEDOUT, scope.close_until(deadline)) << "not the tasks' own results";
 		EXPECT_EQ(10, timed_out);
 		EXPECT_EQ(10, cleaned_up);
 		EXPECT_EQ(0, sn_cancelled());
@@ -472,7 +471,7 @@ TEST(NestedDeadline, TheEarliestCounts)
 		{
 			Scope inner(later);
 
-			EXPECT_EQ(soon, sn_scope_deadline()) << "no longer than the one around";
+			EXPECT_EQ(soon, sn_scope_deadline()) << "no longer than the outer scope";
 			Scope around_task;
 
 			around_task.go([&] {
@@ -481,7 +480,8 @@ TEST(NestedDeadline, TheEarliestCounts)
 			});
 			EXPECT_EQ(0, around_task.close());
 			EXPECT_EQ(0, sn_scope_set_deadline(outer.get(), SN_NO_DEADLINE));
-			EXPECT_EQ(later, sn_scope_deadline()) << "its own was kept";
+			EXPECT_EQ(later, sn_scope_deadline())
+				<< "the inner scope kept its own deadline";
 			EXPECT_EQ(0, sn_scope_set_deadline(inner.get(), SN_NO_DEADLINE));
 			EXPECT_EQ(SN_NO_DEADLINE, sn_scope_deadline());
 			EXPECT_EQ(0, inner.close());
@@ -521,7 +521,7 @@ TEST(NestedDeadline, OuterMovedLaterDoesNotLengthenInner)
 		EXPECT_EQ(0, sn_scope_set_deadline(outer.get(), sn_after(2 * forever)));
 		EXPECT_EQ(-ETIMEDOUT, sn_sleep(forever));
 		EXPECT_EQ(-ETIMEDOUT, inner.close());
-		EXPECT_EQ(0, sn_sleep(ms)) << "the outer scope goes on";
+		EXPECT_EQ(0, sn_sleep(ms)) << "the outer scope continues";
 		EXPECT_EQ(0, outer.close());
 	});
 }

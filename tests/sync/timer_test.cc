@@ -44,7 +44,7 @@ TEST(Alarm, RingsOnceNotEarly)
 		EXPECT_EQ(0, sn_alarm_start(&alarm, when, 0, Ring::ring, &ring));
 		ASSERT_TRUE(test::eventually([&] { return ring.rung == 1; }));
 		EXPECT_GE(ring.first.load(), when);
-		EXPECT_EQ(0, sn_alarm_stop(&alarm)) << "nothing left to prevent";
+		EXPECT_EQ(0, sn_alarm_stop(&alarm)) << "there was nothing left to prevent";
 		// An alarm that is already due rings immediately. An alarm can be set again.
 		EXPECT_EQ(0, sn_alarm_start(&alarm, 1, 0, Ring::ring, &ring));
 		ASSERT_TRUE(test::eventually([&] { return ring.rung == 2; }));
@@ -70,7 +70,7 @@ TEST(Alarm, RingsPeriodically)
 	});
 }
 
-TEST(Alarm, SettingItAgainPreventsTheFormer)
+TEST(Alarm, SettingItAgainPreventsThePreviousOne)
 {
 	test::run([] {
 		sn_alarm alarm = SN_ALARM_INIT;
@@ -333,7 +333,7 @@ TEST(Ticker, WaitingEndsByCancellationAndStartsLater)
 		};
 		Task waiter(wait);
 		std::thread thread(wait);
-		EXPECT_EQ(0, sn_ticker_stop(&ticker)) << "they go on waiting";
+		EXPECT_EQ(0, sn_ticker_stop(&ticker)) << "the tasks still wait";
 		for (int i = 0; i < 2; i++) {
 			EXPECT_EQ(0, sn_ticker_start(&ticker, sn_now() + ms, 0));
 			ASSERT_TRUE(test::eventually([&] { return got == i + 1; }));

@@ -189,7 +189,8 @@ TEST_F(Local, OutOfMemory)
 			EXPECT_EQ(-ENOMEM, sn_local_set(&plain, &log_of_calls));
 			EXPECT_EQ(nullptr, sn_local_get(&plain));
 			EXPECT_EQ(0, sn_local_set(&plain, nullptr));
-			EXPECT_EQ(0, sn_local_set(&a_key, text(" "))) << "it has its memory";
+			EXPECT_EQ(0, sn_local_set(&a_key, text(" ")))
+				<< "the key has its memory already";
 			fail_after = -1;
 			EXPECT_EQ(0, sn_local_set(&plain, &log_of_calls));
 		});
@@ -348,17 +349,17 @@ TEST_F(Local, DestructorsMaySetValues)
 	test::run(1, [] {
 		EXPECT_EQ(0, insist_on(1));
 		EXPECT_EQ(0, insist_on(1 + SN_LOCAL_ROUNDS));
-		EXPECT_EQ(0, insist_on(1 + SN_LOCAL_ROUNDS)) << "each task counts for itself";
+		EXPECT_EQ(0, insist_on(1 + SN_LOCAL_ROUNDS)) << "each task has a count of its own";
 	});
 }
 
 #if !SENNIT_DEBUG
-TEST_F(Local, DestructorsDoNotKeepATaskForEver)
+TEST_F(Local, DestructorsDoNotKeepATaskForever)
 {
 	test::run(1, [] { EXPECT_EQ(1000 - 1 - SN_LOCAL_ROUNDS, insist_on(1000)); });
 }
 #else
-TEST_F(LocalDeathTest, DestructorsDoNotKeepATaskForEver)
+TEST_F(LocalDeathTest, DestructorsDoNotKeepATaskForever)
 {
 	GTEST_FLAG_SET(death_test_style, TEST_DEATH_STYLE);
 	EXPECT_DEATH(test::run(1, [] { insist_on(1000); }), "forever");
@@ -404,7 +405,7 @@ TEST_F(Local, ChildrenHaveCopies)
 				sn_yield();
 			EXPECT_EQ(&value, sn_local_get(&counted));
 			EXPECT_EQ(1, value.references)
-				<< "the child's; the parent has given up its own";
+				<< "the child's copy, after the parent has given up its own";
 			Task([&] { EXPECT_EQ(2, value.references); }).join();
 		});
 		EXPECT_EQ(2, value.references) << "copied by the parent, when it started the child";

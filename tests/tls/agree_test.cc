@@ -189,7 +189,8 @@ TEST(TlsAgree, ServerShowsTheCertificateForTheName)
 		EXPECT_EQ("second", shown(client, "b.test"));
 		EXPECT_EQ("second", shown(client, "c.test"));
 		EXPECT_EQ("wild", shown(client, "www.d.test"));
-		EXPECT_EQ("exact", shown(client, "e.d.test")) << "though it is behind the other";
+		EXPECT_EQ("exact", shown(client, "e.d.test"))
+			<< "although it comes after the other one";
 		EXPECT_EQ(0, sn_tls_config_set_verify(any, SN_TLS_VERIFY_NONE));
 		EXPECT_EQ("first", shown(any, "unknown.test"));
 		EXPECT_EQ("first", shown(any, nullptr));

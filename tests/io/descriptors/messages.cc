@@ -351,7 +351,8 @@ private:
 
 	void check_end()
 	{
-		EXPECT_TRUE(packets_ && ended_) << where() << "an end that nobody has made";
+		EXPECT_TRUE(packets_ && ended_)
+			<< where() << "an end of the stream, though no peer has ended it";
 		EXPECT_LE(sent_[0], next_[0]) << where() << "messages are lost";
 	}
 

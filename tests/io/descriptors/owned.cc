@@ -246,7 +246,8 @@ private:
 				return false;
 			if (found == 0)
 				continue;
-			EXPECT_GE(monotonic(), when) << where() << "before its time";
+			EXPECT_GE(monotonic(), when)
+				<< where() << "the timer was reported too early";
 			EXPECT_EQ(ssize_t(sizeof expirations),
 				  read(fd, &expirations, sizeof expirations))
 				<< where();
@@ -356,7 +357,9 @@ private:
 			if (n <= 0) {
 				EXPECT_EQ(0, n)
 					<< where() << "nothing was there: " << strerror(errno);
-				EXPECT_TRUE(flow.ended) << where() << "an end that nobody made";
+				EXPECT_TRUE(flow.ended)
+					<< where()
+					<< "an end of the stream, though no peer has ended it";
 				EXPECT_EQ(flow.sent(), flow.received()) << where() << "lost";
 				return;
 			}
@@ -478,7 +481,7 @@ private:
 			EXPECT_LT(0, found) << where();
 			EXPECT_EQ(POLLIN, found & POLLIN) << where();
 			EXPECT_EQ(child, waitpid(child, &status, WNOHANG))
-				<< where() << "it has not ended";
+				<< where() << "the process has not ended";
 			EXPECT_EQ(0, sn_fd_closing(pidfd));
 			EXPECT_EQ(0, ::close(pidfd));
 		} else { // this kernel or container does not have them

@@ -387,7 +387,8 @@ protected:
 			struct pollfd look = {fd, short(events), 0};
 
 			if (alone && poll(&look, 1, 0) >= 0 && !why.closed) {
-				EXPECT_NE(0, look.revents) << where() << "it is not ready";
+				EXPECT_NE(0, look.revents)
+					<< where() << "the descriptor is not ready";
 			}
 		}
 		gate.leave();

@@ -428,7 +428,8 @@ private:
 	// Called when the reader has seen the end.
 	void check_end(Flow &flow, End &to)
 	{
-		EXPECT_TRUE(flow.ended) << where() << "an end that the writer has not made";
+		EXPECT_TRUE(flow.ended)
+			<< where() << "an end of the stream, though the writer has not ended it";
 		if (orderly()) {
 			EXPECT_EQ(flow.size, flow.received()) << where() << "bytes are lost";
 			if (tokens_of(flow).all_wanted) {
