@@ -12,8 +12,8 @@
  *   network()   events, each of which makes a task runnable, brief or not; a timer that becomes due
  *   foreign()   a foreign thread's sn_ready()
  *   cpu()       the store buffers: that of the run queue's tail, as in idle.pml. An announced task
- *               spends no time in it, because idle.pml models that. A task that is queued without an
- *               announcement stays in it until something drains it.
+ *               spends no time in it, because idle.pml models that. A task that is queued without
+ *               an announcement stays in it until something drains it.
  *
  * Abstracted:
  *   - As in idle.pml: queues are counters, what the lock guards is one step, there is always a

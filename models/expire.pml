@@ -101,7 +101,7 @@ inline take_idle(t)
 	}
 }
 
-/* While the thread's word lets it take the fast path, no request to the thread is undone. */
+/* While the thread's word lets it take the fast path, no request to the thread is unserved. */
 #define NOT_LOST(t) (word[t] != HELD || open[t] || serves[t] || !(asked[t] || expired[t]))
 
 proctype thread(byte t)

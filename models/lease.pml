@@ -67,7 +67,7 @@
 #endif
 #define PROCESSORS 2
 #ifndef DEPTH
-#	define DEPTH 3 /* of a store buffer: inside, data, and inside again */
+#	define DEPTH 3 /* of a store buffer: inside is set, data, inside is cleared */
 #endif
 
 #define HELD 0

@@ -132,8 +132,7 @@ proctype selecting()
 		:: else
 		fi;
 #ifdef OTHERS_FIRST
-		/* Which case it could have executed: if the task's end came first, that is allowed,
-		 * too. */
+		/* The mutant at its best: it claims the wait, unless the task's end came first. */
 		if
 		:: taken ->
 			claim();

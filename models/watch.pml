@@ -382,7 +382,7 @@ proctype single()
 #if defined(NO_NUMBERS)
 #	define IS_FOR(wait) 1
 #elif defined(ONLY_NEW)
-#	define IS_FOR(wait) (file != A || !known[B]) /* as far as registrations differ */
+#	define IS_FOR(wait) (file != A || !known[B]) /* old only once B is registered */
 #else
 #	define IS_FOR(wait) (answer[p] >= since[wait])
 #endif

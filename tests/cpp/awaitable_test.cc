@@ -114,7 +114,8 @@ TEST(Awaitable, GivesTheValueInTheExecutor)
 	sn::run([] {
 		loop ui;
 		run_in(ui, [](loop &in) -> job {
-			/* In a variable, as awaitable.hpp asks for because of GCC 12. */
+			/* Stored in a variable first, which awaitable.hpp asks for because of
+			 * GCC 12. */
 			auto measure = [text = std::make_unique<std::string>("eleven char")] {
 				EXPECT_NE(sn_self(), nullptr);
 				sn::sleep(std::chrono::milliseconds(1));

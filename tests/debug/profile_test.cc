@@ -650,7 +650,7 @@ TEST(ProfileWaits, AreScaledWithoutBias)
 		// times the duration. With some thousand samples, the error is a few percent.
 		EXPECT_GT(time, profile.duration * 8 / 10);
 		EXPECT_LT(time, profile.duration * 22 / 10);
-		// Most of their waits are much shorter than the period.
+		// Most waits of the two tasks are much shorter than the period.
 		if (!TEST_TSAN && !TEST_EMULATED) {
 			EXPECT_GT(profile.sum(COUNT, named("player")), time / period);
 		}

@@ -108,7 +108,7 @@ TEST_F(Record, LongTurnsHaveTimesAndShortOnesShareThem)
 	EXPECT_GT(turns(n, long_ns), n * 6 / 10);
 }
 
-// As at a fair tick, where the clock has been read already when the next turn begins and records a
+// This happens at a fair tick: the clock has been read already when the next turn begins with a
 // time.
 TEST_F(Record, TwoTimesInARowMakeNoMoreOfThem)
 {
