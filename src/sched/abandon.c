@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "sched/abandon.h"
 
-#include "arch/compiler.h"
 #include "arch/arch.h"
+#include "arch/compiler.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 #include "stack/sanitizer.h"
