@@ -4,56 +4,61 @@
  * the parker.
  *
  * One idle thread at a time, the poller, sleeps in epoll ("polling" is not NONE), until the
- * earliest timer of any processor. The other idle threads sleep in their parkers. The poller gives
- * the role up before it looks for a processor:
+ * earliest timer of any processor. The other idle threads sleep in their parkers. A thread that
+ * leaves the poller gives up that role before it looks for a processor:
  *
  *	poller: polling = NONE; take an idle processor, else park
  *	idler:  release processor (idle); polling == NONE? then take the role
  *
- * so a processor never stays idle while nobody polls. A thread that adds a timer earlier than
- * poll_until wakes the poller. The poller announces poll_until = "never" before it reads the
- * processors' earliest times, so here, too, one of the two sees the other.
+ * One of the two sees the other, so no processor stays idle while no thread polls. A thread that
+ * adds a timer earlier than poll_until wakes the poller. The poller stores "never" in poll_until
+ * before it reads the processors' earliest times, so here, too, one of the two sees the other.
  *
  * A task that is woken to run next is announced like any other, because the task that woke it may
- * continue to compute for long. If it waits at once instead, as in a ping-pong, the thief finds
- * nothing, or a next task that is there only because waking the thief took its processor so long.
- * The two then answer each other across processors, which takes 20 us instead of 0.2 on one
- * processor. Soon the thief has nothing and sleeps, and is woken again. So a thread that has found
- * nothing shortly after it last looked, SN_NAP_AFTER times in a row, does not become idle but
- * *naps*. It keeps its processor, stays counted in spinning, so that no thread wakes another, and
- * sleeps for NAP_NS at most, in the poller if no other thread is there. This counts as looking for
- * work, slowly, so the argument in wake.c covers it. A thread that queues anything but a next task
- * ends the nap, by the handshake there, and so does the network.
+ * continue to compute for long. If the waker parks right away instead, as in a ping-pong, the thief
+ * that was woken finds nothing. Or it finds a next task that is still there only because waking the
+ * thief kept the victim's processor busy; the two tasks then answer each other across processors,
+ * which takes 20 us instead of 0.2 on one processor. In both cases the thief soon has nothing to
+ * do, sleeps, and is woken again. Therefore a thread that finds nothing shortly after it last
+ * looked, SN_NAP_AFTER times in a row, does not become idle but *naps*. It keeps its processor,
+ * stays counted in spinning, so that no thread wakes another, and sleeps for NAP_NS at most, in the
+ * poller if no other thread is there. A nap is a slow search for work, so the argument in wake.c
+ * covers it. A thread that queues anything but a next task ends the nap, by the handshake in
+ * wake.c, and so does an event of the network.
  *
  * The thread keeps napping while the others take scheduling decisions so often that no next task
- * waits for long. While it naps, no other thread is the last one to look. So a thread that stops
- * looking, leaves the poller without a processor, or would wake another, ends the nap where that is
- * due. The price: a next task that has to be stolen after all waits for NAP_NS more, and a thread
- * that returns from foreign code has to wake the napper for a processor. bench-tasks on two
- * processors, medians of seven alternating runs without and with naps: ping-pong 311 to 192 ns,
- * select 445 to 359, the mutex of eight tasks 66 to 54; context switches of the OS in a second of
- * ping-pong 27,500 to 6,200.
+ * waits for long. The last thread that stops looking for work must look once more. While a thread
+ * naps it counts as looking, so no other thread is the last one. Therefore a thread that stops
+ * looking while there is work, that leaves the poller without a processor, or that would wake
+ * another thread ends the nap. The price: a next task that has to be stolen after all waits for
+ * NAP_NS more, and a thread that returns from foreign code has to wake the napper to get its
+ * processor. In bench-tasks on two processors (medians of seven alternating runs without and with
+ * naps), ping-pong went from 311 to 192 ns, select from 445 to 359, and the mutex of eight tasks
+ * from 66 to 54. A second of ping-pong went from 27,500 context switches of the OS to 6,200.
  *
- * The poller *rests* where it would only be in the way. Two tasks that wake each other by a
+ * The poller *rests* where it would only be in the way. Two tasks that wake each other over a
  * connection within the process are best served by one thread, which polls whenever it has nothing
  * else to run, and finds the other task at once. But each of these events also wakes a thread that
- * sleeps in the poller. It is as fast as the first one and takes the task to its own processor, so
- * the two threads alternate. Therefore, while others find something in their polls every few
- * microseconds, the poller waits for REST_NS without looking at the network. It keeps the role, the
- * timers and the eventfd, by which it learns when there may be no such thread any more:
+ * sleeps in the poller. That thread is as fast as the first one and takes the task to its own
+ * processor, so the two threads alternate. Therefore, while other threads often find something in
+ * their polls, the poller sleeps for REST_NS at a time without looking at the network. It keeps the
+ * role of the poller, and wakes in time for the timers. It also watches the eventfd, through which
+ * others end the rest when perhaps no thread polls any more:
  *
  *	poller: polling = RESTS; any processor in use? rest
  *	others: release processor (idle); polling == RESTS? end the rest
  *
  * The price: if the other thread stops polling without becoming idle, because a task begins to
- * compute, an event waits until the end of that rest; and of the next one, if the other thread had
- * already found enough since the last rest ended. Round trips of 64 bytes over one Unix connection
- * on two processors: 90,000 a second instead of 68,000, with 9 us of CPU each instead of 13 (make
- * bench-unix, medians of nine alternating runs without and with rests).
+ * compute, an event waits until the end of that rest. If the other thread had already found enough
+ * since the rest before, the event also waits for the next one. Round trips of 64 bytes over one
+ * Unix connection on two processors went from 68,000 a second to 90,000, and from 13 us of CPU each
+ * to 9 (make bench-unix, medians of nine alternating runs without and with rests).
  *
- * Rejected: a poller thread of its own: two context switches of the OS per wake-up under light
- * load. Polling without a processor, with the tasks pushed to the global queue, under load: its
- * lock becomes hot.
+ * Rejected:
+ *   - A thread of its own for the poller: under light load each wake-up would cost two context
+ *     switches of the OS.
+ *   - Polling without a processor, and pushing the tasks to the global queue: under load, the lock
+ *     of that queue would become hot.
  */
 #include "sched/idle.h"
 
@@ -76,9 +81,9 @@
 #include "sched/wake.h"
 
 /*
- * A nap lasts as long as waking a sleeper may take. It comes after SN_NAP_AFTER fruitless looks,
- * each no later than NAP_QUICK_NS after the one before. It is repeated only while the others take
- * at least NAP_TICKS decisions during a nap.
+ * A nap lasts as long as waking a sleeper may take. A thread naps after SN_NAP_AFTER fruitless
+ * looks, each no later than NAP_QUICK_NS after the one before. It naps again only if the others
+ * took at least NAP_TICKS decisions during the nap.
  */
 #define NAP_NS 100000
 #if SENNIT_DEBUG
@@ -88,14 +93,14 @@
 #endif
 #define NAP_TICKS 32
 
-/* The poller rests for so long at a time, and as much longer as its thread's timer slack, while
- * others have found something in at least one poll every REST_POLL_NS. */
+/* The poller rests for REST_NS at a time (the timer slack of its thread comes on top), while other
+ * threads find something in at least one poll every REST_POLL_NS. */
 #define REST_NS 50000
 #define REST_POLL_NS 25000
 
 /* ---- the poller ---- */
 
-/* Whether the poller has found nothing but a few brief tasks. */
+/* Whether the poller has found only a few tasks, all of them brief (brief.c). */
 static bool are_brief(const struct sn_queue *ready, int n)
 {
 	const struct sn_task *task = ready->head;
@@ -108,8 +113,9 @@ static bool are_brief(const struct sn_queue *ready, int n)
 }
 
 /*
- * How long the poller may sleep: until the earliest timer, but no longer than until a given time.
- * That moment is announced. -1: forever. 0 also when a task that is tied to it is runnable.
+ * Returns for how many ns the poller may sleep: until the earliest timer, or until latest if that
+ * is earlier; -1 means forever. Announces the time in poll_until. Returns 0 also if the run ends,
+ * or a task that is tied to this thread is runnable.
  */
 static int64_t time_to_sleep(struct sn_thread *self, int64_t latest)
 {
@@ -128,7 +134,7 @@ static int64_t time_to_sleep(struct sn_thread *self, int64_t latest)
 	return until <= now ? 0 : until - now;
 }
 
-/* Queues what the poller has found. The thread has a processor. */
+/* Queues the tasks that the poller has found. The thread has a processor. */
 static void take_news(struct sn_thread *self, struct sn_queue *ready, int n)
 {
 	if (are_brief(ready, n)) {
@@ -141,7 +147,7 @@ static void take_news(struct sn_thread *self, struct sn_queue *ready, int n)
 	sn_ready_each(self, ready);
 }
 
-/* The polls of threads with a processor that have found something. */
+/* How many polls by threads with a processor have found something so far. */
 static uint32_t all_polled(void)
 {
 	uint32_t sum = 0;
@@ -151,7 +157,8 @@ static uint32_t all_polled(void)
 	return sum;
 }
 
-/* Whether others poll so often that the poller need not. The answer is renewed every REST_NS. */
+/* Whether other threads find something so often that the poller need not poll. It is measured again
+ * every REST_NS. */
 static bool others_poll(struct sn_thread *self)
 {
 	const int64_t now = sn_now(), passed = now - self->asked_at;
@@ -174,7 +181,7 @@ static bool anyone_works(void)
 	       atomic_load(&sn_runtime.nap) == SN_NAP_NONE;
 }
 
-/* Rests for as long as others poll, but not beyond a timer or a wake-up. */
+/* Rests while others poll, but no longer than until a timer or a wake-up. */
 static void rest_in_poller(struct sn_thread *self)
 {
 	int64_t ns;
@@ -186,8 +193,9 @@ static void rest_in_poller(struct sn_thread *self)
 	atomic_store(&sn_runtime.polling, SN_POLLING_SLEEPS);
 }
 
-/* The tasks that are tied to other threads go to these. Whether there were no others: then the
- * poller stays, as their threads would only have to wake another to take its place. */
+/* Passes the tasks that are tied to other threads to those threads. Returns whether this leaves no
+ * task. The poller then stays: if it left, another thread would have to be woken to take its
+ * place. */
 static bool only_for_others(struct sn_thread *self, struct sn_queue *ready, int *n)
 {
 	const int gone = *n > 0 ? sn_ties_sort_out(self, ready, self) : 0;
@@ -209,8 +217,8 @@ static bool sleep_in_poller(struct sn_thread *self)
 
 	if (!atomic_compare_exchange_strong(&sn_runtime.polling, &nobody, SN_POLLING_SLEEPS))
 		return false;
-	/* Edges of descriptors that no task waits for are no reason to look for work: each piece
-	 * that arrives while its reader is busy with the one before is such an edge. */
+	/* An edge that no task waits for is no reason to look for work. Each piece of data that
+	 * arrives while its reader is busy with the one before causes such an edge. */
 	sn_tie_rest(self, SN_REST_POLLING);
 	do {
 		if (others_poll(self))
@@ -228,12 +236,13 @@ static bool sleep_in_poller(struct sn_thread *self)
 		take_news(self, &ready, n);
 		return true;
 	}
-	/* All processors are busy, and the first thread that has time takes the tasks. Or one of
-	 * them naps; then that thread has to take the role, and to serve the timers. */
+	/* No processor is idle. If all are busy, the first thread that has time takes the tasks. If
+	 * a thread naps with one, its nap ends, because it has to take over the poller and the
+	 * timers. */
 	if (n > 0)
 		sn_ready_all(&ready);
 	else
-		sn_sysmon_hurry(); /* for the timers */
+		sn_sysmon_hurry(); /* makes the monitor serve the timers */
 	sn_end_nap();
 	return false;
 }
@@ -249,8 +258,8 @@ static uint32_t all_ticks(void)
 	return sum;
 }
 
-/* Sleeps until the time is over or another thread ends the nap, or, in the poller, until an event.
- * Returns the number of tasks that the poller has found. */
+/* Sleeps until NAP_NS have passed or another thread ends the nap; in the poller also until an event
+ * or a timer. Returns what sn_netpoll() did, or 0 for a nap in the parker. */
 static int sleep_in_nap(struct sn_thread *self, enum sn_nap where, struct sn_queue *ready)
 {
 	int64_t until = sn_now() + NAP_NS;
@@ -265,8 +274,8 @@ static int sleep_in_nap(struct sn_thread *self, enum sn_nap where, struct sn_que
 	return n;
 }
 
-/* Chooses where to nap: PARKED when another thread is in the poller, or when the poller cannot
- * sleep for so short a time. */
+/* Chooses where to nap. Takes the role of the poller and returns POLLING, or returns PARKED if
+ * another thread has the role or the poller cannot sleep for so short a time. */
 static enum sn_nap take_nap_place(void)
 {
 	uint32_t nobody = SN_POLLING_NONE;
@@ -278,14 +287,16 @@ static enum sn_nap take_nap_place(void)
 }
 
 /*
- * Sleeps for a moment instead of becoming idle, if that is worthwhile. Returns true when the thread
- * should look again. The thread was counted in spinning before it last looked. A task that was
- * queued before the nap is announced is seen here; a thread that queues one later ends the nap.
+ * Sleeps for a moment instead of becoming idle, if that is worthwhile. Returns true if the thread
+ * should look again. The thread has been counted in spinning since before its last look. It
+ * announces the nap and then looks into the queues, so it sees a task that was queued before the
+ * announcement; a thread that queues one later ends the nap.
  *
- * One thread naps at a time, in the poller if no other thread is there. A token that comes late to
- * the parker ends another nap at once, which does no harm. A thread that leaves the poller without
- * a processor ends the nap as well. So a nap in the parker begins only while a thread is in the
- * poller, and that thread then pays what this one may owe.
+ * One thread naps at a time, in the poller if no other thread is there. A token that reaches the
+ * parker late ends the next nap immediately, which does no harm. A nap in the parker begins only
+ * while another thread sleeps in the poller, and that thread ends the nap if it leaves the poller
+ * without a processor. In either place the wake-up that this thread may owe (owes_poller) is
+ * therefore no longer needed.
  */
 static bool nap(struct sn_thread *self)
 {
@@ -318,8 +329,8 @@ static bool nap(struct sn_thread *self)
 		if (n <= 0 && all_ticks() - before < NAP_TICKS)
 			self->fruitless = 0;
 	}
-	/* In this order, so that the next napper finds the role free, or taken by another
-	 * thread. */
+	/* Gives up the role first, so that the next thread that naps finds it free, or taken by a
+	 * third thread. */
 	if (where == SN_NAP_POLLING)
 		atomic_store(&sn_runtime.polling, SN_POLLING_NONE);
 	if (none == SN_NAP_NONE)
@@ -331,9 +342,10 @@ static bool nap(struct sn_thread *self)
 }
 
 /*
- * A thread that looked has found something. A stolen next task does not count, because it need not
- * have waited: waking the thief takes the victim longer than a switch. How soon there is nothing
- * left shows which it was.
+ * Called when a look has found a task, which ends the row of fruitless looks. A stolen next task
+ * does not end it, because the victim might soon have run that task itself: waking the thief takes
+ * the victim longer than a switch. Whether the theft was of use shows in how soon the thief finds
+ * nothing again.
  */
 static void note_found(struct sn_thread *self)
 {
@@ -344,8 +356,8 @@ static void note_found(struct sn_thread *self)
 
 /* ---- without a processor ---- */
 
-/* There is nothing to do: gives the processor up and sleeps until there is something. Returns false
- * when the runtime ends. */
+/* Called when there is nothing to do: gives up the processor and sleeps until there is something.
+ * Returns false if the run ends. */
 static bool become_idle(struct sn_thread *self)
 {
 	struct sn_processor *p = self->processor;
@@ -360,7 +372,7 @@ static bool become_idle(struct sn_thread *self)
 	sn_processor_unassign(self);
 	sn_idle_put(p);
 	sn_unlock(&sn_runtime.lock);
-	self->owes_poller = false; /* what follows is what every idle thread does */
+	self->owes_poller = false; /* what follows sees to the poller, as on every idle thread */
 	if (self->spinning) {
 		self->spinning = false;
 		atomic_fetch_sub(&sn_runtime.spinning, 1);
@@ -380,27 +392,28 @@ static bool become_idle(struct sn_thread *self)
 
 /* ---- between tasks ---- */
 
-/* The task is bound to another thread, which waits for it or with it. Gives that thread our
- * processor. */
+/* Gives this thread's processor to the thread that the task is bound to, which waits to run it. */
 static void hand_over(struct sn_thread *self, struct sn_task *task)
 {
 	struct sn_thread *thread = task->bound;
 
-	/* Not directly into the other thread's processor field: the thread of a pinned task may not
-	 * have given up its own yet. */
+	/* Stores it in handed and not in the other thread's processor, because the thread of a
+	 * pinned task may not have given up its own yet. */
 	atomic_store_explicit(&thread->handed, sn_processor_unassign(self), memory_order_release);
 	sn_parker_release(&thread->parker);
 }
 
-/* The task is to run apart from what is tied to this thread. False: it runs here. */
+/* Called for a task that must run apart from tied tasks. If any are tied to this thread, gives the
+ * task and the processor to another one. Returns false if the task is to run here. */
 static bool give_apart(struct sn_thread *self, struct sn_task *task)
 {
 	return atomic_load_explicit(&self->ties.owned, memory_order_relaxed) > 0 &&
 	       sn_processor_give_apart(self, task);
 }
 
-/* The task that runs apart has left. Gives the processor to others, and stays free for the next
- * such task. False: there are no others, so this thread continues as one of them. */
+/* Called when the task that ran apart has left the thread. Gives the processor to another idle
+ * thread, so that this one stays free for the next such task. Returns false if no other thread is
+ * idle; this one then runs any task. */
 static bool give_back(struct sn_thread *self)
 {
 	bool others;
@@ -416,8 +429,9 @@ static bool give_back(struct sn_thread *self)
 	return others;
 }
 
-/* The pinned task was left, parked or runnable. Waits until it can continue. Returns false when the
- * runtime ends. */
+/* Called when the thread has switched away from its pinned task, which is parked or runnable. Gives
+ * up the processor, and waits for one on which the task can continue. Returns false if the run
+ * ends. */
 static bool await_pinned(struct sn_thread *self)
 {
 	sn_processor_give(sn_processor_unassign(self));
@@ -425,7 +439,8 @@ static bool await_pinned(struct sn_thread *self)
 	return !atomic_load(&sn_runtime.stopping);
 }
 
-/* There are too many processors: gives this one up. Returns false when the thread is to end. */
+/* Called when this processor is surplus: gives it up, and sleeps until there is another. Returns
+ * false if the thread is to end. */
 static bool give_up_surplus(struct sn_thread *self)
 {
 	sn_stop_spinning(self);
@@ -433,8 +448,9 @@ static bool give_up_surplus(struct sn_thread *self)
 	return sn_sleep_without_processor(self);
 }
 
-/* A pinned task has ended on this thread, which runs no other: task/pin.h. Another thread has its
- * place even at the limit of threads, or the work here might wait for one that never comes. */
+/* Called when a pinned task has ended on this thread, which then runs no other task (task/pin.h).
+ * The thread stops counting towards the limit of threads before it gives up its processor.
+ * Otherwise, at the limit, the work here might wait for a thread that never comes. */
 static void give_up_thread(struct sn_thread *self)
 {
 	sn_ties_end(self);
@@ -451,7 +467,8 @@ struct sn_task *sn_next_task(struct sn_thread *self)
 			return NULL;
 		if ((task = self->picked) != NULL) {
 			self->picked = NULL;
-			/* A tied one, with a processor that was meant for a thread that looks. */
+			/* The thread may have got its processor in order to look for work, and then
+			 * it still counts as spinning. */
 			sn_stop_spinning(self);
 			sn_tie_leave_soon(self);
 			return task;
@@ -486,7 +503,8 @@ struct sn_task *sn_next_task(struct sn_thread *self)
 					return NULL;
 				continue;
 			}
-			/* It came by the global queue, but its home does not wait in line. */
+			/* The task came from the global queue, but its home does not stand in line
+			 * for a processor. */
 			if (task->tied == SN_TIED && !sn_tie_is_in_line(task)) {
 				sn_tie_ready(self, task);
 				continue;

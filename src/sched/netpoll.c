@@ -13,28 +13,29 @@
 #include "base/standard.h"
 #include "sched/runtime.h"
 
-/* Events taken at once. More arrive with the next call; edges are not lost. */
+/* How many events one call takes. The next call takes the rest, so no edge is lost. */
 #define MOST_EVENTS 128
 
 /*
- * The event of the eventfd that ends a poll early. No descriptor has this tag. It is
+ * The tag of the eventfd that ends a poll early; no other descriptor has it. The eventfd is
  * level-triggered, and only a poll that may sleep drains it: a passing poll must not swallow the
  * wake-up that was meant for a sleeper.
  */
 #define WAKEUP_EVENT UINT64_MAX
 
-static struct sn_lock lock =
-	SN_LOCK_INIT(SN_RANK_NETPOLL); /* guards the closing of the two below */
+/* Orders the closing of epoll_fd and wakeup_fd with fork(). */
+static struct sn_lock lock = SN_LOCK_INIT(SN_RANK_NETPOLL);
 static int epoll_fd = -1, wakeup_fd = -1;
 static sn_netpoll_hook *on_event; /* constant while a runtime runs */
 static _Atomic uint32_t wakeup_pending;
 static _Atomic uint32_t open_fds;
-static _Atomic bool no_pwait2; /* the kernel does not have it, or a seccomp filter refuses it */
+static _Atomic bool no_pwait2; /* the kernel lacks it, or a seccomp filter refuses it */
 
-/* Under the lock, so that a child of fork() finds either open descriptors or none. */
+/* The lock is held, or this is a child of fork(). A child therefore finds either both descriptors
+ * open or neither. */
 static void close_own(void)
 {
-	sn_checked_pass(); /* to close these, the kernel waits for nothing */
+	sn_checked_pass(); /* closing an epoll descriptor or an eventfd never waits */
 	if (wakeup_fd >= 0)
 		close(wakeup_fd);
 	if (epoll_fd >= 0)
@@ -69,8 +70,8 @@ void sn_netpoll_destroy(void)
 	sn_unlock(&lock);
 }
 
-/* The child closes its copies: what it registered in them would appear in the parent's epoll
- * too. */
+/* The child closes its two descriptors, because they refer to the parent's epoll: what the child
+ * registered would be reported to the parent, too. */
 void sn_netpoll_fork(enum sn_fork_phase phase)
 {
 	sn_fork_lock(&lock, phase);
@@ -110,10 +111,11 @@ void sn_netpoll_wake(void)
 	uint64_t one = 1;
 	int saved = errno;
 
-	/* Wake-ups that have not been seen yet merge; drain_wakeup() says why none is lost. */
+	/* One write serves all wakers until a poller has seen it; drain_wakeup() says why no
+	 * wake-up is lost. */
 	if (atomic_exchange(&wakeup_pending, 1) == 0)
 		(void)!write(wakeup_fd, &one,
-			     sizeof one); /* fails only when it is readable anyway */
+			     sizeof one); /* fails only if it is readable already */
 	errno = saved;
 }
 
@@ -141,8 +143,9 @@ bool sn_netpoll_is_exact(void)
 }
 
 /*
- * epoll_pwait2() takes nanoseconds. Before Linux 5.11 there are only milliseconds, which are
- * rounded up, because waking before a timer is due would spin.
+ * epoll_pwait2() takes nanoseconds. Before Linux 5.11 there is only epoll_wait(), which takes
+ * milliseconds. These are rounded up, because a poller that wakes before its timer is due would
+ * spin.
  */
 static int wait_for_events(struct epoll_event *events, int64_t timeout)
 {
@@ -176,10 +179,11 @@ bool sn_netpoll_rest(int64_t timeout)
 }
 
 /*
- * The descriptor first, then the flag. A wake-up in between finds the flag set and writes nothing.
- * The exchange reads what it wrote, so the poller, which looks for work after this, sees what that
- * wake-up was for. In the other order the read would swallow what such a wake-up has written and
- * leave its flag set; then no thread would ever write again.
+ * Reads the eventfd first, then clears the flag. A waker that comes in between finds the flag set
+ * and does not write to the eventfd. The exchange here reads what that waker stored in the flag, so
+ * the poller, which looks for work after this, sees the work for which it was woken. In the other
+ * order, the read could swallow what such a waker has written and leave the flag set; then no
+ * thread would ever write to the eventfd again.
  */
 static void drain_wakeup(void)
 {
@@ -198,7 +202,8 @@ int sn_netpoll(int64_t timeout, struct sn_queue *ready)
 
 	atomic_fetch_add_explicit(&sn_counters.polls, 1, memory_order_relaxed);
 	if (n < 0 && errno != EINTR)
-		sn_fatal("epoll_wait: %s", strerror(errno));
+		sn_fatal("epoll_wait() failed (%s); expected an open epoll descriptor",
+			 strerror(errno));
 	for (int i = 0; i < n; i++) {
 		const uint32_t what = events[i].events;
 		uint64_t tag = events[i].data.u64;

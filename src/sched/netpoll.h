@@ -2,8 +2,18 @@
 /*
  * The netpoller: epoll, and how a thread that sleeps there is woken.
  *
- * It knows descriptors by tags. A hook, which the layer of the descriptors (io/fd.c) registers,
- * decides what an event means to the tasks that wait.
+ * Contract. The netpoller knows a descriptor only by its tag. The layer of the descriptors
+ * (io/fd.c) provides a hook, which decides which tasks an event wakes. Any thread of the runtime
+ * may poll, and several may do so at the same time. A wake-up by sn_netpoll_wake() ends the poll of
+ * a thread that sleeps there, or else the next poll that may sleep.
+ *
+ * Who may write what, in netpoll.c:
+ *   epoll_fd, wakeup_fd   the thread of sn_run(), before the first poll of a run and after the
+ *                         last, and the child of a fork(); closed under the lock
+ *   on_event              the thread of sn_run(), before the first poll
+ *   wakeup_pending        a waker, to 1; the thread that drains the eventfd, to 0
+ *   open_fds              any thread that opens or closes a descriptor, by an atomic operation
+ *   no_pwait2             any thread, to true
  */
 #ifndef SENNIT_SCHED_NETPOLL_H
 #define SENNIT_SCHED_NETPOLL_H
@@ -15,48 +25,52 @@
 #include "sched/runqueue.h"
 
 /*
- * Called when epoll has reported an event (what: EPOLLIN and so on) of the descriptor with the tag.
- * Puts the tasks to wake into *ready, and returns how many there are. Runs on any thread that
- * polls, without any lock.
+ * Called when epoll has reported an event (what: EPOLLIN and so on) for the descriptor with this
+ * tag. Puts the tasks to wake into *ready, and returns how many there are. It runs on the thread
+ * that polls, which holds no lock.
  */
 typedef int sn_netpoll_hook(uint64_t tag, uint32_t what, struct sn_queue *ready);
 
-/* The beginning and the end of a run. 0 or a negative errno. */
+/* Called when a run begins, and when it has ended. The first opens the epoll descriptor and the
+ * eventfd, and returns 0 or a negative errno; the second closes them. */
 int sn_netpoll_init(sn_netpoll_hook *hook);
 void sn_netpoll_destroy(void);
 void sn_netpoll_fork(enum sn_fork_phase phase);
 
 /*
  * Polls for at most timeout ns (0: does not wait; negative: forever). Puts the tasks to wake into
- * *ready, and returns how many there are. Returns -EAGAIN when a poll that may sleep was ended only
- * by edges that no task waits for, so that a thread with nothing else to do may continue to sleep.
+ * *ready, and returns how many there are. Returns -EAGAIN if a poll that may sleep was ended only
+ * by edges that no task waits for: a thread with nothing else to do may then sleep again.
  */
 int sn_netpoll(int64_t timeout, struct sn_queue *ready);
 
-/* Sleeps for so many ns: true; or until sn_netpoll_wake(), which also ends the next sn_netpoll(),
- * or a signal. No event of a descriptor ends it. */
+/* Sleeps for timeout ns, and then returns true. Returns false if sn_netpoll_wake() or a signal ends
+ * the sleep earlier; the same wake-up also ends the next sn_netpoll(). Events of descriptors do not
+ * end the sleep. */
 bool sn_netpoll_rest(int64_t timeout);
 
 /* Ends another thread's sn_netpoll() early, or the next one. Any thread may call it. */
 void sn_netpoll_wake(void);
 
-/* Whether sn_netpoll() can sleep for less than a millisecond. Until one has slept for a time, or
- * sn_netpoll_probe() was called, it may say so wrongly. */
+/* Whether sn_netpoll() can sleep for less than a millisecond. Until sn_netpoll() was called with a
+ * timeout, or sn_netpoll_probe() was called, it may wrongly return true. */
 bool sn_netpoll_is_exact(void);
 
-/* Finds out whether it can. Any thread, also without a run. Preserves errno. */
+/* Finds out whether sn_netpoll() can do that. Any thread may call this, even without a run.
+ * Preserves errno. */
 void sn_netpoll_probe(void);
 
-/* Whether any descriptor is open: otherwise polling is useless. */
+/* Whether any descriptor is open. If none is, polling is useless. */
 bool sn_netpoll_used(void);
 
-/* One more descriptor is open; one fewer; none at all. */
+/* These maintain the number of open descriptors: they add one, subtract one, or set it to zero. */
 void sn_netpoll_add(void);
 void sn_netpoll_remove(void);
 void sn_netpoll_forget(void);
 
-/* epoll_ctl(): 0 or a negative errno. tag: not UINT64_MAX. events: with EPOLLET or EPOLLONESHOT, so
- * that what no task waits for is not reported again and again. */
+/* Calls epoll_ctl(), and returns 0 or a negative errno. The tag UINT64_MAX is reserved. The events
+ * include EPOLLET or EPOLLONESHOT, so that epoll does not report again and again what no task waits
+ * for. */
 int sn_netpoll_update(int operation, int fd, uint64_t tag, uint32_t events);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How processors change hands: from thread to thread, to the idle ones, out of use and back into
- * use.
+ * How processors change hands: from thread to thread, into the list of idle ones, out of use and
+ * back into use. processors.h has the contract.
  */
 #include "sched/processors.h"
 
@@ -35,7 +35,7 @@ void sn_idle_begin(void)
 
 /* ---- idle ones ---- */
 
-/* The lock is held. A surplus processor comes here only if it cannot retire now, see release(). */
+/* The lock is held. A surplus processor is put here only if it cannot retire now (release()). */
 void sn_idle_put(struct sn_processor *p)
 {
 	p->next_idle = sn_idle.processors;
@@ -69,8 +69,8 @@ struct sn_processor *sn_idle_get_locking(void)
 	return p;
 }
 
-/* The lock is held. Those that run tasks apart are the last to be taken for others, so that nothing
- * is tied to them. */
+/* The lock is held. Threads that stay free for tasks which run apart (tie.h) go to the end of the
+ * list. They are the last to be taken for other tasks, so that no task is tied to them. */
 void sn_idle_thread_put(struct sn_thread *thread)
 {
 	struct sn_thread *before = NULL, *after = sn_idle.threads;
@@ -92,7 +92,7 @@ void sn_idle_thread_put(struct sn_thread *thread)
 	sn_tie_rest(thread, SN_REST_PARKED);
 }
 
-/* The lock is held, and the thread in the list. */
+/* The lock is held, and the thread is in the list. */
 void sn_idle_thread_remove(struct sn_thread *thread)
 {
 	if (thread->prev_idle)
@@ -116,7 +116,7 @@ void sn_processor_hand(struct sn_thread *thread, struct sn_processor *p, bool sp
 	sn_parker_release(&thread->parker);
 }
 
-/* Leaves it to the monitor to start a thread. The lock is held. */
+/* Asks the monitor to start a thread for the processor. The lock is held. */
 static void ask_for_thread(struct sn_processor *p, bool spinning)
 {
 	p->spins = spinning;
@@ -151,8 +151,8 @@ void sn_processors_start_asked(void)
 }
 
 /*
- * Gives the processor to a sleeping thread, or to a new one. If the end of the runtime meanwhile
- * wakes the sleeping thread, that thread is not freed before the calling thread has ended too
+ * Gives the processor to a sleeping thread, or to a new one. The end of the runtime may wake the
+ * sleeping thread first, but that thread is not freed before the calling thread has ended, too
  * (run/run.c).
  */
 void sn_processor_start(struct sn_processor *p, bool spinning)
@@ -167,7 +167,8 @@ void sn_processor_start(struct sn_processor *p, bool spinning)
 		sn_idle_thread_remove(thread);
 	else
 		waiter = sn_global_take_bound(true);
-	/* Known without trying: at the limit this is done for nearly every task that is queued. */
+	/* Finds this out without trying to start a thread, because at the limit of threads the
+	 * question arises for nearly every task that is queued. */
 	refused = !thread && !waiter && sn_threads_refused();
 	asks = !thread && !waiter && !refused && !sn_may_start_threads();
 	if (asks)
@@ -176,7 +177,7 @@ void sn_processor_start(struct sn_processor *p, bool spinning)
 	if (asks)
 		return;
 	if (waiter) {
-		/* One that waits in line for a processor is there. */
+		/* The home of a tied task stands in line for a processor. */
 		sn_processor_hand(waiter->bound, p, spinning);
 		return;
 	}
@@ -187,13 +188,13 @@ void sn_processor_start(struct sn_processor *p, bool spinning)
 	if (!refused && sn_thread_start(p, spinning, NULL) == 0)
 		return;
 	/*
-	 * No more threads can be started. A thread that waits with its task for a processor can
-	 * have it. Otherwise the processor waits for a thread; if there is a poller, that is the
-	 * next one.
+	 * No more threads can be started. If a thread waits for a processor to run its task, it
+	 * gets this one. Otherwise the processor becomes idle until a thread takes it. If a thread
+	 * is in the poller, that one is woken to do so.
 	 */
 	sn_lock(&sn_runtime.lock);
-	/* A thread may have come to the list meanwhile; one that comes later finds the
-	 * processor. */
+	/* A thread may have entered the list while the lock was released. One that enters it later
+	 * finds the processor (sleeper.c). */
 	if (sn_idle.threads) {
 		thread = sn_idle.threads;
 		sn_idle_thread_remove(thread);
@@ -206,8 +207,9 @@ void sn_processor_start(struct sn_processor *p, bool spinning)
 		atomic_store_explicit(&waiter->bound->handed, p, memory_order_release);
 		sn_parker_release(&waiter->bound->parker);
 	} else {
-		/* A surplus processor, too, because the lock must not be released before: it
-		 * retires when a thread takes it, or at the next recount. */
+		/* A surplus processor becomes idle, too. For release(), the lock would have to be
+		 * released first, and a thread could then enter the list and miss the processor.
+		 * The processor retires when a thread takes it, or at the next recount. */
 		sn_idle.threadless = true;
 		sn_idle_put(p);
 	}
@@ -225,7 +227,7 @@ bool sn_processor_give_apart(struct sn_thread *self, struct sn_task *task)
 
 	sn_lock(&sn_runtime.lock);
 	for (thread = sn_idle.threads; thread; thread = thread->next_idle)
-		/* Relaxed: a thread that sleeps is tied no more tasks. */
+		/* Relaxed: no task can be tied to a thread while it sleeps. */
 		if (atomic_load_explicit(&thread->ties.owned, memory_order_relaxed) == 0)
 			break;
 	if (thread)
@@ -248,9 +250,9 @@ bool sn_processor_give_apart(struct sn_thread *self, struct sn_task *task)
 
 /*
  * Gives everything that an unowned processor holds to new owners. Its tasks go to the global queue,
- * its timers to the first processor, and its caches to the shared stores. Pending wake-ups belong
- * to its thread, which pays them before it sleeps (sn_sleep_without_processor()). Returns false
- * when there is no memory to move the timers to.
+ * its timers to the first processor, and its caches to the shared stores. An owed wake-up (brief.c)
+ * stays with the thread that had the processor, which pays it before it sleeps
+ * (sn_sleep_without_processor()). Returns false when there is no memory to move the timers to.
  */
 static bool bequeath(struct sn_processor *p)
 {
@@ -268,11 +270,11 @@ static bool bequeath(struct sn_processor *p)
 }
 
 /*
- * Puts a processor that no thread has, and that is in no list, with the idle ones, or out of use if
- * it is surplus. This is the only place where a processor retires. Nothing can be added to it
- * meanwhile: only the thread that has it could do that, and timers are added to the first
- * processor, which is never surplus. The caller then checks whether a thread has to be woken for
- * what was moved.
+ * Makes a processor idle that no thread has and that is in no list, or retires it if it is surplus.
+ * No other function retires one. Nothing can be added to the processor after bequeath() has emptied
+ * it: only a thread that has it adds tasks to it, and other threads add timers to the first
+ * processor, which is never surplus. The caller then checks whether it must wake a thread for what
+ * was moved.
  */
 static void release(struct sn_processor *p)
 {
@@ -297,7 +299,8 @@ static void release(struct sn_processor *p)
 	}
 }
 
-/* Wakes a thread if there is something that an idle processor could do, or would notice. */
+/* Wakes a thread if an idle processor has something to do: tasks to run, or the poller to take
+ * over. */
 static void wake_for_released(void)
 {
 	atomic_thread_fence(memory_order_seq_cst);
@@ -313,8 +316,9 @@ void sn_processor_give(struct sn_processor *p)
 	    (sn_anything_to_run(p) || sn_timers_earliest(&p->timers) <= sn_now())) {
 		sn_processor_start(p, false);
 		/*
-		 * A thread that left the poller for a brief task, and that had this processor, owes
-		 * a wake-up which it can no longer pay (sn_brief_pay()).
+		 * The thread that had this processor may have left the poller for a brief task, and
+		 * then owes a wake-up (brief.c). It may no longer be able to pay, so the caller
+		 * pays.
 		 */
 		atomic_thread_fence(memory_order_seq_cst);
 		if (atomic_load_explicit(&sn_runtime.idle_count, memory_order_relaxed) > 0 &&
@@ -324,9 +328,9 @@ void sn_processor_give(struct sn_processor *p)
 	}
 	release(p);
 	/*
-	 * As in become_idle(), except that the caller continues with something else: where a thread
-	 * would have become the poller, another must. The fence pairs with the one in
-	 * sn_submitted(), and with the poller's giving up the role.
+	 * Does what become_idle() does after it has released a processor, except that the caller
+	 * cannot become the poller itself, and wakes another thread for that. The fence pairs with
+	 * the one in sn_submitted(), and with the store by which the poller gives up its role.
 	 */
 	wake_for_released();
 }
@@ -337,7 +341,7 @@ void sn_processors_adjust(int wanted)
 
 	sn_lock(&sn_runtime.lock);
 	atomic_store(&sn_runtime.wanted, (uint32_t)wanted);
-	/* The idle ones retire at once; those in use follow when their threads come by
+	/* Idle processors retire here; those in use retire when their threads next choose a task
 	 * (sn_next_task()). */
 	while ((p = *link) != NULL) {
 		if (!sn_processor_is_surplus(p)) {
@@ -363,8 +367,9 @@ void sn_processors_adjust(int wanted)
 		release(p);
 	}
 	/*
-	 * For sn_submitted_by(): a thread that has seen a single processor has queued its task by
-	 * now, or will see the others. Without membarrier the monitor finds the task after HOG_NS.
+	 * For sn_submitted_by(), which skips its fence if it sees a single processor: after this
+	 * barrier, such a thread has queued its task, or will see the other processors. Without
+	 * membarrier the monitor finds the task after HOG_NS.
 	 */
 	sn_barrier_everywhere();
 	wake_for_released();
@@ -383,7 +388,7 @@ void sn_processor_regain(struct sn_thread *self)
 
 	if (p) {
 		sn_processor_assign(self, p);
-		sn_tick(p); /* a turn of its own, for the monitor too */
+		sn_tick(p); /* counts as a decision of its own, also for the monitor */
 		p->io_budget = SN_IO_BUDGET;
 		sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
 		sn_record_timed(p->record, sn_record_what(SN_RECORD_REGAIN, 0, sn_record_id(task)));
@@ -393,8 +398,9 @@ void sn_processor_regain(struct sn_thread *self)
 	const int64_t since = sn_off_cpu_is_on() ? sn_ticks_now() : 0;
 
 	sn_record_outside(sn_record_what(SN_RECORD_RETURN, 0, sn_record_id(task)), 0);
-	/* Stands in the global queue like a runnable task; the thread that takes it there hands
-	 * over. It is no tied task meanwhile, of those that this thread looks for. */
+	/* The task stands in the global queue like a runnable one, and the thread that takes it
+	 * there hands over its processor. While it stands there it does not count as tied, because
+	 * it is none of the tied tasks that wait for this thread to choose them. */
 	sn_task_bind_to(task, self);
 	task->tied = SN_TIED_NOT;
 	sn_queue_put(&one, task);
@@ -403,8 +409,8 @@ void sn_processor_regain(struct sn_thread *self)
 	sn_sysmon_hurry();
 	SN_BACKOFF(backoff, SN_WAIT_PROCESSOR, 0, 0);
 	sn_backoff_sleeps(&backoff, sn_now());
-	/* From here on a signal may serve scans, see observe/scan_signal.h, because no lock is
-	 * held. */
+	/* No lock is held any more, so from here on a signal may serve scans
+	 * (observe/scan_signal.h). */
 	sn_status_set(&task->word, SN_TASK_RETURNING, SN_BY_RUNNER);
 	sn_await_processor(self, 0);
 	if (!self->processor)
@@ -425,7 +431,7 @@ void sn_processor_lend(struct sn_thread *self)
 	struct sn_processor *p = self->processor;
 
 	sn_brief_pay(self);
-	/* The network alone is left to the monitor, see POLL_NS there. */
+	/* If there is at most the network to serve, the monitor does that (POLL_NS in sysmon.c). */
 	if (!sn_anything_to_run(p) && sn_timers_earliest(&p->timers) > sn_now())
 		return;
 	atomic_fetch_add_explicit(&sn_counters.revocations, 1, memory_order_relaxed);

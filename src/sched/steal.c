@@ -21,16 +21,17 @@
 
 /*
  * Every so many decisions, the timers, the network and one task of the global queue, in this order,
- * come before the local queue. At some 50 ns a switch this is every 3 us. With tasks that run for
- * longer, the time decides: after FAIR_NS the monitor makes the next decision such a one
- * (sysmon.c). A power of two near the 61 of Go and tokio.
+ * come before the local queue. If a switch takes about 50 ns, that is every 3 us. If tasks run for
+ * longer, the monitor makes the next decision a fair one after FAIR_NS (sysmon.c). The figure is a
+ * power of two near the 61 of Go and tokio.
  */
 #define FAIR_TICKS 64
 
-/* A busy processor polls the network itself, at most this often: a system call of 0.5 us each. */
+/* The shortest time between two polls of the network by a busy processor, because each is a system
+ * call of 0.5 us. */
 #define BUSY_POLL_NS 100000
 
-/* At most so many tasks move from the global to a local queue at once: half of the ring's
+/* How many tasks one look may move from the global queue to a local one: half of the ring's
  * capacity. */
 #define GLOBAL_BATCH (SN_RUNQUEUE_CAPACITY / 2)
 
@@ -38,21 +39,21 @@
  * How long an idle thread looks for work before it sleeps. Waking a sleeper takes 5 to 50 us, and a
  * peer's answer over loopback 10 to 20; a longer search would take CPU from the thread that
  * prepares that answer. How often the search succeeds depends on the load ("idle" in
- * docs/waiting.md, where "slept" counts the searches that found nothing): in 69 of 100 cases,
- * nearly always within 4 us, when tasks spawn tasks (bench-dump); in 80 when they pass a lock
- * (bench-mutex); once in 200 in a relay, which loses 3 % of a CPU to it.
+ * docs/waiting.md, where "slept" counts the searches that found nothing). If tasks spawn tasks
+ * (bench-dump), 69 of 100 searches succeed, nearly always within 4 us. If they pass a lock
+ * (bench-mutex), 80 of 100 do. In a relay one in 200 does, and the searches cost it 3 % of a CPU.
  */
 #define IDLE_SPIN_NS 5000
 
 /*
- * A thief that stole a single task, and is back this soon, first lets the victim prepare some more.
- * Otherwise, where a task spawns others that are shorter than this, the thief would take each as
- * soon as it is there. The two would spend their time in passing the cache lines of the queue to
- * each other and, whenever one of them is late, in sleeping and waking.
+ * A thief that stole a single task and comes back this soon first lets the victim queue some more.
+ * Otherwise, if a task spawns others that run for less than this, the thief would take each of them
+ * as soon as it is queued. Thief and victim would then spend their time passing the cache lines of
+ * the queue to each other and, whenever one of them is late, sleeping and waking.
  */
 #define POOR_STEAL_NS 1500
 
-/* Returns how many have fired. The thread has a processor. */
+/* Fires the timers that are due, and returns how many there were. The thread has a processor. */
 static uint32_t run_timers(struct sn_thread *self, struct sn_timers *timers, int64_t now)
 {
 	struct sn_due due;
@@ -62,7 +63,7 @@ static uint32_t run_timers(struct sn_thread *self, struct sn_timers *timers, int
 	if (count)
 		sn_record_timed(self->processor->record,
 				sn_record_what(SN_RECORD_TIMERS, 0, count));
-	/* Without the heap's lock, because this may start a thread. */
+	/* After sn_timers_run() has released the heap's lock, because this may start a thread. */
 	while ((task = sn_queue_get(&due.ready)) != NULL)
 		sn_ready(self, task, SN_READY_LAST);
 	while (due.later) {
@@ -74,7 +75,7 @@ static uint32_t run_timers(struct sn_thread *self, struct sn_timers *timers, int
 	return count;
 }
 
-/* Whether there are tasks to wake; they are in *ready then. */
+/* Polls without waiting. Returns whether there are tasks to wake, which are in *ready then. */
 static bool poll_now(struct sn_thread *self, struct sn_processor *p, struct sn_queue *ready)
 {
 	int n = sn_netpoll_used() ? sn_netpoll(0, ready) : 0;
@@ -83,7 +84,7 @@ static bool poll_now(struct sn_thread *self, struct sn_processor *p, struct sn_q
 		return false;
 	sn_record_timed(p->record, sn_record_what(SN_RECORD_POLL, 0, (unsigned)n));
 	self->polled++;
-	/* There is one writer, and the poller only looks how fast it grows. */
+	/* Only this thread writes it, and the poller only looks how fast it grows. */
 	atomic_store_explicit(&p->polled,
 			      atomic_load_explicit(&p->polled, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
@@ -91,11 +92,11 @@ static bool poll_now(struct sn_thread *self, struct sn_processor *p, struct sn_q
 }
 
 /*
- * While the poller rests (idle.c). The first task that is found is not announced, because this
- * thread runs it at once. The fair turns need not poll as well: what they find is announced, and
- * the thread that is woken for it finds nothing, becomes idle, and thereby ends the rest. (Without
- * the line that records the time, every 0.1 ms; round trips over one Unix connection then took
- * 11 us of CPU instead of 9.)
+ * Polls in place of the poller while that rests (idle.c). The first task that is found is not
+ * announced, because this thread runs it next. It stores last_poll, so that the fair turns do not
+ * poll as well: they announce what they find, and the thread that is woken for it finds nothing,
+ * becomes idle, and thereby ends the rest. Without that store this happened every 0.1 ms, and round
+ * trips over one Unix connection took 11 us of CPU instead of 9.
  */
 static struct sn_task *poll_for_poller(struct sn_thread *self, struct sn_processor *p)
 {
@@ -115,11 +116,11 @@ static struct sn_task *poll_for_poller(struct sn_thread *self, struct sn_process
 
 /*
  * Tasks that the network wakes go to the end of the global queue if anything is in it, otherwise to
- * the ring. A ring that is refilled here would keep ahead of the global queue all the time: with a
- * thousand connections that each have a request under way, the older half of a full ring, which had
- * gone to the global queue, waited for nearly three times as long as the others (make bench-relay,
- * the 99th percentile: 59 ms with the ring alone, 30 with this; 33 where a processor polls only
- * when it has nothing else).
+ * the ring. If each poll refilled the ring, the ring would always be served before the global
+ * queue. This hurt a relay with a thousand connections that each had a request under way: a full
+ * ring moves its older half to the global queue, and those tasks waited nearly three times as long
+ * as the others. The 99th percentile of make bench-relay was 59 ms with the ring alone and is 30 ms
+ * with this rule; it was 33 ms when a processor polled only if it had nothing else to do.
  */
 void sn_poll_network(struct sn_thread *self, struct sn_processor *p, int64_t now)
 {
@@ -129,7 +130,7 @@ void sn_poll_network(struct sn_thread *self, struct sn_processor *p, int64_t now
 	if (atomic_load_explicit(&sn_runtime.polling, memory_order_relaxed) == SN_POLLING_SLEEPS ||
 	    !poll_now(self, p, &ready))
 		return;
-	/* Relaxed: either place is sound. */
+	/* Relaxed: a task may go to either place, and only fairness depends on the choice. */
 	if (atomic_load_explicit(&sn_runtime.global_size, memory_order_relaxed) > 0)
 		sn_ready_all(&ready);
 	else
@@ -147,7 +148,8 @@ static uint32_t next_random(struct sn_thread *self)
 	return self->random;
 }
 
-/* One round over all other processors. */
+/* Tries every other processor once, beginning with a random one. If desperate, also takes next
+ * tasks, and fires the timers that are due there. */
 static struct sn_task *steal(struct sn_thread *self, struct sn_processor *p, bool desperate)
 {
 	int n = sn_runtime.capacity;
@@ -169,8 +171,8 @@ static struct sn_task *steal(struct sn_thread *self, struct sn_processor *p, boo
 			sn_record_timed(p->record, sn_record_what(SN_RECORD_STEAL, 0, victim->id));
 			return task;
 		}
-		/* Otherwise the timers of a processor that is busy, or that has no thread, are
-		 * late. */
+		/* A processor that is busy, or that has no thread, does not fire its own timers in
+		 * time. */
 		if (desperate && sn_timers_earliest(&victim->timers) <= sn_now() &&
 		    run_timers(self, &victim->timers, sn_now()) > 0) {
 			task = sn_runqueue_get(&p->queue);
@@ -192,7 +194,8 @@ static void let_work_gather(struct sn_thread *self)
 	}
 }
 
-/* Spins until the others have work to share, or for long enough. */
+/* Spins until another processor has work to share, or IDLE_SPIN_NS have passed. A thread that may
+ * nap next looks only once. */
 static struct sn_task *look_at_others(struct sn_thread *self, struct sn_processor *p)
 {
 	SN_BACKOFF(backoff, SN_WAIT_IDLE, self->fruitless < SN_NAP_AFTER ? IDLE_SPIN_NS : 0, 0);
@@ -216,7 +219,7 @@ static struct sn_task *look_at_others(struct sn_thread *self, struct sn_processo
 
 /* ---- everywhere ---- */
 
-/* What comes before the local queue at a fair tick. */
+/* Does what comes before the queues at a fair tick: serves the timers and the network. */
 static void be_fair(struct sn_thread *self, struct sn_processor *p, uint32_t tick)
 {
 	int64_t now = sn_now();
@@ -224,7 +227,7 @@ static void be_fair(struct sn_thread *self, struct sn_processor *p, uint32_t tic
 	sn_record_time_at(p->record, now);
 	sn_status_clock_advance(now); /* for is_older(), in case the monitor is late */
 	atomic_store_explicit(&p->next_fair, tick + FAIR_TICKS, memory_order_relaxed);
-	/* There is one writer, and the monitor only checks whether the value has changed. */
+	/* Only this thread writes it, and the monitor only checks whether the value has changed. */
 	atomic_store_explicit(&p->fair_turns,
 			      atomic_load_explicit(&p->fair_turns, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
@@ -234,7 +237,7 @@ static void be_fair(struct sn_thread *self, struct sn_processor *p, uint32_t tic
 		sn_poll_network(self, p, now);
 }
 
-/* What this thread need not ask others for. */
+/* Takes a task that is at hand: one that is tied to this thread, or one of its processor's. */
 static struct sn_task *take_any(struct sn_thread *self, struct sn_processor *p)
 {
 	struct sn_task *task = sn_unlikely(sn_ties_wait(self)) ? sn_tie_turn(self, p) : NULL;
@@ -248,8 +251,8 @@ struct sn_task *sn_look_for_work(struct sn_thread *self)
 	struct sn_task *task;
 	uint32_t tick = atomic_load_explicit(&p->tick, memory_order_relaxed);
 
-	/* The order is a promise: nothing that returns early may come before the timers and the
-	 * network. */
+	/* The timers and the network are promised to come first, so nothing before them may return
+	 * a task. */
 	if (sn_is_fair_tick(p, tick)) {
 		be_fair(self, p, tick);
 		if ((task = sn_global_get(p, 1, true)) != NULL)

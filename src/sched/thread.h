@@ -100,7 +100,7 @@ struct sn_thread {
 	/* How the thread's searches for work went; only it uses these: see steal.c and idle.c. */
 	int64_t poor_at;        /* when it stole a single task; 0 if it last stole more */
 	int64_t nothing_at;     /* when it last found nothing */
-	uint32_t fruitless;     /* how many times in a row that came soon after the last time */
+	uint32_t fruitless;     /* looks in a row that found nothing soon after the one before */
 	uint32_t polled;        /* its own polls among those in all processors' polled */
 	int64_t asked_at;       /* when it last determined how often others poll */
 	uint32_t others_polled; /* how often they had polled until then */
