@@ -25,8 +25,8 @@ namespace checking
 struct choice {
 	bool named_park = true;      /* unknown functions of other files park */
 	bool pointers_park = true;   /* calls by unknown pointers park */
-	std::set<std::string> parks; /* the user's lists: these park, and those never do */
-	std::set<std::string> never;
+	std::set<std::string> parks; /* the functions that park, as listed by the user */
+	std::set<std::string> never; /* the functions that never park, as listed by the user */
 };
 
 class graph : public judge
