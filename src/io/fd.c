@@ -16,7 +16,8 @@
 #include "sched/thread.h"
 #include "task/cancel.h"
 
-/* Allocated in chunks, which are never freed: an event may name any descriptor at any time. */
+/* Descriptors are allocated in chunks, which are never freed, because an event may name any of them
+ * at any time. */
 #define CHUNK_SIZE 256
 #define MOST_CHUNKS 4096 /* a million descriptors: fs.nr_open's default */
 
@@ -25,7 +26,7 @@ static struct sn_fd *free_fds;
 static uint32_t nchunks;
 static struct sn_fd *_Atomic chunks[MOST_CHUNKS];
 
-/* In a child of fork(): the table is the parent's, and has not been adjusted yet. */
+/* Set in a child of fork() while the table is still as the parent left it (disown_inherited()). */
 static _Atomic bool inherited;
 
 static sn_guest_event *on_guest; /* constant while a runtime runs */
@@ -66,8 +67,9 @@ static uint32_t life_of(uintptr_t handle)
 	return (uint32_t)(handle & SN_HANDLE_LOW) * SN_FD_LIFE;
 }
 
-/* Relaxed, like its reader: has_number() takes the lock, and asks only about a number whose former
- * descriptor has left it before the system gave it away again. */
+/* Relaxed, as is the load in has_number(). That asks about a number which the system has given to a
+ * new descriptor. A previous descriptor of the number stored -1 here before it closed the number,
+ * so the system orders this store before the load. */
 static void set_number(struct sn_fd *d, int fd)
 {
 	__atomic_store_n(&d->fd, fd, __ATOMIC_RELAXED);
@@ -129,13 +131,13 @@ int sn_fd_open(struct sn_fd **out, const struct sn_fd_ops *ops, int fd, bool reg
 }
 
 /*
- * epoll reports bytes as urgent ones as well: sock_def_readable() wakes for EPOLLPRI and EPOLLIN
- * alike. An end of the stream is neither, and is always reported.
+ * EPOLLPRI counts as an edge of bytes, because sock_def_readable() wakes for EPOLLPRI and EPOLLIN
+ * alike when bytes arrive. The end of a stream is neither, and is always reported.
  */
 #define EDGES_OF_BYTES ((uint32_t)EPOLLIN | EPOLLPRI)
 #define OTHER_EDGES ((uint32_t)EPOLLRDHUP | EPOLLET)
 
-/* The lock is held, unless d is not shared yet. */
+/* d's lock is held, unless d is not shared yet. */
 static int update_epoll(struct sn_fd *d, int operation, bool bytes, bool room)
 {
 	uint64_t generation = atomic_load_explicit(&d->generation, memory_order_relaxed);
@@ -144,7 +146,7 @@ static int update_epoll(struct sn_fd *d, int operation, bool bytes, bool room)
 	return sn_netpoll_update(operation, d->fd, generation << 32 | d->index, edges);
 }
 
-/* Whether another one has the same number. */
+/* Whether another descriptor has the same number. */
 static bool has_number(const struct sn_fd *but, int fd)
 {
 	bool found = false;
@@ -163,17 +165,17 @@ int sn_fd_register(struct sn_fd *d)
 {
 	int err;
 
-	/* The number may have been another descriptor's, which the program has waited for. */
+	/* Tasks may still wait for another descriptor that had this number before. */
 	sn_watch_closing(sn_thread_self(), d->fd);
 	do {
 		SN_RACE_WINDOW();
 		err = update_epoll(d, EPOLL_CTL_ADD, true, d->wants_room);
-		/* Again only if a task has begun to wait for it in between. */
+		/* Tries again only if a task has begun to wait for the number in between. */
 	} while (err == -EEXIST && sn_watch_closing(sn_thread_self(), d->fd));
 	/*
-	 * epoll has this file under this number already. Either it is adopted twice, or it was ours
-	 * before: closing a number does not remove it from epoll while the file is open under
-	 * another one, and now it has come back.
+	 * epoll has this file under this number already. Either the program has adopted it twice,
+	 * or sennit had it before: closing a number does not remove its file from epoll while that
+	 * is open under another number, and now the file has this number again.
 	 */
 	if (err == -EEXIST && !has_number(d, d->fd))
 		err = update_epoll(d, EPOLL_CTL_MOD, true, d->wants_room);
@@ -192,9 +194,9 @@ void sn_fd_disarm(struct sn_fd *d)
 }
 
 /*
- * What has arrived meanwhile is an edge of this call, because epoll checks the descriptor after it
- * has changed the set of events. The call fails only for a descriptor that the program has closed
- * behind our back.
+ * Bytes that arrived while they were disarmed cause an edge now, because epoll checks the
+ * descriptor after it has changed the set of events. epoll_ctl() fails only for a descriptor that
+ * the program has closed without sennit's knowledge.
  */
 void sn_fd_rearm(struct sn_fd *d)
 {
@@ -212,7 +214,8 @@ void sn_fd_want_room(struct sn_fd *d, bool wanted)
 	sn_unlock(&d->lock);
 }
 
-/* The last user has left a closed descriptor. */
+/* Called when the last user has left a closed descriptor: closes the number, and frees d for
+ * reuse. */
 static void fd_destroy(struct sn_fd *d, uint32_t control)
 {
 	static const struct {
@@ -235,7 +238,9 @@ static void fd_destroy(struct sn_fd *d, uint32_t control)
 		if (control & SN_FD_ABORT)
 			setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 		set_number(d, -1);
-		close(fd); /* also removes it from epoll; a fork's copy may send stale events */
+		/* Also removes it from epoll, unless a child of fork() has the file open, too: then
+		 * stale events may come. */
+		close(fd);
 	}
 	if (!(control & SN_FD_INHERITED))
 		sn_netpoll_remove();
@@ -301,7 +306,8 @@ int sn_fd_begin_shared(struct sn_fd *d, const void *handle)
 			err = reason;
 		if (err < 0)
 			return err;
-		/* Users of other kinds do not look, so the rest is for them. */
+		/* sn_fd_use() does not check for an overflow, so the rest is left to its
+		 * callers. */
 		if (control >= UINT32_MAX / 2)
 			return -EBUSY;
 	} while (!atomic_compare_exchange_weak_explicit(&d->control, &control, control + SN_FD_USER,
@@ -332,7 +338,7 @@ int sn_fd_use(struct sn_fd *d)
 {
 	uint32_t control;
 
-	/* Before this call counts as a user, which would be forgotten. */
+	/* Before this call counts as a user, because disown_inherited() forgets all users. */
 	if (sn_unlikely(atomic_load_explicit(&inherited, memory_order_relaxed)))
 		disown_inherited();
 	control = atomic_load_explicit(&d->control, memory_order_relaxed);
@@ -387,7 +393,7 @@ int sn_fd_end_with(struct sn_thread *self, struct sn_fd *d, uint32_t flags)
 	if (sn_unlikely(atomic_load_explicit(&inherited, memory_order_relaxed)))
 		disown_inherited();
 	control = atomic_load_explicit(&d->control, memory_order_relaxed);
-	/* This call counts as a user meanwhile, so that d stays. */
+	/* This call counts as a user until it returns, so that d is not freed. */
 	do {
 		if (control & SN_FD_CLOSED)
 			return -EBADF;
@@ -412,10 +418,10 @@ static void forget_timers(struct sn_fd *d)
 }
 
 /*
- * The threads that used the table do not exist in this process. So whatever they held at the fork
- * is released: the lock of a timer that was being armed, the sides on which the parent's tasks
- * wait, its heaps. A descriptor that was being opened or closed at that moment is neither open nor
- * free, and stays so.
+ * The threads that used the table do not exist in this process. Whatever they held at the fork is
+ * therefore released: the lock of a timer that was being armed, the sides on which the parent's
+ * tasks wait, and the places of the timers in the parent's heaps. A descriptor that was being
+ * opened or closed at that moment is neither open nor free, and stays so.
  */
 static void disown(struct sn_fd *d)
 {
@@ -441,7 +447,7 @@ static void disown_inherited(void)
 			for (int k = 0; k < CHUNK_SIZE; k++)
 				disown(&atomic_load(&chunks[i])[k]);
 		sn_netpoll_forget();
-		atomic_store(&inherited, false); /* last: a thread that sees it needs no lock */
+		atomic_store(&inherited, false); /* last: a thread that sees false needs no lock */
 	}
 	sn_unlock(&lock);
 }
@@ -459,7 +465,8 @@ static void close_abandoned(struct sn_fd *d)
 	set_number(d, -1);
 }
 
-/* Whether it is open, and not the parent's; *used: a thread may still be in an operation. */
+/* Whether the descriptor is open and not inherited. Stores in *used whether a thread may still be
+ * in an operation on it. */
 static bool is_left_open(struct sn_fd *d, bool *used)
 {
 	uint32_t control;
@@ -473,7 +480,8 @@ static bool is_left_open(struct sn_fd *d, bool *used)
 	return left;
 }
 
-/* The peers are not notified of an end: none was meant. */
+/* Calls the hook of each descriptor that is left open. It does not notify the peer of an end,
+ * because the program did not ask for one. */
 static void abandon_all(bool orphans)
 {
 	for (uint32_t i = 0; i < nchunks * CHUNK_SIZE; i++) {
@@ -485,8 +493,9 @@ static void abandon_all(bool orphans)
 	}
 }
 
-/* Puts it into a list of free ones. True: it was open, and is to be closed. Not here: that may
- * wait, for a peer or a device, and a fork() of another thread waits for the lock. */
+/* Puts the descriptor into a list of free ones, unless it is open and inherited. Returns whether it
+ * was open, and the caller must close its number. This is not done here, because a close may wait
+ * for a peer or a device, and a fork() in another thread waits for the lock. */
 static bool end_one(struct sn_fd *d, struct sn_fd **unused)
 {
 	bool was_open;
@@ -524,8 +533,9 @@ void sn_fds_end(bool orphans)
 }
 
 /*
- * Open descriptors stay open, as after any fork(). Their state is adjusted only when it matters:
- * most children only execute a program, and the table of a large server has many pages to copy.
+ * Open descriptors stay open, as after any fork(). Their state is adjusted only when the child uses
+ * the table, because most children only execute a program, and the table of a large server has many
+ * pages to copy.
  */
 void sn_fds_fork(enum sn_fork_phase phase)
 {
@@ -536,7 +546,8 @@ void sn_fds_fork(enum sn_fork_phase phase)
 
 /* ---- edges ---- */
 
-/* The task to wake for what epoll has reported of a side, if any. */
+/* Makes the side ready if epoll has reported something for it. Returns the task to wake, or
+ * NULL. */
 static struct sn_task *side_event(struct sn_side *side, uint32_t what, uint32_t edges)
 {
 	const uint32_t failed = EPOLLERR | EPOLLHUP;
@@ -569,7 +580,7 @@ int sn_fds_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
 		atomic_store_explicit(&d->irregular, true, memory_order_relaxed);
 	if (what & (EPOLLERR | EPOLLHUP))
 		atomic_store_explicit(&d->over, true, memory_order_relaxed);
-	/* Relaxed: as at its writer's. */
+	/* Relaxed: stream/layer.c, which stores it, says why. */
 	if (sn_unlikely(atomic_load_explicit(&d->crossed, memory_order_relaxed)))
 		crossed = EPOLLIN | EPOLLRDHUP | EPOLLOUT;
 	task = side_event(&d->sides[SN_SIDE_READ], what, crossed | EPOLLIN | EPOLLRDHUP);

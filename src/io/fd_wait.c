@@ -3,11 +3,11 @@
  * Waiting for descriptors, with deadlines and pauses.
  *
  * A wait that its deadline has ended returns as one that an edge has ended, and the caller tries
- * its operation once more. It is the wait after that which fails, because it finds at its beginning
- * that the deadline has passed. So no operation fails without an attempt after its deadline: while
- * the process was stopped, or its machine, the peer may have sent, and the timers may run before
- * the poller has reported. An edge is not enough to go on past the deadline, because a peer could
- * send something without any data forever.
+ * its operation once more. If the caller waits again, that wait fails, because the deadline has
+ * passed when it begins. No operation therefore fails without an attempt after its deadline. That
+ * attempt matters if the process or its machine was stopped: the peer may have sent something
+ * during that time, and the timers may run before the poller has reported it. An edge does not
+ * extend a deadline, because a peer could cause edges without any data forever.
  */
 #include "io/fd.h"
 
@@ -75,8 +75,9 @@ int sn_fd_set_deadline(struct sn_thread *self, struct sn_fd *d, enum sn_side_ind
 
 	atomic_store(&side->deadline, deadline);
 	/*
-	 * No task waits. A task that comes to wait reads the deadline after it has announced itself
-	 * in state (commit_wait()), so either it sees the new deadline or we see the task.
+	 * If no task waits, there is no timer to arm. A task that begins to wait reads the deadline
+	 * after it has announced itself in state (commit_wait()), so either it sees the new
+	 * deadline or this thread sees the task.
 	 */
 	state = atomic_load(&side->state);
 	if (deadline == 0 || state == SN_SIDE_NONE || state == SN_SIDE_READY)
@@ -89,18 +90,18 @@ int sn_fd_set_deadline(struct sn_thread *self, struct sn_fd *d, enum sn_side_ind
 struct wait {
 	struct sn_fd *d;
 	struct sn_side *side;
-	struct sn_fd *other;         /* whose reading side is also waited for; NULL: none */
+	struct sn_fd *other;         /* its reading side can end the wait, too; or NULL */
 	struct sn_lock *cancel_lock; /* NULL: the task cannot be cancelled */
 };
 
-/* As task/cancel.h says: under the lock, checks whether the task is cancelled, and makes it
- * findable. */
+/* Checks whether the task is cancelled, and makes it findable for its scope, both under the lock
+ * (task/cancel.h). */
 static int announce_cancellable(const struct wait *wait, struct sn_task *task)
 {
 	int reason;
 
 	sn_lock(wait->cancel_lock);
-	task->in_side = wait->side; /* until the task retracts it, whether it waits or not */
+	task->in_side = wait->side; /* the task retracts it, even if it does not wait */
 	reason = sn_cancel_reason(task);
 	if (reason == 0)
 		reason = sn_side_announce(wait->side, task);
@@ -108,9 +109,12 @@ static int announce_cancellable(const struct wait *wait, struct sn_task *task)
 	return reason;
 }
 
-/* Checks what makes the announcement unnecessary: d was closed or cancelled between the caller's
- * check and the announcement, or there is an edge of `other`, whose poller may have looked before
- * the announcement. 0, an error, or 1. */
+/*
+ * Checks whether the task need not wait after all. A descriptor may have been closed or cancelled
+ * between the caller's check and the announcement. Or `other` may have an edge whose poller looked
+ * for the task before the announcement. Returns 0 if the task must wait, an error, or 1 for an
+ * edge.
+ */
 static int look_again(const struct wait *wait)
 {
 	int err = sn_fd_error(atomic_load(&wait->d->control));
@@ -125,7 +129,7 @@ static int look_again(const struct wait *wait)
 static bool commit_wait(struct sn_thread *self, struct sn_task *task, void *arg)
 {
 	const struct wait wait =
-		*(struct wait *)arg; /* arg's stack may run as soon as we publish */
+		*(struct wait *)arg; /* copied: the stack may run once the task is announced */
 	int err = wait.cancel_lock ? announce_cancellable(&wait, task)
 				   : sn_side_announce(wait.side, task);
 	uintptr_t state;
@@ -148,7 +152,8 @@ static bool commit_wait(struct sn_thread *self, struct sn_task *task, void *arg)
 	return false;
 }
 
-/* Parks until the side is woken, or other's reading side. 0, or what prevented or ended it. */
+/* Parks until the side is woken, or other's reading side. Returns 0, or the error that prevented or
+ * ended the wait. */
 static int park_in(struct sn_fd *d, struct sn_side *side, struct sn_fd *other, const char *what)
 {
 	struct sn_thread *self = sn_thread_self();
@@ -168,8 +173,8 @@ static int park_in(struct sn_fd *d, struct sn_side *side, struct sn_fd *other, c
 	return err;
 }
 
-/* No other thread knows the new task, except that its scope may cancel it. It plays the part
- * of one that has parked, and this thread that of the one that has switched away from it. */
+/* No other thread knows the new task, except that its scope may cancel it. The task stands for one
+ * that has just parked, and this thread for the one that has switched away from it. */
 void sn_fd_park_new(struct sn_thread *self, struct sn_fd *d, struct sn_task *task)
 {
 	struct sn_side *side = &d->sides[SN_SIDE_READ];
@@ -204,7 +209,8 @@ static const char *readiness(enum sn_side_index index)
 				     : "a descriptor to be writable";
 }
 
-/* As sn_fd_await(); 1 when it was woken without an edge, perhaps by the deadline. */
+/* Does what sn_fd_await() does, but returns 1 if the task was woken without an edge, perhaps by the
+ * deadline. */
 static int wait_for_edge(struct sn_fd *d, enum sn_side_index index)
 {
 	struct sn_side *side = &d->sides[index];
@@ -256,7 +262,7 @@ int sn_fd_wait_either(struct sn_fd *d, struct sn_fd *other)
 {
 	int err = sn_fd_error(atomic_load(&d->control) | atomic_load(&other->control));
 
-	/* Not whether the deadline has passed: then the timer ends the wait at once. */
+	/* Does not check the deadline: if that has passed, the timer ends the wait immediately. */
 	if (err < 0)
 		return err;
 	if (sn_unlikely(sn_fd_is_disarmed(d)))
@@ -280,8 +286,8 @@ void sn_fd_forward(struct sn_fd *d, struct sn_fd *to)
 	atomic_store(&d->sides[SN_SIDE_READ].forward_to, to ? &to->sides[SN_SIDE_READ] : NULL);
 }
 
-/* Read first: mostly there is none, and the line then stays shared. An edge that comes after that
- * is found by the wait that follows. */
+/* Reads first, because mostly there is no edge, and the cache line then stays shared. The wait that
+ * follows finds an edge that comes after this read. */
 bool sn_fd_take_edge(struct sn_fd *d, enum sn_side_index index)
 {
 	uintptr_t state = SN_SIDE_READY;
@@ -290,8 +296,8 @@ bool sn_fd_take_edge(struct sn_fd *d, enum sn_side_index index)
 	       atomic_compare_exchange_strong(&d->sides[index].state, &state, SN_SIDE_NONE);
 }
 
-/* Sequentially consistent: the thread that takes the edge also sees what the poller wrote
- * before. */
+/* The exchange is sequentially consistent, so the thread that takes the edge also sees what the
+ * poller wrote before it. */
 void sn_fd_forget(struct sn_fd *d, enum sn_side_index index)
 {
 	struct sn_side *side = &d->sides[index];
@@ -328,7 +334,7 @@ static int pause_until(struct sn_fd *d, enum sn_side_index index, int64_t until,
 	if (index == SN_SIDE_READ && sn_unlikely(sn_fd_is_disarmed(d)))
 		sn_fd_rearm(d);
 	atomic_store(&side->pause, until);
-	atomic_store(&side->state, SN_SIDE_NONE); /* earlier edges are known to be of no use */
+	atomic_store(&side->state, SN_SIDE_NONE); /* the edges until now are of no use */
 	err = park_in(d, side, NULL, what);
 	atomic_store(&side->pause, 0);
 	return err < 0 ? err : sn_fd_error(atomic_load(&d->control));
@@ -340,10 +346,10 @@ int sn_fd_pause(struct sn_fd *d, enum sn_side_index index, int64_t until)
 }
 
 /*
- * A poller that still finds the flag set drops an edge that the sleeper might have wanted. Then its
- * bytes were there before the sleeper's next attempt: that attempt takes the descriptor's lock in
- * the kernel after our store; if the bytes had come after it, the poller would have found the
- * store.
+ * A poller that still finds ignores_bytes set drops an edge that the sleeper might need. But the
+ * bytes of that edge are there before the sleeper's next attempt, which finds them. The attempt
+ * takes the descriptor's lock in the kernel after false was stored here, so if the bytes had come
+ * after the attempt, the poller would have found false.
  */
 int sn_fd_sleep(struct sn_fd *d, enum sn_side_index index, int64_t until)
 {

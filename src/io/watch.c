@@ -17,12 +17,12 @@
 
 struct sn_watch {
 	struct sn_lock lock;
-	uint32_t asked; /* the number of the last question, which is in its tag */
-	uint32_t armed; /* that of the last one that epoll has taken */
+	uint32_t asked; /* the number of the last question, carried by its tag */
+	uint32_t armed; /* the number of the last one that epoll has accepted */
 	int fd;         /* the number */
-	int registered; /* the number, or that of a copy; -1: none */
-	/* What the waits wait for, and maybe what some wait that has ended did. Made exact when an
-	 * event is passed on. So a wait that comes need not look at the others. */
+	int registered; /* the same, or the number of a copy; -1 if none is registered */
+	/* What the waits in the list wait for, and perhaps what a wait that has ended did. It lets
+	 * a new wait ask epoll without a look at the others. sn_watch_event() makes it exact. */
 	uint32_t events;
 	struct sn_watch_wait *first;
 };
@@ -42,7 +42,8 @@ static struct sn_watch *find(int fd)
 	return chunk ? &chunk[fd % CHUNK_SIZE] : NULL;
 }
 
-/* Never freed: an event may name any of them at any time. NULL: no memory. */
+/* Allocates the chunk of a number. It is never freed, because an event may name any watch at any
+ * time. Returns NULL if there is no memory. */
 static struct sn_watch *create(int fd)
 {
 	struct sn_watch *chunk = calloc(CHUNK_SIZE, sizeof *chunk), *there;
@@ -98,8 +99,8 @@ static void finish(struct sn_watch_wait *wait, struct ended *ended)
 {
 	struct sn_task *task = sn_waiter_end(wait->waiter, 0);
 
-	/* Only now: once it is out of the list, a task that has stopped waiting for another reason
-	 * returns, and the wait is gone. */
+	/* Takes the wait out last: once it is out of the list, a task that has stopped waiting for
+	 * another reason returns, and the wait is gone from its stack. */
 	take_out(wait);
 	if (!task)
 		return;
@@ -107,7 +108,7 @@ static void finish(struct sn_watch_wait *wait, struct ended *ended)
 	ended->count++;
 }
 
-/* All waits, except for one that has just come. closed: because of the descriptor. */
+/* Ends all waits except one that has just begun. closed: because their descriptor was closed. */
 static void finish_all(struct sn_watch *watch, const struct sn_watch_wait *but, bool closed,
 		       struct ended *ended)
 {
@@ -135,14 +136,14 @@ static int update(struct sn_watch *watch, int operation, int fd, uint32_t events
 }
 
 /*
- * Copies to be closed once the lock is released. A close may wait, for a peer or a device, if the
- * program has closed all other numbers of the file meanwhile.
+ * Copies to be closed once the lock is released. A close may wait for a peer or a device, if the
+ * program has closed all other numbers of the file.
  */
 struct copies {
 	int count, fds[2];
 };
 
-/* Makes epoll forget what is registered, if anything is. */
+/* Removes from epoll what the watch has registered. Returns false if there is nothing. */
 static bool unregister(struct sn_watch *watch, struct copies *copies)
 {
 	const int fd = watch->registered;
@@ -150,10 +151,11 @@ static bool unregister(struct sn_watch *watch, struct copies *copies)
 	if (fd < 0)
 		return false;
 	update(watch, EPOLL_CTL_DEL, fd, 0);
-	/* Before the close: a child of fork() closes the copy that it finds here, and must not find
-	 * a number that another thread may have been given since. */
+	/* Cleared before the close, because a child of fork() closes the copy that it finds here,
+	 * and must not find a number that another thread has been given since. */
 	watch->registered = -1;
-	/* A copy has the description of another number, so closing it would not have sufficed. */
+	/* Closing a copy would not have removed it from epoll, because its file is also open under
+	 * the original number. */
 	if (fd != watch->fd)
 		copies->fds[copies->count++] = fd;
 	return true;
@@ -166,7 +168,8 @@ static int register_copy(struct sn_watch *watch, uint32_t events, struct copies 
 	if (copy < 0)
 		return -errno;
 	err = update(watch, EPOLL_CTL_ADD, copy, events);
-	/* The number is ours alone, but it was the file's before, and epoll still has that. */
+	/* The number of the copy is new, but the file had the same number before, and epoll still
+	 * has that registration. */
 	if (err == -EEXIST)
 		err = update(watch, EPOLL_CTL_MOD, copy, events);
 	if (err < 0)
@@ -176,7 +179,8 @@ static int register_copy(struct sn_watch *watch, uint32_t events, struct copies 
 	return err;
 }
 
-/* Asks epoll for what the waits wait for. -ENOENT when nothing is registered, or it was closed. */
+/* Asks epoll for what the waits wait for. Returns -ENOENT if nothing is registered, or if what was
+ * registered has been closed. */
 static int rearm(struct sn_watch *watch)
 {
 	int err = -ENOENT;
@@ -190,10 +194,10 @@ static int rearm(struct sn_watch *watch)
 }
 
 /*
- * The same when a wait has come. Also when epoll has been asked for all of that before: whether the
- * number still means the same descriptor shows only here. Beside a copy, it shows by the number
- * being registered, too: whenever sennit registers another descriptor of that number, the watch has
- * to forget its copy first.
+ * Asks epoll when a wait has begun, even if it was asked for the same events before, because only
+ * asking shows whether the number still means the same descriptor. If the watch has a copy, the
+ * number itself is registered with epoll, too (EEXIST), as long as it means the same descriptor:
+ * before sennit registers another one under that number, it makes the watch forget its copy.
  */
 static int arm(struct sn_watch *watch, const struct sn_watch_wait *newest, struct ended *ended,
 	       struct copies *copies)
@@ -205,7 +209,7 @@ static int arm(struct sn_watch *watch, const struct sn_watch_wait *newest, struc
 	err = update(watch, EPOLL_CTL_ADD, watch->fd, newest->events);
 	if (err == -EEXIST && rearm(watch) == 0)
 		return 0;
-	/* The earlier waits are for a descriptor that was closed. */
+	/* The earlier waits were for a descriptor that has been closed. */
 	finish_all(watch, newest, true, ended);
 	unregister(watch, copies);
 	if (err == -EEXIST)
@@ -215,8 +219,8 @@ static int arm(struct sn_watch *watch, const struct sn_watch_wait *newest, struc
 	return err;
 }
 
-/* Every call that may have taken waits out ends with this. What is registered under the number
- * itself stays, for the next wait. */
+/* Each call that may have taken waits out of the list ends with this. It closes a copy that no wait
+ * needs any more; a registration of the number itself stays for the next wait. */
 static void unlock(struct sn_watch *watch, struct copies *copies)
 {
 	if (!watch->first && watch->registered != watch->fd)
@@ -254,7 +258,7 @@ int sn_watch_add(struct sn_watch_wait *wait, int fd, struct sn_queue *ready)
 
 void sn_watch_remove(struct sn_watch_wait *wait)
 {
-	/* Acquire: a party that has taken it out has written got and closed before. */
+	/* Acquire: the thread that has taken it out wrote got and closed before. */
 	struct sn_watch *watch = __atomic_load_n(&wait->watch, __ATOMIC_ACQUIRE);
 	struct copies copies = {0};
 
@@ -284,7 +288,8 @@ bool sn_watch_closing(struct sn_thread *self, int fd)
 	return registered;
 }
 
-/* A copy tells nothing of the number itself, but whether it is open is known. */
+/* Whether the number no longer means the descriptor of the waits. If a copy is registered, epoll
+ * cannot tell that, so this only checks whether the number is open. */
 static bool is_gone(struct sn_watch *watch)
 {
 	return watch->registered == watch->fd ? rearm(watch) == -ENOENT
@@ -321,8 +326,8 @@ int sn_watch_waits(int fd)
 	return count;
 }
 
-/* Whether an answer to the question is one to the wait's own, or to a later one. The numbers wrap,
- * so they are compared by how many questions ago they were. */
+/* Whether the wait takes an answer to this question, which must be the one that it began with or a
+ * later one. The numbers wrap, so this compares how many questions ago each of them was asked. */
 static bool is_for(const struct sn_watch *watch, const struct sn_watch_wait *wait,
 		   uint32_t question)
 {
@@ -355,10 +360,11 @@ int sn_watch_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
 		finish(wait, &ended);
 	}
 	/*
-	 * An answer to an earlier question has not used up the last one. It may come from an
-	 * earlier descriptor, which epoll still knows if it lives on. If that has the number again,
-	 * asking would be taken for a question about it. If epoll cannot be asked for the others,
-	 * they end, too.
+	 * Asks again only after an answer to the last question, because an answer to an earlier one
+	 * has not used up the last. Such an answer may come from an earlier descriptor, which epoll
+	 * still knows if it is open elsewhere. If that descriptor has the number again, a question
+	 * now would be about it. If epoll cannot be asked for the waits that are left, they end,
+	 * too.
 	 */
 	if (watch->first && question == watch->armed)
 		err = rearm(watch);
@@ -370,7 +376,8 @@ int sn_watch_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
 
 /* ---- a run, and fork() ---- */
 
-/* The epoll descriptor is gone, or another process's. */
+/* Forgets all registrations and waits, because the epoll descriptor is closed or belongs to the
+ * parent process. */
 static void reset(struct sn_watch *watch)
 {
 	sn_lock_forget(&watch->lock, false);
@@ -390,7 +397,8 @@ void sn_watches_reset(void)
 	}
 }
 
-/* At once, unlike io/fd.c: the child closes copies before it can have used their numbers. */
+/* The child resets its watches immediately, unlike its table of descriptors (io/fd.c), so that it
+ * closes the copies before it can have reused their numbers. */
 void sn_watches_fork(enum sn_fork_phase phase)
 {
 	sn_fork_lock(&table_lock, phase);

@@ -2,51 +2,54 @@
 /*
  * Watches: which tasks wait for descriptors that the program owns (sennit/poll.h).
  *
- * A watch belongs to a descriptor's number. It holds the waits for it, and what epoll has been
- * asked to report of it: level-triggered, and once (EPOLLONESHOT), so that an event that no task
- * waits for any more costs one look at most. It is asked again for every wait that comes, and after
- * an event for the waits that are left. All of that happens under the watch's lock, and asking
- * makes epoll look at the descriptor, so no wait is missed: at any time either epoll has yet to
- * report what the waits in the list wait for, or the thread that it has reported something to is
- * about to ask again.
+ * A watch belongs to a descriptor's number. It holds the list of the waits for that number, and
+ * what epoll was last asked to report. epoll is asked for one level-triggered event (EPOLLONESHOT),
+ * so that events that no task waits for any more cost one report at most. Each wait that begins
+ * asks epoll again, and after an event the thread that got it asks for the waits that are left. All
+ * of that happens under the watch's lock, and asking makes epoll check the descriptor. No wait is
+ * missed, because at any time either epoll has yet to report what the waits in the list wait for,
+ * or the thread to which it has reported something is about to ask again.
  *
- * An event may reach the watch late, when its thread was held up after epoll_wait(). Therefore the
- * questions are numbered, and an event bears the number of the one that it answers. A wait takes no
- * answer to a question from before it, so it reports nothing that was there, and was read, before
- * it began. The numbers wrap after four thousand million questions.
+ * An event may reach the watch late, because its thread was held up after epoll_wait(). The
+ * questions to epoll are therefore numbered, and an event carries the number of the question that
+ * it answers. A wait takes no answer to a question from before it, so it never reports bytes that
+ * were read before it began. The numbers wrap after 2^32 questions.
  *
  * The program may close a descriptor at any time, and the system may give its number away again.
- * Closing removes it from epoll without a word. That shows when epoll is asked next: it does not
- * know the descriptor (ENOENT). Then the earlier waits end with -EBADF, and the new descriptor is
- * registered. If the earlier one lives on, in another process or under another number, epoll may
- * still report it: as the answer to an earlier question, which no wait takes, and after which epoll
- * is not asked again. (If the number is the earlier one's again when epoll is asked for another
- * reason, that looks the same as if the number had stayed the later one's.) When sennit itself
- * registers a descriptor (io/fd.c), it first makes the watch of that number forget, because the
- * watch must not change a registration that is not its own. A descriptor that is registered already
- * is watched through a copy, which is closed when the last wait has ended.
+ * Closing a descriptor removes it from epoll without notice. The watch learns this when it asks
+ * epoll next, which does not know the descriptor (ENOENT). Then the earlier waits end with -EBADF,
+ * and the new descriptor is registered. If the earlier one is still open, in another process or
+ * under another number, epoll may still report its events. These answer an earlier question, so no
+ * wait takes them, and the watch does not ask again after them. (If the number belongs to the
+ * earlier descriptor again when the watch asks for another reason, the watch cannot know that, and
+ * takes it for the later one.) When sennit itself registers a descriptor (io/fd.c), it first makes
+ * the watch of that number drop its own registration, because the watch must not change one of
+ * sennit's. A descriptor that is already registered is watched through a copy, which the watch
+ * closes when the last wait has ended.
  *
- * A wait ends by its waiter (task/waiter.h). The watch touches a wait and its waiter under its
- * lock and only while the wait is in its list; it takes the wait out when it has ended the waiter,
- * not before. The task returns when it has taken the wait out itself, or has found it out: this
- * look needs no lock, because taking out is the watch's last access.
+ * A wait ends by its waiter (task/waiter.h). The watch touches a wait and its waiter only under the
+ * watch's lock, and only while the wait is in the list. It first ends the waiter and then takes the
+ * wait out. The task returns once it has taken the wait out itself, or sees that the watch has.
+ * That check needs no lock, because taking the wait out is the watch's last access to it.
  *
- * If nobody waits for the number again, epoll would not be asked. So a wait that lasts asks, at
- * growing intervals, in the way in which a new wait would (sn_watch_look()).
+ * If no other wait for the number begins, no thread would ask epoll and learn that the descriptor
+ * was closed. Therefore a wait that lasts asks at growing intervals, as a new wait would
+ * (sn_watch_look()).
  *
- * models/watch.pml checks all of this, except for the copies and the looks; models/look.pml has the
+ * models/watch.pml checks all of this, except the copies and the looks. models/look.pml has the
  * looks, and what a call does between its waits.
  *
- * Who may write what: everything under the watch's lock; the list of chunks under the table's.
- * Neither lock is held while another one is taken, a task is made runnable, or memory is allocated
- * by a watch; epoll_ctl() is called under the watch's.
+ * Who may write what: any thread may write a watch and the waits in its list under the watch's
+ * lock, and the table of chunks under the table's lock. While a thread holds either of these locks,
+ * it takes no other lock, makes no task runnable and allocates no memory. epoll_ctl() is called
+ * under the watch's lock.
  *
  * Rejected:
  *   - Registering and removing at each wait: two system calls instead of one, and removing by
  *     number may remove another thread's registration.
  *   - Edges, as for sennit's own descriptors: a library reads as much as it likes and not until
  *     EAGAIN, so an edge may never come again.
- *   - Looking for all watches at once, once a second: an idle program would not be idle.
+ *   - Checking all watches together, once a second: an idle program would not be idle.
  *   - Always a copy: the peer of a closed connection would not see its end while a task waits.
  */
 #ifndef SENNIT_IO_WATCH_H
@@ -63,7 +66,7 @@
 
 struct sn_watch;
 
-/* The kernel has the same figures for both; a program that asks for others has made a mistake. */
+/* The events that a program may ask for. poll() and epoll have the same values for them. */
 #define SN_WATCH_EVENTS                                                                  \
 	(POLLIN | POLLPRI | POLLOUT | POLLRDHUP | POLLRDNORM | POLLRDBAND | POLLWRNORM | \
 	 POLLWRBAND | POLLERR | POLLHUP)
@@ -75,16 +78,16 @@ _Static_assert(POLLIN == EPOLLIN && POLLPRI == EPOLLPRI && POLLOUT == EPOLLOUT &
 
 /* On the stack of the task that waits; several of them may share one waiter. */
 struct sn_watch_wait {
-	struct sn_watch *watch; /* in whose list it is; NULL: in none */
+	struct sn_watch *watch; /* the one whose list it is in, or NULL */
 	struct sn_watch_wait *prev, *next;
 	struct sn_waiter *waiter; /* not an exclusive one */
-	uint32_t events;          /* EPOLLIN and so on, that end it */
+	uint32_t events;          /* the events that end it: EPOLLIN and so on */
 	uint32_t since;           /* the number of the question that it began with */
-	uint32_t got;             /* what of it has been reported; also EPOLLERR, EPOLLHUP */
+	uint32_t got;             /* which of them were reported; also EPOLLERR, EPOLLHUP */
 	bool closed;              /* the descriptor was closed, or is about to be */
 };
 
-/* Prepares a wait, which is in no list and has nothing to report. */
+/* Prepares a wait. It is in no list yet, and has nothing to report. */
 static inline void sn_watch_init(struct sn_watch_wait *wait, struct sn_waiter *waiter,
 				 uint32_t events)
 {
@@ -96,34 +99,35 @@ static inline void sn_watch_init(struct sn_watch_wait *wait, struct sn_waiter *w
 }
 
 /*
- * Begins a wait that is prepared, for a number that is not negative: from now on the waiter may be
- * ended, with 0. 0, or an error, after which it is in no list: those of epoll_ctl(2), or of
- * fcntl(2) for a copy; -ENOMEM, -ENOSPC for the table. Other waits may end, and *ready gets their
- * tasks.
+ * Begins a prepared wait for a number, which is not negative. From then on the watch may end the
+ * waiter, with 0. Other waits may end, and their tasks are put into *ready. Returns 0, or an error,
+ * after which the wait is in no list: one of epoll_ctl(2), or of fcntl(2) for a copy; -ENOMEM; or
+ * -ENOSPC if the number is too large for the table.
  */
 int sn_watch_add(struct sn_watch_wait *wait, int fd, struct sn_queue *ready);
 
-/* Ends a wait that was begun, however it ended. Afterwards got and closed do not change. */
+/* Takes a wait that was begun out of its list, if the watch has not done so. Called for each such
+ * wait, whatever has ended it. Afterwards got and closed do not change. */
 void sn_watch_remove(struct sn_watch_wait *wait);
 
-/* All waits for the number end, with closed, and epoll forgets what was registered for them: the
- * descriptor is about to be closed, or to be registered by sennit itself. Returns whether anything
- * was registered. */
+/* Called when a descriptor is about to be closed, or to be registered by sennit itself. Ends all
+ * waits for its number, with closed set, and removes from epoll what was registered for them.
+ * Returns whether anything was. */
 bool sn_watch_closing(struct sn_thread *self, int fd);
 
-/* Waits for the number end, with closed, if it does not mean their descriptor any more. */
+/* Ends the waits for the number, with closed set, if their descriptor no longer has that number. */
 void sn_watch_look(struct sn_thread *self, int fd);
 
 /* How many waits there are for the number. */
 int sn_watch_waits(int fd);
 
-/* In a tag of the poller: it is a watch's. */
+/* Set in the netpoller's tag of a watch, and in no other. */
 #define SN_WATCH_TAG 0x80000000u
 
-/* The poller's hook, for such a tag. Returns how many tasks it has put into *ready. */
+/* The netpoller's hook for such tags. Returns how many tasks it has put into *ready. */
 int sn_watch_event(uint64_t tag, uint32_t what, struct sn_queue *ready);
 
-/* At the end of a run, when no task runs. */
+/* Called at the end of a run, when no task runs: forgets all waits and registrations. */
 void sn_watches_reset(void);
 void sn_watches_fork(enum sn_fork_phase phase);
 
