@@ -14,7 +14,8 @@
  *   global_size            ready.c, under the lock
  *   idle_count             processors.c, under the lock
  *   nprocessors            processors.c, under the lock
- *   wanted                 the monitor, under the lock
+ *   wanted                 the monitor; and a thread that gives up a processor which cannot be
+ *                          emptied; both under the lock
  *   spinning               each thread that looks for work, for itself, or its waker for it: wake.c
  *                          has the protocol
  *   nap                    by compare-and-swap: the thread that naps, from NONE; any thread, to
