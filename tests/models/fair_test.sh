@@ -8,7 +8,7 @@ source "$(dirname "$0")/lib.sh"
 holds ''
 holds '-DLONG'
 reached
-holds '-DFAIR_TICKS=6 -DMOST_TURNS=24'
+large holds '-DFAIR_TICKS=6 -DMOST_TURNS=24'
 
 caught '-DGLOBAL_FIRST'
 caught '-DNEXT_UNLIMITED'

@@ -6,6 +6,7 @@
 #   holds FLAGS [CLAIM]    spin must search the whole variant and find no error. With CLAIM, the name
 #                          of a formula in the model, it checks that formula under weak fairness,
 #                          otherwise assertions and deadlocks.
+#   large holds FLAGS      the same for a variant of more than five million states.
 #   caught FLAGS [CLAIM]   a mutant: spin must find an error. A model that cannot fail where the
 #                          code could is worth nothing.
 #   reached                comes last: each line was executed in one of the variants that hold.
@@ -28,7 +29,7 @@ depth=${SENNIT_LONG_MODELS:+5000000}
 depth=${depth:-300000}
 memory=${SENNIT_LONG_MODELS:+6000}
 memory=${memory:-1500}
-# Below some ten million states, optimizing the verifier takes longer than running it.
+# Below some five million states, optimizing the verifier takes longer than running it.
 optimize=${SENNIT_LONG_MODELS:+-O2}
 optimize=${optimize:--O0}
 # A hash table of 32 MiB. To clear the default one, of 128, takes as long as a small search.
@@ -89,6 +90,12 @@ holds() {
 		comm -23 lines not >>"$scratch/executed"
 	fi
 	report 'holds' "$start" "$@"
+}
+
+# The verifier is optimized, and has a hash table of 128 MiB.
+large() {
+	local optimize=-O2 table=24
+	"$@"
 }
 
 caught() {

@@ -7,7 +7,7 @@
 source "$(dirname "$0")/lib.sh"
 
 holds ''
-holds '-DDEADLINES=3'
+large holds '-DDEADLINES=3'
 reached
 
 caught '-DLATE_COUNT'

@@ -8,7 +8,7 @@ source "$(dirname "$0")/lib.sh"
 holds '-DEDGES=1 -DSETTINGS=1'
 holds '-DEDGES=0 -DSETTINGS=2'
 holds '-DEDGES=3 -DSETTINGS=0 -DUNENDED'
-holds '-DQUIET -DEDGES=1 -DSETTINGS=1'
+large holds '-DQUIET -DEDGES=1 -DSETTINGS=1'
 holds '-DQUIET -DEDGES=2 -DSETTINGS=0 -DUNENDED'
 if [ -n "${SENNIT_LONG_MODELS:-}" ]; then
 	holds '-DEDGES=2 -DSETTINGS=0'
