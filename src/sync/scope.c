@@ -99,7 +99,7 @@ static void scope_task_ended(struct sn_task *task)
 	sn_lock(&home->lock);
 	sn_link_remove(&task->in_scope);
 	if (sn_unlikely(home->watches != NULL) && home->tasks.next == &home->tasks)
-		ready = sn_scope_tell(self, home);
+		ready = sn_scope_tell(self, home, true);
 	sn_unlock(&home->lock);
 	sn_ready_each(self, &ready);
 	task->cancel = NULL;

@@ -226,9 +226,15 @@ struct sn_task *sn_scope_task_new(struct sn_thread *self, const sn_scope *handle
 /*
  * Cancels the scope, unless it is cancelled already. error: what sn_scope_close() returns. reason:
  * what the waits return. The caller holds a count. self: NULL on a plain thread, which has entered
- * by sn_foreign_enter().
+ * by sn_foreign_enter(). With many tasks it may not return (sn_wakes_pause()), so what the caller
+ * has to do for others is done.
  */
 void sn_scope_cancel_for(struct sn_thread *self, struct sn_scope *scope, int error, int reason);
+
+/* The deadline has passed: cancels the scope, and gives up the count of running that the firing has
+ * taken. Called by the thread that has fired the timer, without a lock; self: NULL when that has no
+ * processor. The error is set when it returns; of many tasks some may still be waiting then. */
+void sn_scope_expire(struct sn_thread *self, struct sn_scope *scope);
 
 /* ---- deadlines ---- */
 
@@ -274,9 +280,9 @@ bool sn_scope_watch_end(struct sn_thread *self, struct sn_scope_watch *watch);
 #define SN_SCOPE_VISITS 64
 
 /* The scope has ended: notifies those that watch it now. The lock is held; it is released from time
- * to time, and the scope must stay alive then. Returns the tasks that are still to be made runnable
- * when the lock has been released. */
-struct sn_queue sn_scope_tell(struct sn_thread *self, struct sn_scope *scope);
+ * to time, and the scope must stay alive then; pauses: the processor is lent there (waits.h).
+ * Returns the tasks that are still to be made runnable when the lock has been released. */
+struct sn_queue sn_scope_tell(struct sn_thread *self, struct sn_scope *scope, bool pauses);
 
 /* ---- values ---- */
 

@@ -8,9 +8,14 @@
  * or sees the reason itself (a task before it waits, a scope when it is opened). Only the thread
  * that has set the reason visits the lists, so there is at most one visitor. Tasks that begin or
  * end wait for the lock, so the visitor releases it after every SN_SCOPE_VISITS tasks, and leaves a
- * marker in the list. There, a task that cancels by a call may also lend its processor (waits.h).
- * If the run ends at that point, the task ends in the middle of its visit, as do the tasks that it
- * has not visited.
+ * marker in the list. There, a task that cancels may also lend its processor (waits.h). If the run
+ * ends at that point, the task ends in the middle of its visit, as do the tasks that it has not
+ * visited.
+ *
+ * A thread that serves timers runs no task, so it cannot lend its processor in the middle. When a
+ * deadline has passed, it sets the error. It then visits at most SN_WAKE_BATCH tasks itself, and
+ * has a new task visit the rest: all of a scope that has more, or the scopes inside that are left.
+ * Without memory for that task the thread visits them, too. So does a thread that has no processor.
  *
  * The scopes inside are put on a list of work, with a count of each of them held. They are not
  * visited recursively, because they may be nested deeper than the stack allows. The list is linked
@@ -22,6 +27,7 @@
 #include "sched/ready.h"
 #include "sched/thread.h"
 #include "sync/waits.h"
+#include "task/spawn.h"
 
 static void take(struct sn_task *task, struct sn_queue *taken)
 {
@@ -55,7 +61,7 @@ static void visit_tasks(struct sn_thread *self, struct sn_scope *scope, struct s
 	sn_link_remove(&marker);
 }
 
-/* Called by the thread that has set the error. Appends the scopes inside to the list of work. */
+/* Called by the thread that has set the error. Puts the scopes inside on the list of work. */
 static void visit(struct sn_thread *self, struct sn_scope *scope, struct sn_scope **work,
 		  bool pauses)
 {
@@ -71,40 +77,112 @@ static void visit(struct sn_thread *self, struct sn_scope *scope, struct sn_scop
 		inner->work_next = *work;
 		*work = inner;
 	}
-	told = sn_scope_tell(self, scope);
+	told = sn_scope_tell(self, scope, pauses);
 	sn_unlock(&scope->lock);
 	sn_ready_each(self, &taken);
 	sn_ready_each(self, &told);
 }
 
-static void cancel(struct sn_thread *self, struct sn_scope *scope, int error, int reason,
-		   bool pauses)
+/* True: it was not cancelled, and the caller has to visit it. */
+static bool set_error(struct sn_scope *scope, int error, int reason)
 {
-	struct sn_scope *work = NULL, *next = scope;
-	bool first = true;
+	int none = 0;
 
-	sn_scope_hold(scope);
-	do {
-		int none = 0;
+	if (!atomic_compare_exchange_strong(&scope->error, &none, error))
+		return false;
+	atomic_store_explicit(&scope->cancel.reason, reason, memory_order_release);
+	return true;
+}
 
-		if (atomic_compare_exchange_strong(&next->error, &none, error)) {
-			atomic_store_explicit(&next->cancel.reason, reason, memory_order_release);
-			visit(self, next, &work, pauses);
-		}
-		sn_scope_let_go(self, next);
-		if (first)
-			error = reason;
-		first = false;
-		next = work;
-		if (work)
-			work = work->work_next;
-	} while (next);
+/* Cancels the first scope in the list of work, and takes it off. */
+static void cancel_next(struct sn_thread *self, struct sn_scope **work, int reason, bool pauses)
+{
+	struct sn_scope *next = *work;
+
+	*work = next->work_next;
+	if (set_error(next, reason, reason))
+		visit(self, next, work, pauses);
+	sn_scope_let_go(self, next);
 }
 
 void sn_scope_cancel_for(struct sn_thread *self, struct sn_scope *scope, int error, int reason)
 {
-	cancel(self, scope, error, reason, false);
+	struct sn_scope *work = NULL;
+
+	if (set_error(scope, error, reason))
+		visit(self, scope, &work, true);
+	while (work)
+		cancel_next(self, &work, reason, true);
 }
+
+/* ---- a deadline has passed ---- */
+
+static int visit_expired(void *arg)
+{
+	struct sn_thread *self = sn_runtime_enter();
+	struct sn_scope *scope = arg, *work = NULL;
+
+	visit(self, scope, &work, true);
+	sn_scope_give_up(self, scope, &scope->running);
+	while (work)
+		cancel_next(self, &work, -ETIMEDOUT, true);
+	sn_runtime_leave();
+	return 0;
+}
+
+static int cancel_rest(void *arg)
+{
+	struct sn_thread *self = sn_runtime_enter();
+	struct sn_scope *work = arg;
+
+	while (work)
+		cancel_next(self, &work, -ETIMEDOUT, true);
+	sn_runtime_leave();
+	return 0;
+}
+
+/* Whether the thread need not visit them itself. */
+static bool hand_over(struct sn_thread *self, sn_fn *fn, struct sn_scope *scope)
+{
+	const struct sn_task_attr attr = SN_TASK_ATTR_INIT(.name = "deadline of a scope");
+	struct sn_task *task;
+	int err;
+
+	if (!self)
+		return false;
+	task = sn_task_new(self, fn, scope, &attr, (const void *)fn, &err);
+	if (task)
+		sn_task_launch(self, task);
+	return task != NULL;
+}
+
+/* How many tasks and watches there are to visit in a scope, and a few: a hint. */
+static uint32_t visits_of(struct sn_scope *scope)
+{
+	return atomic_load_explicit(&scope->running, memory_order_relaxed) +
+	       atomic_load_explicit(&scope->active, memory_order_relaxed);
+}
+
+void sn_scope_expire(struct sn_thread *self, struct sn_scope *scope)
+{
+	uint32_t visits = visits_of(scope);
+	struct sn_scope *work = NULL;
+
+	if (set_error(scope, -ETIMEDOUT, -ETIMEDOUT)) {
+		if (visits > SN_WAKE_BATCH && hand_over(self, visit_expired, scope))
+			return;
+		visit(self, scope, &work, false);
+	}
+	sn_scope_give_up(self, scope, &scope->running);
+	while (work) {
+		visits += visits_of(work);
+		if (visits > SN_WAKE_BATCH && hand_over(self, cancel_rest, work))
+			return;
+		cancel_next(self, &work, -ETIMEDOUT, false);
+	}
+}
+
+/* ---- cancelling by a call ---- */
 
 /* self: as for sn_scope_cancel_for(). */
 static int cancel_handle(struct sn_thread *self, const sn_scope *handle)
@@ -114,7 +192,7 @@ static int cancel_handle(struct sn_thread *self, const sn_scope *handle)
 
 	if (err < 0)
 		return err;
-	cancel(self, scope, -ECANCELED, -ECANCELED, true);
+	sn_scope_cancel_for(self, scope, -ECANCELED, -ECANCELED);
 	sn_scope_let_go(self, scope);
 	return 0;
 }

@@ -36,10 +36,7 @@
 
 static void expire(struct sn_thread *self, struct sn_deferred *deferred)
 {
-	struct sn_scope *scope = sn_container_of(deferred, struct sn_scope, expiry);
-
-	sn_scope_cancel_for(self, scope, -ETIMEDOUT, -ETIMEDOUT);
-	sn_scope_give_up(self, scope, &scope->running);
+	sn_scope_expire(self, sn_container_of(deferred, struct sn_scope, expiry));
 }
 
 static struct sn_task *fire(struct sn_timer *timer, int64_t now, struct sn_fired *fired)

@@ -16,6 +16,7 @@
 #include "sync/scope.h"
 
 #include "sched/ready.h"
+#include "sync/waits.h"
 
 /* The lock is held. */
 static bool over(struct sn_scope *scope, int *result)
@@ -105,7 +106,7 @@ bool sn_scope_watch_end(struct sn_thread *self, struct sn_scope_watch *watch)
 	return watch->told;
 }
 
-struct sn_queue sn_scope_tell(struct sn_thread *self, struct sn_scope *scope)
+struct sn_queue sn_scope_tell(struct sn_thread *self, struct sn_scope *scope, bool pauses)
 {
 	struct sn_scope_watch marker = {.scope = scope}, *watch;
 	struct sn_queue ready = {0};
@@ -130,6 +131,8 @@ struct sn_queue sn_scope_tell(struct sn_thread *self, struct sn_scope *scope)
 		if (++visits % SN_SCOPE_VISITS == 0) {
 			sn_unlock(&scope->lock);
 			sn_ready_each(self, &ready);
+			if (pauses)
+				sn_wakes_pause(self);
 			sn_lock(&scope->lock);
 		}
 	}

@@ -263,17 +263,13 @@ const void *probe_block_of(const void *handle)
 	return sn_handle_object(handle);
 }
 
-const void *probe_thread(void)
+void probe_expire(void)
 {
-	return sn_thread_self();
-}
+	struct sn_processor *p = &sn_runtime.processors[0];
+	struct sn_thread *thread = atomic_load_explicit(&p->thread, memory_order_acquire);
 
-void probe_expire(const void *thread)
-{
-	const struct sn_processor *p = &sn_runtime.processors[0];
-
-	sn_lease_expire((struct sn_thread *)thread,
-			atomic_load_explicit(&p->tick, memory_order_relaxed));
+	if (thread)
+		sn_lease_expire(thread, atomic_load_explicit(&p->tick, memory_order_relaxed));
 }
 
 void probe_blocks_destroy(void)

@@ -56,10 +56,9 @@ void probe_blocks_destroy(void);
 /* The control block of a task, by its handle. */
 const void *probe_block_of(const void *handle);
 
-/* sched/lease.h: the calling thread; and the action of the monitor when that thread has had the
- * first processor for too long. */
-const void *probe_thread(void);
-void probe_expire(const void *thread);
+/* sched/lease.h: what the monitor does when a thread has had the first processor for too long. That
+ * thread must not be about to end. */
+void probe_expire(void);
 
 /* sched/timer.h: a heap without a runtime around it. */
 struct probe_heap;

@@ -28,7 +28,6 @@ int run_during(const std::function<void()> &wait, const std::function<void()> &r
 {
 	std::atomic<int> arrived{0}, released{0};
 	std::atomic<bool> over{false};
-	const void *self = probe_thread();
 	std::vector<Task> tasks;
 
 	for (int i = 0; i < many; i++)
@@ -42,7 +41,7 @@ int run_during(const std::function<void()> &wait, const std::function<void()> &r
 	sn_yield();
 	std::thread monitor([&] {
 		while (!over)
-			probe_expire(self);
+			probe_expire();
 	});
 	release();
 	const int during = released;
@@ -122,42 +121,128 @@ TEST(Release, ManyPermitsLetOthersRun)
 	});
 }
 
-TEST(Release, CancellingAScopeLetsOthersRun)
+// Opens a scope in which many tasks sleep, and ends it. How many of them have run when that is over;
+// the next argument is the scope.
+int run_during_end(const std::function<void(sn_scope *)> &end, int reason)
 {
 	struct {
 		std::atomic<int> arrived{0}, released{0};
+		int reason;
 	} seen;
 	const auto wait = [](void *arg) {
 		auto *counts = static_cast<decltype(seen) *>(arg);
 
 		counts->arrived++;
-		EXPECT_EQ(-ECANCELED, sn_sleep(3600 * second));
+		EXPECT_EQ(counts->reason, sn_sleep(3600 * second));
 		counts->released++;
 		return 0;
 	};
+	std::atomic<bool> over{false};
+	sn_scope *scope;
 
-	expect_some([&] {
-		std::atomic<bool> over{false};
-		const void *self = probe_thread();
-		sn_scope *scope;
+	seen.reason = reason;
+	EXPECT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	for (int i = 0; i < many; i++)
+		EXPECT_EQ(0, sn_scope_go(scope, wait, &seen));
+	while (seen.arrived < many)
+		sn_yield();
+	std::thread monitor([&] {
+		while (!over)
+			probe_expire();
+	});
+	end(scope);
+	const int during = seen.released;
+	over = true;
+	monitor.join();
+	EXPECT_EQ(reason, sn_scope_close(scope));
+	return during;
+}
 
-		seen.arrived = seen.released = 0;
-		EXPECT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-		for (int i = 0; i < many; i++)
-			EXPECT_EQ(0, sn_scope_go(scope, wait, &seen));
-		while (seen.arrived < many)
+TEST(Release, CancellingAScopeLetsOthersRun)
+{
+	expect_some([] {
+		return run_during_end([](sn_scope *scope) { EXPECT_EQ(0, sn_scope_cancel(scope)); },
+				      -ECANCELED);
+	});
+}
+
+TEST(Release, APastDeadlineLetsOthersRun)
+{
+	expect_some([] {
+		return run_during_end(
+			[](sn_scope *scope) { EXPECT_EQ(0, sn_scope_set_deadline(scope, 1)); },
+			-ETIMEDOUT);
+	});
+}
+
+// Many tasks wait in a scope, the last of them to receive, and a deadline passes while no task runs:
+// the scope's own or, if inside, that of the scope around. Whether one of the tasks that run then
+// finds that the last one still waits.
+int last_waits_when_another_runs(bool inside)
+{
+	Chan<int> chan;
+	std::atomic<int> arrived{0}, left{0}, found{0}, got{0};
+	std::atomic<bool> over{false};
+	std::vector<std::function<int()>> waits(many, [&] {
+		arrived++;
+		EXPECT_EQ(-ETIMEDOUT, sn_sleep(3600 * second));
+		EXPECT_EQ(0, sn_cancel_mask()); // or sending fails with the reason
+		if (chan.try_send(1) == 0)
+			found = 1;
+		left++;
+		return sn_cancel_unmask();
+	});
+
+	waits.back() = [&] {
+		int value;
+
+		arrived++;
+		if (sn_chan_recv(chan.get(), &value) == 0)
+			got = 1;
+		left++;
+		return 0;
+	};
+	const auto body = [&](sn_scope *scope, sn_scope *outer) {
+		for (auto &wait : waits)
+			EXPECT_EQ(0, sn_scope_go(
+					     scope,
+					     [](void *arg) {
+						     return (*static_cast<std::function<int()> *>(
+							     arg))();
+					     },
+					     &wait));
+		while (arrived < many)
 			sn_yield();
+		sn_yield();
 		std::thread monitor([&] {
 			while (!over)
-				probe_expire(self);
+				probe_expire();
 		});
-		EXPECT_EQ(0, sn_scope_cancel(scope));
-		const int during = seen.released;
+		EXPECT_EQ(0, sn_scope_set_deadline(outer, sn_now() + test::ms));
+		EXPECT_EQ(0, sn_cancel_mask());
+		while (left < many)
+			sn_sleep(test::ms);
+		EXPECT_EQ(0, sn_cancel_unmask());
 		over = true;
 		monitor.join();
-		EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
-		return during;
-	});
+	};
+	EXPECT_EQ(-ETIMEDOUT, test::in_scope([&](sn_scope *outer) {
+		if (!inside)
+			return body(outer, outer);
+		EXPECT_EQ(-ETIMEDOUT, test::in_scope([&](sn_scope *scope) { body(scope, outer); }));
+	}));
+	EXPECT_EQ(got, found);
+	return found;
+}
+
+TEST(Release, ADeadlineLetsOthersRun)
+{
+	expect_some([] { return last_waits_when_another_runs(false); });
+}
+
+TEST(Release, TheDeadlineOfAScopeAroundLetsOthersRun)
+{
+	expect_some([] { return last_waits_when_another_runs(true); });
 }
 
 } // namespace
