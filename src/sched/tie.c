@@ -33,7 +33,7 @@
 /* How often the monitor looks for stuck homes within the patience. */
 #define LOOKS 8
 
-/* How many stuck homes are served at one look; the next look serves others. */
+/* How many late homes are served at one look; the next look, which follows soon, serves others. */
 #define MOST_LATE 64
 
 /* Written before the first thread of a run starts. */
@@ -44,6 +44,7 @@ static _Atomic bool asked;
 
 /* Written by the monitor alone, after sn_ties_begin(). */
 static int64_t looked;
+static int passed; /* late homes that the looks just before have seen, and that are still late */
 static bool logged;
 
 int sn_ties_begin(void)
@@ -55,6 +56,7 @@ int sn_ties_begin(void)
 	patience = (int64_t)ms * 1000000;
 	atomic_store(&asked, false);
 	looked = 0;
+	passed = 0;
 	logged = false;
 	return 0;
 }
@@ -372,7 +374,7 @@ void sn_ties_step(int64_t now, bool idle)
 {
 	struct sn_thread *late[MOST_LATE];
 	bool some = false;
-	int n = 0;
+	int n = 0, pass = passed;
 
 	(void)idle;
 	if (!atomic_load(&asked) || now - looked < patience / LOOKS)
@@ -388,16 +390,24 @@ void sn_ties_step(int64_t now, bool idle)
 			continue;
 		}
 		some = true;
-		if (is_late(thread, now) && n < MOST_LATE)
+		/* Late ones that are not stuck stay late. They must not keep others from a look. */
+		if (is_late(thread, now) && --pass < 0 && n < MOST_LATE)
 			late[n++] = thread;
 	}
 	sn_unlock(&sn_runtime.lock);
 	if (some)
 		atomic_store(&asked, true);
 	/* Needs no lock: only the monitor, which this is, frees their blocks. */
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
 		if (is_stuck(late[i]) && untie_waiting(late[i]))
 			say_that_some_have_moved();
+		else
+			passed++;
+	}
+	if (n == MOST_LATE)
+		looked = 0;
+	else
+		passed = 0;
 }
 
 bool sn_ties_are_asked(void)

@@ -3,7 +3,9 @@
 //
 // Tied tasks: a task continues on the thread on which it has parked, which runs other tasks while
 // it waits. It moves to another thread only if its own is stuck.
+#include <algorithm>
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -315,6 +317,135 @@ TEST(Tie, ATaskMovesIfItsThreadIsPinned)
 	} pins;
 
 	expect_moved<Pins &>(pins);
+}
+
+// The time within which a tied task moves: the patience and a fifth (docs/guarantees.md). Tools that
+// slow the monitor down get more.
+constexpr int64_t most(int64_t patience)
+{
+	return TEST_TSAN || TEST_ASAN || TEST_EMULATED ? 10 * patience : patience * 6 / 5;
+}
+
+// How long a tied task waits for its thread, which hold() keeps, before it continues elsewhere.
+template <class F>
+int64_t time_to_move(F &stick)
+{
+	Channel channel;
+	std::atomic<int64_t> sent{0};
+	int64_t moved_at = 0;
+	bool moved = false;
+
+	test::Task tied([&] {
+		EXPECT_EQ(1, sn_foreign_tie());
+		channel.receive();
+		moved_at = sn_now();
+		moved = sn_foreign_untie() == 1;
+		stick.release();
+	});
+	test::Task sticks([&] {
+		sent = sn_now();
+		channel.send();
+		stick.hold();
+	});
+	tied.join();
+	sticks.join();
+	EXPECT_TRUE(moved);
+	return moved_at - sent;
+}
+
+// Never earlier than after the patience, and not later than most() says. The machine may delay that,
+// so one attempt of several has to be that early.
+template <class F>
+void expect_patience(F make)
+{
+	constexpr int64_t patience = 300 * test::ms;
+	test::Environment of("SENNIT_HOOKS_STAY", "300");
+	int64_t shortest = INT64_MAX;
+
+	test::run(1, [&] {
+		for (int i = 0; i < 10 && shortest > most(patience); i++) {
+			auto stick = make();
+			const int64_t time = time_to_move(*stick);
+
+			EXPECT_GE(time, patience);
+			shortest = std::min(shortest, time);
+		}
+	});
+	EXPECT_LE(shortest, most(patience));
+}
+
+TEST(Tie, ATaskWaitsForABlockedThreadForThePatience)
+{
+	struct Blocks {
+		void hold() const { pipe.read_byte(); }
+		void release() const { pipe.write_byte(); }
+		Pipe pipe;
+	};
+
+	expect_patience([] { return std::make_unique<Blocks>(); });
+}
+
+TEST(Tie, ATaskWaitsForAPinnedThreadForThePatience)
+{
+	struct Pins {
+		void hold()
+		{
+			EXPECT_EQ(0, sn_pin());
+			channel.receive();
+			EXPECT_EQ(0, sn_unpin());
+		}
+		void release() { channel.send(); }
+		Channel channel;
+	};
+
+	expect_patience([] { return std::make_unique<Pins>(); });
+}
+
+// More than the monitor serves at a look. All tied tasks are woken at once, while their threads are
+// blocked. Returns how long the last of those that have moved has waited.
+int64_t time_to_move_many()
+{
+	const int n = test::scaled(300);
+	std::vector<Channel> channels(n);
+	std::vector<Pipe> pipes(n);
+	std::vector<test::Task> tasks;
+	std::atomic<int> parked{0}, moved{0};
+	std::atomic<int64_t> last{0};
+
+	for (int i = 0; i < n; i++) {
+		tasks.emplace_back([&, i] {
+			EXPECT_EQ(1, sn_foreign_tie());
+			parked++;
+			channels[i].receive();
+			const int64_t now = sn_now();
+			if (sn_foreign_untie() == 1) {
+				moved++;
+				last = std::max<int64_t>(last, now);
+			}
+			pipes[i].write_byte();
+		});
+		while (parked <= i)
+			sn_yield();
+		tasks.emplace_back([&, i] { pipes[i].read_byte(); });
+		sn_yield();
+	}
+	const int64_t woken = sn_now();
+	for (Channel &each : channels)
+		each.send();
+	for (test::Task &each : tasks)
+		each.join();
+	EXPECT_GE(moved, n / 2);
+	return last - woken;
+}
+
+TEST(Tie, TasksOfManyBlockedThreadsWaitNoLonger)
+{
+	test::Environment patience("SENNIT_HOOKS_STAY", "1000");
+	int64_t shortest = INT64_MAX;
+
+	for (int i = 0; i < 5 && shortest > most(1000 * test::ms); i++)
+		test::run(1, [&] { shortest = std::min(shortest, time_to_move_many()); });
+	EXPECT_LE(shortest, most(1000 * test::ms));
 }
 
 // A task that blocks its thread does not share one with tied tasks: either it was spawned with
