@@ -33,6 +33,7 @@ PATIENCE = 120 # seconds until a test says what was not printed, instead of bein
 
 BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<body>.*?)^```$", re.M | re.S)
 VARY = "<!-- numbers vary -->"
+WITH = re.compile(r"<!-- with:(?:(?!-->).)*-->\s*\Z", re.S) # for samples_test.py
 ANY = "..."
 NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
 FUNCTION = r"^[a-z][^\n]*\b{name}\([^\n]*\)\n\{{\n.*?^\}}\n"
@@ -143,8 +144,9 @@ class Shell:
             if status == 0 and matches(expected, self.pending, numbers_vary):
                 self.pending = ""
                 return
-            # More of it does not become right by waiting.
-            enough = ANY not in expected and self.pending.count("\n") >= expected.count("\n")
+            # Whole lines, as many as expected, do not become right by waiting.
+            enough = ANY not in expected and self.pending.endswith("\n") and (
+                self.pending.count("\n") >= expected.count("\n"))
             if (status == 0 and enough) or not self.read():
                 raise Mistake(f"{command}\nprints\n{self.pending}instead of\n{expected}")
 
@@ -165,7 +167,7 @@ def follow(text, home):
     try:
         for block in BLOCK.finditer(text):
             line = text.count("\n", 0, block.start()) + 2
-            above = text[:block.start()].rstrip("\n").rpartition("\n\n")[2]
+            above = WITH.sub("", text[:block.start()]).rstrip("\n").rpartition("\n\n")[2]
             try:
                 if block["language"] == "console":
                     for number, command, printed in dialogue(block["body"]):
