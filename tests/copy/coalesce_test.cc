@@ -10,7 +10,7 @@
 #include <sennit/unstable.h>
 
 #include "copy/coalesce.h"
-#include "support/net.h"
+#include "support/routes.h"
 
 namespace
 {
@@ -161,18 +161,9 @@ TEST(Coalesce, AlwaysBeginsWithTheFirstPiece)
 
 // ---- relays ----
 
-// A relay between two pairs: from.client writes, to.server reads.
-struct Route {
+struct Route : test::RelayRoute {
 	explicit Route(sn_relay_gather mode) { tuning.gather = mode; }
-	void start()
-	{
-		options.tuning = &tuning;
-		relay = std::make_unique<Task>([this] {
-			return sn_relay(sn_tcp_stream(from.server), sn_tcp_stream(to.client),
-					&result, &options);
-		});
-	}
-	// Passes a piece through, without any after it.
+	// Passes a piece through although nothing follows it.
 	void pass(const std::string &piece)
 	{
 		char buf[4096];
@@ -194,13 +185,6 @@ struct Route {
 		EXPECT_EQ(0, relay->join());
 		EXPECT_EQ(SN_RELAY_FINISHED, result.end);
 	}
-
-	Listener listener;
-	Pair from{listener}, to{listener};
-	struct sn_relay_tuning tuning = {};
-	struct sn_relay_options options = {};
-	struct sn_relay_result result;
-	std::unique_ptr<Task> relay;
 };
 
 TEST(CoalesceInRelays, EachPieceArrivesEvenIfNothingFollows)

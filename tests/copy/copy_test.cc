@@ -16,28 +16,15 @@
 #	endif
 #endif
 
-#include "support/net.h"
+#include "support/routes.h"
 
 namespace
 {
 
 using test::Listener;
 using test::Pair;
+using Route = test::CopyRoute;
 using test::Task;
-
-// source.client -> source.server, copied to sink.client -> sink.server.
-struct Route {
-	Listener listener;
-	Pair source{listener}, sink{listener};
-	// The copy must clear it.
-	struct sn_copy_result result = {77, 77, SN_COPY_WRITE, 77, 77, 77};
-
-	int copy(int64_t n = -1, sn_copy_progress *progress = nullptr, void *arg = nullptr)
-	{
-		return sn_copy(sn_tcp_stream(sink.client), sn_tcp_stream(source.server), n,
-			       progress, arg, &result);
-	}
-};
 
 TEST(Copy, IsExactForRandomChunksAndPauses)
 {

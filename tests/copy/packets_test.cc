@@ -13,7 +13,7 @@
 
 #include "support/packets.h"
 
-#include "support/net.h"
+#include "support/routes.h"
 
 namespace
 {
@@ -22,16 +22,11 @@ using test::Listener;
 using test::Pair;
 using test::Task;
 
-// A relay between two pairs: from.client writes, to.server reads.
-struct Route {
+struct Route : test::RelayRoute {
 	void start(bool closing = false)
 	{
 		tuning.closing = closing;
-		options.tuning = &tuning;
-		relay = std::make_unique<Task>([this] {
-			return sn_relay(sn_tcp_stream(from.server), sn_tcp_stream(to.client),
-					&result, &options);
-		});
+		RelayRoute::start();
 	}
 	int packets() { return test::packets_in(sn_tcp_fd(to.server)); }
 	void write(const std::string &bytes)
@@ -44,13 +39,6 @@ struct Route {
 	{
 		EXPECT_TRUE(test::eventually([this] { return probe_fd_irregular(from.server); }));
 	}
-
-	Listener listener;
-	Pair from{listener}, to{listener};
-	struct sn_relay_tuning tuning = {};
-	struct sn_relay_options options = {};
-	struct sn_relay_result result;
-	std::unique_ptr<Task> relay;
 };
 
 TEST(Packets, AnEndGoesWithTheLastBytes)

@@ -15,7 +15,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "support/net.h"
+#include "support/routes.h"
 
 namespace
 {
@@ -60,12 +60,7 @@ std::string pattern(size_t size, uint64_t seed = 1)
 	return test::random_bytes(random, size);
 }
 
-// source.client -> source.server, copied to sink.client -> sink.server.
-struct Route {
-	Listener listener;
-	Pair source{listener}, sink{listener};
-	struct sn_copy_result result = {};
-
+struct Route : test::CopyRoute {
 	// Limits the bytes that are under way to less than what promote() sends.
 	Route()
 	{
@@ -81,11 +76,6 @@ struct Route {
 						sizeof size));
 	}
 
-	int copy(int64_t n = -1)
-	{
-		return sn_copy(sn_tcp_stream(sink.client), sn_tcp_stream(source.server), n, nullptr,
-			       nullptr, &result);
-	}
 	void send(const std::string &bytes)
 	{
 		EXPECT_EQ(ssize_t(bytes.size()),

@@ -4,12 +4,10 @@
 // undone.
 #include <thread>
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <sennit/collector.h>
 
 #include "gc/heap.h"
+#include "support/child.h"
 
 namespace
 {
@@ -17,18 +15,9 @@ namespace
 using namespace test;
 
 template <class F>
-void in_child(F body)
+void expect_success(F body)
 {
-	pid_t child = fork();
-
-	ASSERT_GE(child, 0);
-	if (child == 0) {
-		body();
-		_exit(0);
-	}
-	int status = -1;
-	EXPECT_EQ(child, waitpid(child, &status, 0));
-	EXPECT_EQ(0, status);
+	EXPECT_EQ(0, in_child(body));
 }
 
 // This is the program's only test, so nothing is initialised yet.
@@ -38,19 +27,19 @@ TEST(GcInit, Refusals)
 
 	EXPECT_EQ(-ENODEV, sn_gc_stats(&stats));
 	std::thread([] { EXPECT_EQ(-EPERM, sn_gc_init()); }).join();
-	in_child([] {
+	expect_success([] {
 		GC_INIT();
 		CHILD_CHECK(sn_run([](void *) { return sn_gc_init(); }, nullptr) == -EBUSY);
 		CHILD_CHECK(sn_gc_init() == 0);
 		CHILD_CHECK(sn_run([](void *) { return GC_MALLOC(10) ? 5 : 6; }, nullptr) == 5);
 	});
-	in_child([] {
+	expect_success([] {
 		GC_INIT();
 		GC_enable_incremental();
 		if (GC_is_incremental_mode())
 			CHILD_CHECK(sn_gc_init() == -ENOTSUP);
 	});
-	in_child([] {
+	expect_success([] {
 		static const struct sn_collector other = {},
 						 half = {nullptr, nullptr, nullptr, free};
 
@@ -61,7 +50,7 @@ TEST(GcInit, Refusals)
 		CHILD_CHECK(sn_gc_init() == -EEXIST);
 	});
 	// A channel that was made before sn_gc_init() keeps its memory.
-	in_child([] {
+	expect_success([] {
 		sn_chan *chan;
 
 		CHILD_CHECK(sn_chan_new(&chan, 8, 8) == 0);
@@ -70,7 +59,7 @@ TEST(GcInit, Refusals)
 	});
 	// All signals are blocked in the thread that calls sn_run(), and all threads inherit its
 	// mask.
-	in_child([] {
+	expect_success([] {
 		sigset_t all;
 
 		CHILD_CHECK(sn_gc_init() == 0);

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/child.h"
 #include "support/net.h"
 
 // TSan does not let the child of a process with threads start threads. ASan looks for leaks when a
@@ -24,37 +25,10 @@
 namespace
 {
 
+using test::in_child;
 using test::Listener;
 using test::Pair;
 using test::Task;
-
-// A child that hangs makes its test fail, and must not use up the time of all tests.
-constexpr unsigned too_long = 120;
-
-int status_of(pid_t child)
-{
-	int status = -1;
-
-	sn_enter_blocking();
-	EXPECT_EQ(child, waitpid(child, &status, 0));
-	sn_exit_blocking();
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
-}
-
-// Runs the body in a child process, and returns the child's exit status.
-template <class F>
-int in_child(F body)
-{
-	const pid_t child = fork();
-
-	if (child == 0) {
-		alarm(too_long);
-		body();
-		_exit(0);
-	}
-	EXPECT_GT(child, 0);
-	return status_of(child);
-}
 
 // Runs the body in a run of the child's own.
 template <class F>
