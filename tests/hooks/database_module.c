@@ -13,8 +13,8 @@
 __attribute__((visibility("default"))) enum nss_status
 _nss_sennit_getpwnam_r(const char *name, struct passwd *user, char *buf, size_t size, int *error);
 
-enum nss_status _nss_sennit_getpwnam_r(const char *name, struct passwd *user, char *buf, size_t size,
-				       int *error)
+enum nss_status _nss_sennit_getpwnam_r(const char *name, struct passwd *user, char *buf,
+				       size_t size, int *error)
 {
 	const size_t length = strlen(name) + 1;
 

@@ -243,10 +243,11 @@ private:
 	std::string hello_;            /* sent to the backend first */
 	std::optional<tls_facts> tls_; /* of the handshake with the client */
 	std::uint64_t passed_ = 0;
-	ticket chosen_;             /* empty until the backend is connected */
-	sn::tcp backend_;           /* set under the sessions' lock: cut(), settle() use it */
-	bell *rings_ = nullptr;     /* set while it waits; under the sessions' lock */
-	bool is_answered_ = false;  /* the attempt is over, so nobody is to wait beside it; the same */
+	ticket chosen_;         /* empty until the backend is connected */
+	sn::tcp backend_;       /* set under the sessions' lock: cut(), settle() use it */
+	bell *rings_ = nullptr; /* set while it waits; under the sessions' lock */
+	bool is_answered_ =
+		false; /* the attempt is over, so nobody is to wait beside it; the same */
 	bool is_settled_ = false;   /* under that lock */
 	bool is_ready_one_ = false; /* the connection was made ahead, and nothing was sent */
 	ticket kept_;               /* the place of a lost connection */
