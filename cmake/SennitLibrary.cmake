@@ -17,7 +17,7 @@ set(SENNIT_HARDENED_LINK -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack)
 
 # Hardens a program of sennit and the libraries that it is made of: the program is
 # position-independent, no frame skips a guard page, and its tables are read-only.
-# tests/house/hardening_test.sh checks it.
+# tests/packaging/hardening_test.sh checks it.
 #   sennit_harden_program(<program> [<library>...])
 function(sennit_harden_program program)
 	foreach(target ${program} ${ARGN})

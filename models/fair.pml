@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which task runs next: the order of src/sched/steal.c and turn.h, and the proof that every wait
- * has a bound ("How late things can be" in docs/design.md).
+ * Which task runs next: the order of src/sched/find_work.c and turn.h, and the proof that every
+ * wait has a bound ("How late things can be" in docs/design.md).
  *
  * What is modelled, by the names of the C code: one processor, all of whose tasks may behave in any
  * way:
  *   leave_task(), pick_local(), sn_take_local(), sn_take_any_local(), sn_next_task(),
- *   sn_look_for_work(), be_fair(), sn_global_get(), older_is_local(), hurry_if_older_is_left(),
+ *   sn_find_work(), be_fair(), sn_global_get(), older_is_local(), hurry_if_older_is_left(),
  *   local_put(), global_put_spilled(), sn_ready() make_fair() of src/sched/sysmon.c, with LONG
  * One decision is one step. Between two of them the running task makes up to WAKES others runnable,
  * here or by a foreign thread, and then parks or yields; timers become due, and events come from
@@ -243,7 +243,7 @@ inline decide()
 	fi;
 	if
 	:: task == 0 ->
-		/* sn_next_task(), sn_look_for_work() */
+		/* sn_next_task(), sn_find_work() */
 		sn_tick();
 		if
 		:: to_fair == 0 ->

@@ -4,7 +4,7 @@
  *
  * What is modelled, by the names of the C code:
  *   thread()    sn_ready() with sn_submitted(), sn_wake_one(), sn_processor_start(),
- *               sn_look_for_work(), sn_start_spinning(), sn_stop_spinning(), nap(), sn_end_nap(),
+ *               sn_find_work(), sn_start_spinning(), sn_stop_spinning(), nap(), sn_end_nap(),
  *               become_idle(), sleep_in_poller(), sleep_in_parker()
  *   monitor()   sn_processor_give(), after a revocation
  *   network()   events, which only the poller sees
@@ -350,7 +350,7 @@ running: /* runs a task */
 	:: break
 	od;
 
-look_for_work:
+find_work:
 	atomic {
 		drain(t);
 		found = 0;
@@ -512,7 +512,7 @@ end_nap_poller:
 		submitted(t, p)
 	:: else
 	fi;
-	goto look_for_work;
+	goto find_work;
 #endif
 
 become_idle:
@@ -521,7 +521,7 @@ become_idle:
 #endif
 	if
 	:: d_step { q[GLOBAL] == 0 -> idle_put(processor[t]); processor[t] = NONE }
-	:: q[GLOBAL] > 0 -> goto look_for_work
+	:: q[GLOBAL] > 0 -> goto find_work
 	fi;
 #ifndef SPINNING_LATE
 	d_step {
@@ -554,7 +554,7 @@ become_idle:
 			p = 0
 		}
 		if
-		:: processor[t] != NONE -> goto look_for_work
+		:: processor[t] != NONE -> goto find_work
 		:: else
 		fi
 	:: else
@@ -620,7 +620,7 @@ end_poller:
 			submitted(t, p)
 		:: else
 		fi;
-		goto look_for_work
+		goto find_work
 	:: else ->
 		if
 		:: v > 0 ->
@@ -650,7 +650,7 @@ sleep_in_parker:
 			start_spinning(t);
 			p = 0;
 			v = 0;
-			goto look_for_work
+			goto find_work
 #endif
 		:: else -> list = list | (1 << t)
 		fi;
@@ -658,7 +658,7 @@ sleep_in_parker:
 	}
 end_parker:
 	atomic { parker[t] -> parker[t] = 0 }
-	goto look_for_work;
+	goto find_work;
 
 gone:	skip
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The number of processors changes ("into use and out of it" in src/sched/processors.c).
+ * The number of processors changes ("into use and out of it" in src/sched/processor_list.c).
  *
  * What is modelled, by the names of the C code:
  *   thread()    sn_next_task() with sn_processor_is_surplus(), give_up_surplus(), release(),
- *               bequeath(); the timers of sn_look_for_work() and steal(); become_idle(),
+ *               bequeath(); the timers of sn_find_work() and steal(); become_idle(),
  *               sleep_in_poller() with time_to_sleep(), sleep_in_parker(); a task that makes others
  *               runnable (sn_ready(), with its shortcut for a single processor) and starts timers
  *               (sn_timer_start(), sn_poller_expect())

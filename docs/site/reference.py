@@ -61,7 +61,7 @@ CONCEPTS = {
     "Looking inside": {
         "debug": "Dumps, faults and deadlocks",
         "scan": "Looking at tasks",
-        "wait": "Histograms of waits",
+        "wait_stats": "Histograms of waits",
         "collector": "Connecting a collector",
         "gc": "The Boehm collector",
         "vdso": "The vDSO",

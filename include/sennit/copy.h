@@ -75,7 +75,7 @@ struct sn_copy_stats {
 	uint64_t pipe_bytes;     /* capacity of all that exist now, as the system granted it */
 	uint64_t pipes_made;     /* ever */
 	uint64_t pipes_missed;   /* times that none was available, and bytes were copied instead */
-	uint64_t gathered_late;  /* times that a relay waited 250 us for more bytes */
+	uint64_t coalesced_late; /* times that a relay waited 250 us for more bytes */
 };
 
 /* struct sn_copy_stats with its size, and the fields that are given, as .name = value. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Connections, listeners, copying between streams and relaying, and waiting for descriptors that
- * the program owns (tcp.h, copy.h, relay.h, poll.h).
+ * the program owns (tcp.h, copy.h, relay.h, fd.h).
  *
  * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
  */
@@ -9,7 +9,7 @@
 #define SENNIT_NET_HPP
 
 #include <sennit/copy.h>
-#include <sennit/poll.h>
+#include <sennit/fd.h>
 #include <sennit/relay.h>
 #include <sennit/stream.hpp>
 #include <sennit/tcp.h>
@@ -29,7 +29,7 @@ namespace sennit
 
 /*
  * Waits until a descriptor that the program owns, such as a client library's, is ready for POLLIN,
- * POLLOUT and the like (poll.h). Returns the events that it is ready for, at least one. May park.
+ * POLLOUT and the like (fd.h). Returns the events that it is ready for, at least one. May park.
  */
 inline result<int> wait_fd(int fd, int events, time_limit until = no_deadline)
 {
@@ -45,7 +45,7 @@ inline result<std::size_t> wait_any_fd(std::span<pollfd> fds, time_limit until =
 	return detail::size_or_error(sn_fd_wait_any(fds.data(), fds.size(), detail::to_ns(until)));
 }
 
-/* Announces that the descriptor is about to be closed, and wakes tasks that wait for it (poll.h).
+/* Announces that the descriptor is about to be closed, and wakes tasks that wait for it (fd.h).
  * Any thread. */
 inline void closing_fd(int fd) noexcept
 {
@@ -189,8 +189,8 @@ copied copy(Dst &dst, Src &src)
 struct relay_limits {
 	std::chrono::nanoseconds idle{0};
 	std::chrono::nanoseconds half_close{0};
-	const sn_relay_pace *pace = nullptr;     /* how fast: struct sn_relay_pace */
-	const sn_relay_tuning *tuning = nullptr; /* unstable.h */
+	const sn_relay_rate_limit *rate_limit = nullptr; /* how fast: struct sn_relay_rate_limit */
+	const sn_relay_tuning *tuning = nullptr;         /* unstable.h */
 };
 
 /* The outcome of relay(): struct sn_relay_result, whose `error` is an error code here. */
@@ -220,7 +220,7 @@ requires std::invocable<Progress &, sn_relay_direction, std::size_t>
 
 	options.idle_timeout = limits.idle.count();
 	options.half_close_timeout = limits.half_close.count();
-	options.pace = limits.pace;
+	options.rate_limit = limits.rate_limit;
 	options.tuning = limits.tuning;
 	options.progress = [](void *arg, sn_relay_direction way, std::size_t bytes) noexcept {
 		(*static_cast<std::remove_reference_t<Progress> *>(arg))(way, bytes);

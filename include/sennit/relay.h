@@ -47,7 +47,7 @@ enum sn_relay_end {
  * that many share. Both functions are called in the task that copies in this direction; they must
  * not park, and must be brief.
  */
-struct sn_relay_pace {
+struct sn_relay_rate_limit {
 	/* The most bytes to read in one call now, such as those of a fiftieth of a second; 0: no
 	 * limit for now. Called again at least every few megabytes. */
 	size_t (*most)(void *arg, enum sn_relay_direction direction);
@@ -75,7 +75,7 @@ struct sn_relay_options {
 	void (*progress)(void *arg, enum sn_relay_direction direction, size_t bytes);
 	void *arg; /* of progress */
 	/* NULL: no limit. Time that is spent waiting for it does not count as idle. */
-	const struct sn_relay_pace *pace;
+	const struct sn_relay_rate_limit *rate_limit;
 	const struct sn_relay_tuning *tuning; /* NULL: automatic; unstable.h */
 };
 

@@ -41,8 +41,8 @@
  *                       SENNIT_LATE_MS; %p: the process's id
  *   SENNIT_PROFILE      cpu:FILE or waits:FILE: a profile of the whole run (profile.h); %p: the
  *                       process's id
- *   SENNIT_WAIT_STATS   1: print the histograms of waits (wait.h) to stderr when sn_run() is about
- *                       to return, and with each dump that SIGQUIT asks for
+ *   SENNIT_WAIT_STATS   1: print the histograms of waits (wait_stats.h) to stderr when sn_run() is
+ *                       about to return, and with each dump that SIGQUIT asks for
  *   SENNIT_WAIT_SPIN    1: threads of the runtime that wait for others spin until they have what
  *                       they want, instead of yielding and sleeping; for comparisons
  *

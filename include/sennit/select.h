@@ -41,7 +41,7 @@ enum sn_case_op {
 /* A descriptor, and the events that it is to be ready for. */
 struct sn_case_poll {
 	int fd;     /* negative: never ready */
-	int events; /* as in sn_fd_wait() (poll.h) */
+	int events; /* as in sn_fd_wait() (fd.h) */
 };
 
 /*
@@ -79,7 +79,7 @@ struct sn_case {
  *                select. A mistake makes the case ready immediately: -ESRCH, -EINVAL, -EBUSY when
  *                another task joins it or has it in a select, -EDEADLK for the calling task
  *   POLL         the events that the descriptor is ready for, at least one, with POLLERR and
- *                POLLHUP among them; -EBADF: it is not open, or is closed during the wait (poll.h).
+ *                POLLHUP among them; -EBADF: it is not open, or is closed during the wait (fd.h).
  *                If another case was chosen just then, the next select does not learn of that
  *                sn_fd_closing() any more
  *   SCOPE        0: the scope has no tasks, because all have ended or none was started; or the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The part of the C interface that most programs use. Include the rest on request: scan.h (looking
- * at tasks), collector.h (garbage collectors), wait.h (how long the library waits), vdso.h,
+ * at tasks), collector.h (garbage collectors), wait_stats.h (how long the library waits), vdso.h,
  * unstable.h, and gc.h and hooks.h, which belong to other libraries.
  */
 #ifndef SENNIT_SENNIT_H
@@ -18,10 +18,10 @@
 #include <sennit/copy.h>
 #include <sennit/debug.h>
 #include <sennit/errno.h>
+#include <sennit/fd.h>
 #include <sennit/local.h>
 #include <sennit/mutex.h>
 #include <sennit/once.h>
-#include <sennit/poll.h>
 #include <sennit/process.h>
 #include <sennit/profile.h>
 #include <sennit/relay.h>

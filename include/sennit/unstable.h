@@ -38,12 +38,12 @@ SN_API SN_CHECK_RESULT int sn_tcp_connect_to_write(sn_tcp **conn, const char *ad
 						   int64_t deadline);
 
 /* Whether a relay coalesces the small pieces of a stream (relay.h). */
-enum sn_relay_gather {
+enum sn_relay_coalesce {
 	/* When many pieces came soon after one another and nothing went in the other direction in
 	 * between, so that the receiver does not seem to wait for them. */
-	SN_RELAY_GATHER_AUTO = 0,
-	SN_RELAY_GATHER_NEVER = 1,
-	SN_RELAY_GATHER_ALWAYS = 2, /* whenever one piece follows another */
+	SN_RELAY_COALESCE_AUTO = 0,
+	SN_RELAY_COALESCE_NEVER = 1,
+	SN_RELAY_COALESCE_ALWAYS = 2, /* whenever one piece follows another */
 };
 
 /* In struct sn_relay_options. Zero is the default, except for the size. */
@@ -53,7 +53,7 @@ struct sn_relay_tuning {
 	/* 1: the caller closes both streams immediately when the relay has finished. Then that
 	 * close passes on the end of the stream that ended last, which saves a system call. */
 	int closing;
-	enum sn_relay_gather gather; /* whether small pieces of a stream wait for more */
+	enum sn_relay_coalesce coalesce; /* whether small pieces of a stream wait for more */
 };
 
 /* struct sn_relay_tuning with its size, and the fields that are given, as .name = value. */

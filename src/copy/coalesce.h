@@ -22,7 +22,7 @@
  * have arrived at a rate of 20,000 a second, for a receiver that sent nothing. Bytes that have
  * arrived are never delayed if there are enough of them: the copy then reads again immediately.
  *
- * The program can ask for coalescing from the first piece on, or for none (sn_relay_gather).
+ * The program can ask for coalescing from the first piece on, or for none (sn_relay_coalesce).
  *
  * CPU seconds per GiB of a relay on two CPUs that the sender and the sink need as well, with and
  * without, medians of four runs in turns (bench-relay, bulk): 1 KiB 1.7 and 5.1, 4 KiB 0.53 and
@@ -60,7 +60,7 @@
 #define SN_COALESCE_WORTH_IT ((uint64_t)16 << 20)
 
 struct sn_coalesce {
-	enum sn_relay_gather how;
+	enum sn_relay_coalesce how;
 	uint32_t enough;  /* bytes; 0: it does not coalesce */
 	uint32_t pieces;  /* small pieces in a row, while it does not coalesce */
 	uint32_t wanted;  /* how many of those make it start */
@@ -71,12 +71,12 @@ struct sn_coalesce {
 	uint64_t total;   /* bytes coalesced since the last answer */
 };
 
-static inline void sn_coalesce_init(struct sn_coalesce *coalesce, enum sn_relay_gather how)
+static inline void sn_coalesce_init(struct sn_coalesce *coalesce, enum sn_relay_coalesce how)
 {
 	coalesce->how = how;
 	coalesce->enough = 0;
 	coalesce->pieces = 0;
-	coalesce->wanted = how == SN_RELAY_GATHER_ALWAYS ? 1 : SN_COALESCE_PIECES;
+	coalesce->wanted = how == SN_RELAY_COALESCE_ALWAYS ? 1 : SN_COALESCE_PIECES;
 	coalesce->answers = 0;
 	coalesce->at = 0;
 	coalesce->since = 0;
@@ -97,7 +97,7 @@ static inline void sn_coalesce_begin(struct sn_coalesce *coalesce)
 static inline bool sn_coalesce_answered(struct sn_coalesce *coalesce, uint32_t answers)
 {
 	const bool answered =
-		answers != coalesce->answers && coalesce->how != SN_RELAY_GATHER_ALWAYS;
+		answers != coalesce->answers && coalesce->how != SN_RELAY_COALESCE_ALWAYS;
 
 	coalesce->answers = answers;
 	if (!answered || coalesce->total == 0)
@@ -117,7 +117,7 @@ static inline bool sn_coalesce_piece(struct sn_coalesce *coalesce, int64_t now, 
 {
 	const bool answered = sn_coalesce_answered(coalesce, answers);
 	const bool soon = now - coalesce->at < SN_COALESCE_QUICK_NS ||
-			  coalesce->how == SN_RELAY_GATHER_ALWAYS;
+			  coalesce->how == SN_RELAY_COALESCE_ALWAYS;
 
 	if (size < SN_COALESCE_SMALL && soon && !answered) {
 		coalesce->pieces++;

@@ -5,7 +5,7 @@
  * A flow goes through userspace while it is small, and is spliced while it is large: copy_policy.h.
  *
  * A relay may wait until more than one piece has arrived before it reads: coalesce.h. Its direction
- * may be held back: pace.h.
+ * may be held back: rate_limit.h.
  *
  * If src or dst is a pipe, splice needs no pipe in between. If src is a file, sendfile and
  * copy_file_range need none either, and are tried from the start. If the kernel refuses (EINVAL),
@@ -22,7 +22,7 @@
 #include "copy/low_water.h"
 #include "copy/pipe_pool.h"
 #include "io/sys.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/thread.h"
 
 /* ---- which way ---- */
@@ -126,14 +126,14 @@ static int wait_after(struct sn_copy_job *job, int end)
 
 /* Runs a pass within the grant of the direction's pace. The bytes of a piece that is still to be
  * written were granted when they were read. */
-static int paced_pass(struct sn_copy_job *job)
+static int limited_pass(struct sn_copy_job *job)
 {
-	int end = job->piece.buffer ? SN_PASS_MORE : sn_pace_begin(job);
+	int end = job->piece.buffer ? SN_PASS_MORE : sn_rate_limit_begin(job);
 
 	if (end == SN_PASS_MORE)
 		end = next_pass(job);
 	if (end == SN_PASS_DRAINED)
-		sn_pace_end(&job->relay->pace);
+		sn_rate_limit_end(&job->relay->rate_limit);
 	return end;
 }
 
@@ -156,7 +156,7 @@ static int run(struct sn_copy_job *job)
 
 		if (err < 0)
 			return err;
-		end = sn_copy_is_paced(job) ? paced_pass(job) : next_pass(job);
+		end = sn_copy_is_rate_limited(job) ? limited_pass(job) : next_pass(job);
 	} while (end > 0);
 	return end;
 }
@@ -167,8 +167,8 @@ int sn_copy_run(struct sn_copy_job *job)
 
 	sn_piece_settle(job, end);
 	sn_piece_return(&job->piece);
-	if (sn_copy_is_paced(job))
-		sn_pace_end(&job->relay->pace);
+	if (sn_copy_is_rate_limited(job))
+		sn_rate_limit_end(&job->relay->rate_limit);
 	/* A descriptor that was closed may belong to another stream by now. */
 	if (end != -EBADF)
 		sn_low_water_reset(job);
@@ -186,11 +186,11 @@ int sn_copy_try(struct sn_copy_job *job)
 	int end;
 
 	begin(job);
-	if (sn_copy_is_paced(job) && !sn_pace_is_free(job))
+	if (sn_copy_is_rate_limited(job) && !sn_rate_limit_is_free(job))
 		return SN_PASS_MORE;
 	end = pass_in_userspace(job, PIECES_OF_A_TRY);
-	if (sn_copy_is_paced(job) && (end <= 0 || end == SN_PASS_DRAINED))
-		sn_pace_end(&job->relay->pace);
+	if (sn_copy_is_rate_limited(job) && (end <= 0 || end == SN_PASS_DRAINED))
+		sn_rate_limit_end(&job->relay->rate_limit);
 	return end == SN_PASS_DRAINED && sn_low_water_is_set(job) ? SN_PASS_MORE : end;
 }
 
@@ -279,6 +279,6 @@ int sn_copy_stats(struct sn_copy_stats *stats)
 	struct sn_copy_stats current;
 
 	sn_pipes_count(&current);
-	current.gathered_late = sn_low_water_late();
+	current.coalesced_late = sn_low_water_late();
 	return SN_SIZED_GIVE(stats, &current);
 }

@@ -7,7 +7,8 @@
  * copy.c, decides what comes next, and only the driver waits for src. A pass never calls the
  * driver; the parts of the job that it uses are here.
  *
- *     relay.c -> copy.c -> copy_user.c, splice.c, file_copy.c, pace.c -> copy_piece.c, low_water.c
+ *     relay.c -> copy.c -> copy_user.c, splice.c, file_copy.c, rate_limit.c -> copy_piece.c,
+ *     low_water.c
  *                       -> copy_late.c, for attempts and waits
  *
  * A job belongs to the one task that runs it, which writes all fields; another task may continue it
@@ -27,19 +28,19 @@
 #include "copy/coalesce.h"
 #include "copy/copy_piece.h"
 #include "copy/copy_policy.h"
-#include "copy/pace.h"
-#include "copy/write_guard.h"
+#include "copy/rate_limit.h"
+#include "copy/reset_origin.h"
 #include "stream/stream.h"
 
 /* The additional state of a relay's direction. The relay passes the end of src on to dst
  * immediately. */
 struct sn_relayed {
-	struct sn_write_guard *guard;    /* of dst */
+	struct sn_reset_origin *origin;  /* of dst */
 	const _Atomic uint32_t *answers; /* how often the other direction has moved bytes */
 	struct sn_coalesce coalesce;
 	uint32_t low_water; /* of src, once it was found to be 1 and may be changed
 			     * (low_water.c); until then 0 */
-	struct sn_pace pace;
+	struct sn_rate_limit rate_limit;
 };
 
 struct sn_copy_job {
@@ -87,9 +88,9 @@ static inline int sn_copy_fail(struct sn_copy_job *job, enum sn_copy_side side, 
 	return (int)err;
 }
 
-static inline bool sn_copy_is_paced(const struct sn_copy_job *job)
+static inline bool sn_copy_is_rate_limited(const struct sn_copy_job *job)
 {
-	return job->relay && job->relay->pace.calls;
+	return job->relay && job->relay->rate_limit.calls;
 }
 
 static inline int64_t sn_copy_now(const struct sn_copy_job *job)
@@ -97,11 +98,11 @@ static inline int64_t sn_copy_now(const struct sn_copy_job *job)
 	return job->now ? job->now : sn_now();
 }
 
-/* The smallest of `most`, what is left to copy, and what the pace allows to be read now. */
+/* The smallest of `most`, what is left to copy, and what the rate limit allows to be read now. */
 static inline size_t sn_copy_limit(const struct sn_copy_job *job, size_t most)
 {
-	if (sn_copy_is_paced(job) && job->relay->pace.granted < most)
-		most = job->relay->pace.granted;
+	if (sn_copy_is_rate_limited(job) && job->relay->rate_limit.granted < most)
+		most = job->relay->rate_limit.granted;
 	return job->left >= 0 && (uint64_t)job->left < most ? (size_t)job->left : most;
 }
 
@@ -117,8 +118,8 @@ static inline void sn_copy_taken(struct sn_copy_job *job, size_t n)
 	job->result->bytes_read += n;
 	if (job->left >= 0)
 		job->left -= (int64_t)n;
-	if (sn_copy_is_paced(job))
-		job->relay->pace.granted -= n;
+	if (sn_copy_is_rate_limited(job))
+		job->relay->rate_limit.granted -= n;
 }
 
 /* Accounts for n bytes that dst has taken on one of the result's paths, and reports them. */
@@ -134,13 +135,13 @@ static inline void sn_copy_delivered(struct sn_copy_job *job, size_t n, uint64_t
 static inline void sn_copy_write_begin(struct sn_copy_job *job)
 {
 	if (job->relay)
-		sn_guard_begin(job->relay->guard);
+		sn_reset_origin_begin(job->relay->origin);
 }
 
 static inline void sn_copy_write_end(struct sn_copy_job *job, ssize_t n)
 {
 	if (job->relay)
-		sn_guard_end(job->relay->guard, n);
+		sn_reset_origin_end(job->relay->origin, n);
 }
 
 #endif

@@ -45,7 +45,7 @@ int sn_copy_attempt(struct sn_copy_job *job, enum sn_side_index side)
 	if (owes_look(job, side))
 		return sn_fd_begin(d, side);
 	do {
-		err = sn_attempt_begin_at(d, side, job->now);
+		err = sn_conn_attempt_begin_at(d, side, job->now);
 	} while (sn_unlikely(err < 0) && sn_copy_goes_on(job, side, err));
 	return err;
 }

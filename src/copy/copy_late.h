@@ -27,8 +27,8 @@
 
 struct sn_copy_job;
 
-/* Begins an attempt on src (SN_SIDE_READ) or dst (SN_SIDE_WRITE), like sn_attempt_begin_at() at the
- * job's time. sn_fd_end() ends it. */
+/* Begins an attempt on src (SN_SIDE_READ) or dst (SN_SIDE_WRITE), like sn_conn_attempt_begin_at()
+ * at the job's time. sn_fd_end() ends it. */
 int sn_copy_attempt(struct sn_copy_job *job, enum sn_side_index side);
 
 /* Looks for bytes in src without taking them. Returns more than 0 if there are some, 0 at the end,

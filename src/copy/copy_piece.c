@@ -6,7 +6,7 @@
 #include "copy/copy_job.h"
 #include "copy/copy_late.h"
 #include "io/buffer.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/thread.h"
 #include "stream/layer.h"
 
@@ -34,7 +34,7 @@ static ssize_t write_some(struct sn_copy_job *job, const char *data, size_t size
 	if (n < 0)
 		return n;
 	sn_copy_write_begin(job);
-	n = sn_attempt_write(job->dst, data, size, more);
+	n = sn_conn_attempt_write(job->dst, data, size, more);
 	sn_copy_write_end(job, n);
 	sn_fd_end(job->dst, SN_SIDE_WRITE);
 	return n;

@@ -13,7 +13,7 @@
 #include "copy/copy_pass.h"
 #include "copy/low_water.h"
 #include "io/buffer.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/thread.h"
 
 /* Reads without waiting. Returns -EAGAIN if there is nothing. */
@@ -25,7 +25,7 @@ static ssize_t read_now(struct sn_copy_job *job, void *buf, size_t size)
 	if (n < 0)
 		return n;
 	sn_fd_forget(src, SN_SIDE_READ);
-	n = sn_attempt_read(src, buf, size);
+	n = sn_conn_attempt_read(src, buf, size);
 	sn_fd_end(src, SN_SIDE_READ);
 	return n;
 }

@@ -14,7 +14,7 @@
 #include "copy/copy_late.h"
 #include "copy/copy_pass.h"
 #include "io/sys.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/thread.h"
 
 /* The most bytes between two checks of the deadlines and of cancellation: some milliseconds. */
@@ -31,11 +31,11 @@ static ssize_t once(struct sn_copy_job *job, size_t size, enum sn_copy_side *ref
 	if (n == 0) {
 		*refused = SN_COPY_NONE;
 		sn_copy_write_begin(job);
-		sn_block_enter(job->src, "sendfile");
+		sn_conn_blocking_enter(job->src, "sendfile");
 		n = sn_conn_kind(job->dst) == SN_KIND_FILE
 			    ? sn_sys_copy_file_range(job->src->fd, job->dst->fd, size)
 			    : sn_sys_sendfile(job->dst->fd, job->src->fd, size, job->hold_sigpipe);
-		sn_block_leave(job->src);
+		sn_conn_blocking_leave(job->src);
 		sn_copy_write_end(job, n);
 		sn_fd_end(job->dst, SN_SIDE_WRITE);
 	} else {

@@ -37,7 +37,7 @@ static bool is_ours_to_set(struct sn_copy_job *job)
 	if (sn_sys_low_water(job->src->fd) == 1)
 		relay->low_water = 1;
 	else
-		relay->coalesce.how = SN_RELAY_GATHER_NEVER;
+		relay->coalesce.how = SN_RELAY_COALESCE_NEVER;
 	sn_fd_unuse(job->src);
 	return relay->low_water == 1;
 }
@@ -65,7 +65,7 @@ bool sn_low_water_coalesces(struct sn_copy_job *job, size_t n)
 	struct sn_coalesce *coalesce;
 
 	/* After an end, an error or urgent data there may be no more edges. */
-	if (!job->relay || job->relay->coalesce.how == SN_RELAY_GATHER_NEVER ||
+	if (!job->relay || job->relay->coalesce.how == SN_RELAY_COALESCE_NEVER ||
 	    !sn_conn_drained(job->src))
 		return false;
 	coalesce = &job->relay->coalesce;
@@ -73,7 +73,7 @@ bool sn_low_water_coalesces(struct sn_copy_job *job, size_t n)
 		return sn_coalesce_more(coalesce, n) && !is_enough_left(job);
 	/* Where the poller has a resolution of milliseconds, bytes would be late, so this needs the
 	 * program's request. */
-	if (coalesce->how == SN_RELAY_GATHER_AUTO && !sn_netpoll_is_exact())
+	if (coalesce->how == SN_RELAY_COALESCE_AUTO && !sn_netpoll_is_exact())
 		return false;
 	if (!sn_coalesce_piece(coalesce, sn_copy_now(job), n, answers(job)))
 		return false;

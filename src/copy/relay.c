@@ -12,14 +12,14 @@
  * and its answer resume one task on one stack, and a connection that is short, or idle, takes one
  * task. As soon as a direction needs more, the two *part*: a second task takes over the other
  * direction from where it is, and they stay apart until the end. That happens when a flow is large
- * enough for splicing or has more after two pieces, coalesces, has a pace, or would wait for room.
- * It is decided between two passes of a copy, whose whole state is in its job. Each of 4,000 open
- * and idle connections through sennit-relay takes 5.8 KB of the relay's anonymous memory, and 0.4
- * KB of page tables; with two tasks it would take 10.2 and 0.8.
+ * enough for splicing or has more after two pieces, coalesces, has a rate limit, or would wait for
+ * room. It is decided between two passes of a copy, whose whole state is in its job. Each of 4,000
+ * open and idle connections through sennit-relay takes 5.8 KB of the relay's anonymous memory, and
+ * 0.4 KB of page tables; with two tasks it would take 10.2 and 0.8.
  *
  * The end of a stream is passed on only when it is a real one. A reset appears as an error once,
  * and as an end of stream after that. Therefore the direction that reads the end of a stream checks
- * whether the other one, which writes to the same connection, got a reset (write_guard.h). A
+ * whether the other one, which writes to the same connection, got a reset (reset_origin.h). A
  * direction that is done keeps watching the connection that it read from, so that a reset after the
  * half-close is noticed too. The direction that ends last checks both connections once more, in one
  * system call, and then releases the watcher (`over`). If the caller has said that it closes both
@@ -28,7 +28,7 @@
  * was written. That saves a system call, and the watched connection does not change while it is
  * watched, for which the poller would wake the watcher.
  *
- * Time: idle_limit.h. A task that finds the limit expired judges for both directions, because it
+ * Time: idle_timeout.h. A task that finds the limit expired judges for both directions, because it
  * cannot rely on the other task to wake first: it polls both connections, in one system call, for
  * something that can be passed on.
  *
@@ -48,17 +48,17 @@
 
 #include "arch/sized.h"
 #include "copy/copy.h"
-#include "copy/idle_limit.h"
+#include "copy/idle_timeout.h"
 #include "io/fd.h"
 #include "io/sys.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 #include "task/cancel.h"
 
 struct relay {
 	struct sn_fd *fds[2]; /* direction d reads from fds[d] and writes to fds[1 - d] */
-	struct sn_write_guard guards[2]; /* of fds[0], fds[1] */
+	struct sn_reset_origin origins[2]; /* of fds[0], fds[1] */
 	const struct sn_relay_options *options;
 	const struct sn_relay_tuning *tuning;
 	struct sn_relay_result *result;
@@ -71,7 +71,7 @@ struct relay {
 	struct direction *directions;
 	bool alone;      /* there is no second task, and may never be one */
 	sn_task *second; /* NULL: there was none, or it could not be started */
-	struct sn_idle_limit idle;
+	struct sn_idle_timeout idle;
 	/* How often a direction has moved bytes; written by its task. Relaxed: the other task only
 	 * uses the count to decide how long to wait (coalesce.h). */
 	_Atomic uint32_t moves[2];
@@ -132,8 +132,9 @@ static bool can_move(struct relay *relay)
 static bool is_ahead(struct relay *relay, int err)
 {
 	return err == -ETIMEDOUT && sn_cancel_reason(sn_thread_self()->task) == 0 &&
-	       (sn_idle_was_moved(&relay->idle) ||
-		(sn_idle_is_over(&relay->idle) && can_move(relay) && sn_idle_extend(&relay->idle)));
+	       (sn_idle_timeout_was_moved(&relay->idle) ||
+		(sn_idle_timeout_is_over(&relay->idle) && can_move(relay) &&
+		 sn_idle_timeout_extend(&relay->idle)));
 }
 
 static bool late(struct sn_copy_job *job)
@@ -147,7 +148,7 @@ static enum sn_relay_end meaning(const struct relay *relay, int err)
 {
 	if (err == -ECANCELED || err == -EBADF)
 		return SN_RELAY_CANCELED;
-	if (err != -ETIMEDOUT || !sn_idle_is_over(&relay->idle))
+	if (err != -ETIMEDOUT || !sn_idle_timeout_is_over(&relay->idle))
 		return SN_RELAY_FAILED;
 	return atomic_load(&relay->half_closed) && relay->options->half_close_timeout
 		       ? SN_RELAY_HALF_CLOSE
@@ -165,7 +166,7 @@ static void delivered(struct sn_copy_job *job, size_t n)
 		&d->relay->moves[d->number],
 		atomic_load_explicit(&d->relay->moves[d->number], memory_order_relaxed) + 1,
 		memory_order_relaxed);
-	sn_idle_touch(&d->relay->idle, job->now);
+	sn_idle_timeout_touch(&d->relay->idle, job->now);
 	if (!options->progress)
 		return;
 	sn_runtime_leave();
@@ -175,7 +176,7 @@ static void delivered(struct sn_copy_job *job, size_t n)
 
 static void pausing(struct sn_copy_job *job, int64_t until)
 {
-	sn_idle_hold(&sn_container_of(job, struct direction, job)->relay->idle, until);
+	sn_idle_timeout_hold(&sn_container_of(job, struct direction, job)->relay->idle, until);
 }
 
 /* Shuts dst for writing. On failure *side says whose connection failed. */
@@ -237,7 +238,7 @@ static int pass_end_on(struct direction *d, int *side)
 	struct relay *relay = d->relay;
 	int err, nobody = -1;
 
-	if (sn_guard_was_reset(&relay->guards[d->number]))
+	if (sn_reset_origin_is_writer(&relay->origins[d->number]))
 		return -ECONNRESET;
 	/* Recorded before the end is passed on, because the other peer may answer with its own end
 	 * immediately. */
@@ -247,7 +248,7 @@ static int pass_end_on(struct direction *d, int *side)
 	if (err < 0)
 		return err;
 	atomic_store(&relay->half_closed, true);
-	sn_idle_change(&relay->idle, relay->options->half_close_timeout);
+	sn_idle_timeout_change(&relay->idle, relay->options->half_close_timeout);
 	d->passed = true;
 	return 0;
 }
@@ -335,14 +336,14 @@ static void prepare(struct direction *d, struct relay *relay, enum sn_relay_dire
 					.delivered = delivered,
 					.late = late,
 					.relay = &d->relayed},
-				.relayed = {.guard = &relay->guards[1 - number],
+				.relayed = {.origin = &relay->origins[1 - number],
 					    .answers = &relay->moves[1 - number],
-					    .pace = {.calls = relay->options->pace,
-						     .direction = number,
-						     .pausing = pausing}},
+					    .rate_limit = {.calls = relay->options->rate_limit,
+							   .direction = number,
+							   .pausing = pausing}},
 				.relay = relay,
 				.number = number};
-	sn_coalesce_init(&d->relayed.coalesce, relay->tuning->gather);
+	sn_coalesce_init(&d->relayed.coalesce, relay->tuning->coalesce);
 }
 
 /* Whether the connection whose end was passed on has been reset since. */
@@ -479,9 +480,9 @@ static void both_directions(struct relay *relay)
 	relay->alone = true;
 	prepare(&directions[0], relay, SN_RELAY_A_TO_B);
 	prepare(&directions[1], relay, SN_RELAY_B_TO_A);
-	sn_idle_init(&relay->idle, relay->fds);
+	sn_idle_timeout_init(&relay->idle, relay->fds);
 	sn_runtime_enter();
-	sn_idle_change(&relay->idle, relay->options->idle_timeout);
+	sn_idle_timeout_change(&relay->idle, relay->options->idle_timeout);
 	sn_fd_forward(relay->fds[1], relay->fds[0]);
 	sn_brief_begin();
 	serve_both(relay);

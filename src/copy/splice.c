@@ -40,7 +40,7 @@
 #include "copy/pipe_pool.h"
 #include "io/buffer.h"
 #include "io/sys.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/thread.h"
 
 /*
@@ -67,9 +67,9 @@ static ssize_t fill(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
 
 	if (n < 0)
 		return n;
-	sn_block_enter(job->src, "splice");
+	sn_conn_blocking_enter(job->src, "splice");
 	n = sn_sys_splice(job->src->fd, pipe->write_end, size, false);
-	sn_block_leave(job->src);
+	sn_conn_blocking_leave(job->src);
 	sn_conn_note_read(job->src, n);
 	sn_fd_end(job->src, SN_SIDE_READ);
 	return n;
@@ -105,9 +105,9 @@ static ssize_t empty_some(struct sn_copy_job *job, struct sn_pipe *pipe, size_t 
 		return n;
 	do {
 		sn_copy_write_begin(job);
-		sn_block_enter(dst, "splice");
+		sn_conn_blocking_enter(dst, "splice");
 		n = sn_sys_splice(pipe->read_end, dst->fd, size, job->hold_sigpipe);
-		sn_block_leave(dst);
+		sn_conn_blocking_leave(dst);
 		sn_copy_write_end(job, n);
 	} while (n == -EAGAIN && dst->registered && (n = wait_for_room(job)) == 0);
 	sn_fd_end(dst, SN_SIDE_WRITE);
@@ -273,9 +273,9 @@ static ssize_t move_directly(struct sn_copy_job *job, size_t size, enum sn_copy_
 	}
 	*refused = SN_COPY_NONE;
 	sn_copy_write_begin(job);
-	sn_block_enter(blocking, "splice");
+	sn_conn_blocking_enter(blocking, "splice");
 	n = sn_sys_splice(job->src->fd, job->dst->fd, size, job->hold_sigpipe);
-	sn_block_leave(blocking);
+	sn_conn_blocking_leave(blocking);
 	sn_copy_write_end(job, n);
 	sn_fd_end(job->dst, SN_SIDE_WRITE);
 	sn_fd_end(job->src, SN_SIDE_READ);

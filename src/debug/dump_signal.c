@@ -27,13 +27,13 @@
 
 #include <sennit/clock.h>
 #include <sennit/debug.h>
-#include <sennit/wait.h>
+#include <sennit/wait_stats.h>
 
 #include "arch/compiler.h"
 #include "base/environment.h"
 #include "debug/trace_file.h"
 #include "sched/sysmon_sleep.h"
-#include "sched/threads.h"
+#include "sched/thread_list.h"
 #include "wait/checked.h"
 
 #define WANTED_DUMP 1u

@@ -29,7 +29,7 @@
 #include <unistd.h>
 
 #include "debug/report.h"
-#include "sched/block.h"
+#include "sched/control_block.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 #include "stack/stack_slab.h"

@@ -9,7 +9,7 @@
  * decides for itself, from the same call with arguments that change nothing.
  *
  * docs/kernels.md has the same features in a table, with what each fallback costs and how to force
- * it; tests/house/kernels_test.py compares the two.
+ * it; tests/style/kernels_test.py compares the two.
  *
  * Rejected: a list of fallbacks that the calls fill in when they fall back. It would still be empty
  * at the beginning of a process, which is when an administrator asks.

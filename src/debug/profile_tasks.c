@@ -18,7 +18,7 @@
 #include "observe/inspect.h"
 #include "observe/scan_ask.h"
 #include "observe/scan_own.h"
-#include "sched/block.h"
+#include "sched/control_block.h"
 #include "sched/foreign.h"
 #include "sched/scan.h"
 #include "sched/scan_serve.h"

@@ -32,7 +32,7 @@
 #include "arch/registers.h"
 #include "debug/profile.h"
 #include "observe/scan_own.h"
-#include "sched/block.h"
+#include "sched/control_block.h"
 #include "sched/foreign.h"
 #include "sched/off_cpu.h"
 #include "sched/record.h"

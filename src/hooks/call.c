@@ -10,7 +10,7 @@
 #include <sys/time.h>
 
 #include <sennit/clock.h>
-#include <sennit/poll.h>
+#include <sennit/fd.h>
 #include <sennit/scope.h>
 
 /*

@@ -34,7 +34,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 
-#include <sennit/poll.h>
+#include <sennit/fd.h>
 
 #include "hooks/turn.h"
 
@@ -143,7 +143,7 @@ SN_HOOK(int, connect, (int fd, const struct sockaddr *to, socklen_t length))
  * ---- what ends a socket's youth, or a wait for it ----
  *
  * A close that does not pass here, such as a system call, or a close by a thread that runs no task,
- * is noticed by the wait itself (sennit/poll.h). closedir() has no hook, because nothing waits for
+ * is noticed by the wait itself (sennit/fd.h). closedir() has no hook, because nothing waits for
  * a directory.
  */
 

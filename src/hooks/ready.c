@@ -11,7 +11,7 @@
 #include <sys/time.h>
 
 #include <sennit/clock.h>
-#include <sennit/poll.h>
+#include <sennit/fd.h>
 #include <sennit/scope.h>
 
 #include "hooks/call.h"

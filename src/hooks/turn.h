@@ -31,7 +31,8 @@
  *
  * Rejected: O_NONBLOCK on the description, which other processes may share. SO_RCVTIMEO for
  * accept(): the other processes would see it, and each attempt would block for a tick. A list, as
- * in io/turns.h: it would have to outlive the run, because a call that blocks with the turn does.
+ * in io/side_queue.h: it would have to outlive the run, because a call that blocks with the turn
+ * does.
  */
 #ifndef SENNIT_HOOKS_TURN_H
 #define SENNIT_HOOKS_TURN_H

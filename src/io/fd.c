@@ -11,7 +11,7 @@
 #include "io/watch.h"
 #include "sched/netpoll.h"
 #include "sched/runqueue.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 #include "task/cancel.h"

@@ -182,8 +182,8 @@ void sn_fd_end(struct sn_fd *d, enum sn_side_index side);
 
 /*
  * Begins an operation that shares the descriptor with others of its kind; sn_fd_unuse() ends it. It
- * waits only in the queue of turns.h. Errors are those of sn_fd_begin_handle(), except that -EBUSY
- * comes only past half a million operations.
+ * waits only in the queue of side_queue.h. Errors are those of sn_fd_begin_handle(), except that
+ * -EBUSY comes only past half a million operations.
  */
 int sn_fd_begin_shared(struct sn_fd *d, const void *handle);
 

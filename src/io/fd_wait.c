@@ -15,7 +15,7 @@
 
 #include <sennit/clock.h>
 
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 #include "task/cancel.h"

@@ -4,7 +4,7 @@
  * nothing is ready. It looks again when it was woken without an event that it can report, and at
  * growing intervals. watch.h explains what happens while it is parked.
  */
-#include <sennit/poll.h>
+#include <sennit/fd.h>
 
 #include <errno.h>
 #include <limits.h>
@@ -18,7 +18,7 @@
 #include "sched/foreign.h"
 #include "sched/netpoll.h"
 #include "sched/ready.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 #include "task/cancel.h"

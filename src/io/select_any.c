@@ -42,7 +42,7 @@
 #include "io/watch.h"
 #include "sched/netpoll.h"
 #include "sched/ready.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 #include "sync/scope.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Watches: which tasks wait for descriptors that the program owns (sennit/poll.h).
+ * Watches: which tasks wait for descriptors that the program owns (sennit/fd.h).
  *
  * A watch belongs to a descriptor's number. It holds the list of the waits for that number, and
  * what epoll was last asked to report. epoll is asked for one level-triggered event (EPOLLONESHOT),

@@ -7,7 +7,7 @@
 
 #include "base/counters.h"
 #include "io/shortage.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/thread.h"
 #include "stream/stream.h"
 

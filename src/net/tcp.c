@@ -21,7 +21,7 @@
 #include "names/address.h"
 #include "names/resolve.h"
 #include "net/accept.h"
-#include "net/race.h"
+#include "net/happy_eyeballs.h"
 #include "net/unix.h"
 #include "net/unix_name.h"
 #include "sched/runtime.h"
@@ -39,7 +39,7 @@ static void set_no_delay(int fd)
 /* Opens fd as a connection or listener; closes fd if that fails. */
 static int open_as_tcp(struct sn_fd **out, int fd)
 {
-	int err = sn_fd_open(out, &sn_stream_ops, fd, true);
+	int err = sn_fd_open(out, &sn_conn_ops, fd, true);
 
 	if (err < 0)
 		sn_sys_close(fd);
@@ -134,7 +134,7 @@ static int do_listener_adopt(struct sn_fd **out, int fd)
 	if (err == -EPROTOTYPE)
 		return sn_unix_adopt_stream_listener(out, fd);
 	if (err == 0)
-		err = sn_fd_open(out, &sn_stream_ops, fd, true);
+		err = sn_fd_open(out, &sn_conn_ops, fd, true);
 	if (err < 0)
 		return err;
 	/* Neither call can fail on a socket. No task accepts before this function returns. */
@@ -201,7 +201,7 @@ static int do_adopt(struct sn_fd **out, int fd)
 	if (err == -EPROTOTYPE)
 		return sn_unix_adopt_stream(out, fd);
 	if (err == 0)
-		err = sn_fd_open(out, &sn_stream_ops, fd, true);
+		err = sn_fd_open(out, &sn_conn_ops, fd, true);
 	if (err < 0)
 		return err;
 	/* None of these calls can fail on a socket. No task uses it before this function
@@ -262,8 +262,8 @@ static int await_connection(struct sn_fd *d, const struct sn_resolved_address *t
 	return err;
 }
 
-/* Connects to a single address. This is the usual case and needs no race: the descriptor is a
- * connection from the beginning, so it is registered with epoll only once. */
+/* Connects to a single address. This is the usual case and needs no second attempt: the descriptor
+ * is a connection from the beginning, so it is registered with epoll only once. */
 static int connect_one(struct sn_fd **out, const struct sn_resolved_address *to, int64_t deadline,
 		       bool to_write)
 {
@@ -271,7 +271,7 @@ static int connect_one(struct sn_fd **out, const struct sn_resolved_address *to,
 
 	if (deadline && sn_now() >= deadline)
 		return -ETIMEDOUT;
-	begun = sn_race_begin_one(out, to, to_write);
+	begun = sn_happy_eyeballs_begin_one(out, to, to_write);
 	if (begun < 0 && begun != -EINPROGRESS)
 		return begun;
 	/* Registered only now, because an unconnected socket reports a hang-up. */
@@ -286,7 +286,7 @@ static int connect_one(struct sn_fd **out, const struct sn_resolved_address *to,
 static int connect_first(struct sn_fd **out, const sn_resolved *list, int64_t deadline,
 			 bool to_write)
 {
-	int err = sn_race(out, list, deadline, to_write);
+	int err = sn_happy_eyeballs(out, list, deadline, to_write);
 
 	if (err < 0)
 		return err;

@@ -49,8 +49,8 @@ static int open_descriptor(struct sn_fd **out, int fd, int family, uint32_t flag
 		return err;
 	state = calloc(1, sizeof *state);
 	if (state) {
-		sn_turns_reset(&state->turns[SN_SIDE_READ]);
-		sn_turns_reset(&state->turns[SN_SIDE_WRITE]);
+		sn_side_queue_reset(&state->queues[SN_SIDE_READ]);
+		sn_side_queue_reset(&state->queues[SN_SIDE_WRITE]);
 		state->family = family;
 		state->flags = flags;
 		atomic_store_explicit(&state->one_peer, one_peer, memory_order_relaxed);

@@ -5,8 +5,8 @@
  * translates their control data, udp_error.c reads the error queue, and udp_setting.c has the
  * settings.
  *
- * Every operation tries first. After EAGAIN it waits for its turn (io/turns.h), because several
- * tasks may receive, and several may send, at the same time.
+ * Every operation tries first. After EAGAIN it waits for its turn (io/side_queue.h), because
+ * several tasks may receive, and several may send, at the same time.
  */
 #ifndef SENNIT_NET_UDP_H
 #define SENNIT_NET_UDP_H
@@ -20,14 +20,14 @@
 #include <sennit/udp.h>
 
 #include "io/fd.h"
-#include "io/turns.h"
+#include "io/side_queue.h"
 
 /*
  * The state of a UDP socket (own in struct sn_fd). The opener writes the constants, before the
  * socket is shared.
  */
 struct sn_udp_state {
-	struct sn_turns turns[2];
+	struct sn_side_queue queues[2];
 	int family;            /* constant */
 	uint32_t flags;        /* constant: SN_UDP_* */
 	_Atomic bool one_peer; /* a hint; written by sn_udp_connect() and sn_udp_set_peer() */

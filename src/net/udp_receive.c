@@ -11,7 +11,7 @@
 #include "net/sys_udp.h"
 #include "net/udp.h"
 #include "net/udp_batch.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/thread.h"
 
 void sn_udp_note_error(struct sn_fd *d, int error)
@@ -47,17 +47,17 @@ static ssize_t try_one(struct sn_fd *d, void *buf, size_t size, struct sn_addres
 
 static ssize_t receive_one(const void *handle, void *buf, size_t size, struct sn_address *peer)
 {
-	struct sn_turn turn;
+	struct sn_side_queue_place place;
 	struct sn_fd *d;
 	ssize_t n = sn_udp_begin(&d, handle, SN_SIDE_READ);
 
 	if (n < 0)
 		return n;
-	sn_turn_begin(&turn, d, SN_SIDE_READ, &sn_udp_state(d)->turns[SN_SIDE_READ]);
+	sn_side_queue_begin(&place, d, SN_SIDE_READ, &sn_udp_state(d)->queues[SN_SIDE_READ]);
 	do {
 		n = try_one(d, buf, size, peer);
-	} while (n == -EAGAIN && (n = sn_turn_wait(&turn)) == 0);
-	sn_turn_end(&turn);
+	} while (n == -EAGAIN && (n = sn_side_queue_wait(&place)) == 0);
+	sn_side_queue_end(&place);
 	sn_fd_unuse(d);
 	if (n >= 0)
 		sn_fair_chance(sn_thread_self());
@@ -148,17 +148,17 @@ static int try_messages(struct sn_fd *d, struct sn_udp_message *messages, size_t
 
 static int receive_messages(const void *handle, struct sn_udp_message *messages, size_t n)
 {
-	struct sn_turn turn;
+	struct sn_side_queue_place place;
 	struct sn_fd *d;
 	int count = sn_udp_begin(&d, handle, SN_SIDE_READ);
 
 	if (count < 0)
 		return count;
-	sn_turn_begin(&turn, d, SN_SIDE_READ, &sn_udp_state(d)->turns[SN_SIDE_READ]);
+	sn_side_queue_begin(&place, d, SN_SIDE_READ, &sn_udp_state(d)->queues[SN_SIDE_READ]);
 	do {
 		count = n ? try_messages(d, messages, n) : 0;
-	} while (count == -EAGAIN && (count = sn_turn_wait(&turn)) == 0);
-	sn_turn_end(&turn);
+	} while (count == -EAGAIN && (count = sn_side_queue_wait(&place)) == 0);
+	sn_side_queue_end(&place);
 	sn_fd_unuse(d);
 	if (count > 0)
 		sn_fair_chance(sn_thread_self());

@@ -19,7 +19,7 @@
 #include "net/sys_udp.h"
 #include "net/udp.h"
 #include "net/udp_batch.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/thread.h"
 
 /* How often a datagram is tried. Errors may come in faster than they are returned, but each try
@@ -66,7 +66,7 @@ static ssize_t send_one(const void *handle, const void *buf, size_t size,
 {
 	union sn_sockaddr to;
 	socklen_t length = 0;
-	struct sn_turn turn;
+	struct sn_side_queue_place place;
 	struct sn_fd *d;
 	ssize_t n = sn_udp_begin(&d, handle, SN_SIDE_WRITE);
 
@@ -74,11 +74,11 @@ static ssize_t send_one(const void *handle, const void *buf, size_t size,
 		return n;
 	if (peer)
 		length = sn_address_to(&to, peer, sn_udp_state(d)->family);
-	sn_turn_begin(&turn, d, SN_SIDE_WRITE, &sn_udp_state(d)->turns[SN_SIDE_WRITE]);
+	sn_side_queue_begin(&place, d, SN_SIDE_WRITE, &sn_udp_state(d)->queues[SN_SIDE_WRITE]);
 	do {
 		n = try_one(d, buf, size, &to, length);
-	} while (n == -EAGAIN && (n = sn_turn_wait(&turn)) == 0);
-	sn_turn_end(&turn);
+	} while (n == -EAGAIN && (n = sn_side_queue_wait(&place)) == 0);
+	sn_side_queue_end(&place);
 	sn_fd_unuse(d);
 	if (n >= 0)
 		sn_fair_chance(sn_thread_self());
@@ -164,22 +164,22 @@ static int try_messages(struct sn_fd *d, const struct sn_udp_message *messages, 
 /* Returns the number of messages sent, or the error of the first. */
 static int send_messages(const void *handle, const struct sn_udp_message *messages, size_t n)
 {
-	struct sn_turn turn;
+	struct sn_side_queue_place place;
 	struct sn_fd *d;
 	size_t done = 0;
 	int count = sn_udp_begin(&d, handle, SN_SIDE_WRITE);
 
 	if (count < 0)
 		return count;
-	sn_turn_begin(&turn, d, SN_SIDE_WRITE, &sn_udp_state(d)->turns[SN_SIDE_WRITE]);
+	sn_side_queue_begin(&place, d, SN_SIDE_WRITE, &sn_udp_state(d)->queues[SN_SIDE_WRITE]);
 	while (done < n && count >= 0) {
 		do {
 			count = try_messages(d, messages + done, n - done);
-		} while (count == -EAGAIN && (count = sn_turn_wait(&turn)) == 0);
+		} while (count == -EAGAIN && (count = sn_side_queue_wait(&place)) == 0);
 		if (count > 0)
 			done += (size_t)count;
 	}
-	sn_turn_end(&turn);
+	sn_side_queue_end(&place);
 	sn_fd_unuse(d);
 	if (done > 0)
 		sn_fair_chance(sn_thread_self());

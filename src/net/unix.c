@@ -30,7 +30,7 @@
 #include "net/unix_path.h"
 #include "net/unix_sys.h"
 #include "net/unix_wait.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/thread.h"
 #include "stream/layer.h"
 #include "stream/stream.h"

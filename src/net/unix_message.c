@@ -23,7 +23,7 @@
 #include "net/unix_name.h"
 #include "net/unix_sys.h"
 #include "net/unix_wait.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/thread.h"
 #include "stream/stream.h"
 

@@ -12,7 +12,7 @@
 #include "sched/scan_serve.h"
 #include "sched/sysmon_sleep.h"
 #include "sched/thread.h"
-#include "sched/threads.h"
+#include "sched/thread_list.h"
 
 /* The period at which threads are reminded: not shorter, because a signal disturbs its thread's
  * system calls. */
@@ -44,8 +44,8 @@ static void remind(struct sn_thread *thread, bool at_once)
 	struct sn_task *task = __atomic_load_n(&thread->task, __ATOMIC_RELAXED);
 	enum sn_task_status status;
 
-	/* A block stays a block (sched/block.h), so this may read its word even if the task has
-	 * ended. */
+	/* A block stays a block (sched/control_block.h), so this may read its word even if the task
+	 * has ended. */
 	if (!task || !(atomic_load(&task->word.scan) & SN_SCAN_ASKED))
 		return;
 	status = sn_status_get(&task->word);
@@ -95,8 +95,8 @@ int sn_scan_ask(struct sn_task *task, sn_task_scan_fn *fn, void *arg, bool at_on
 		if (seen & (SN_SCAN_ASKING | SN_SCAN_ASKED | SN_SCAN_SERVING))
 			return -EBUSY;
 	} while (!atomic_compare_exchange_weak(word, &seen, seen | SN_SCAN_ASKING));
-	task->asked_fn = fn;
-	task->asked_arg = arg;
+	task->scan_fn = fn;
+	task->scan_arg = arg;
 	atomic_fetch_add(&sn_scan_pending_count, 1);
 	atomic_fetch_xor(word, SN_SCAN_ASKING | SN_SCAN_ASKED);
 	/*

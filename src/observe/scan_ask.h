@@ -10,10 +10,10 @@
  * known to block, and from the monitor again and again while requests are pending.
  *
  * A waiting scan, sn_task_scan(), asks as well, and waits until its request is completed
- * (scan_wait.c). Such a request has no asked_fn, and its asked_arg is a struct sn_scan_sync.
+ * (scan_wait.c). Such a request has no scan_fn, and its scan_arg is a struct sn_scan_sync.
  *
  * Who may write what:
- *   asked_fn, asked_arg   the asker that has set ASKING, until it sets ASKED
+ *   scan_fn, scan_arg     the asker that has set ASKING, until it sets ASKED
  */
 #ifndef SENNIT_OBSERVE_SCAN_ASK_H
 #define SENNIT_OBSERVE_SCAN_ASK_H

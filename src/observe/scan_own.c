@@ -5,7 +5,7 @@
 
 #include "base/membarrier.h"
 #include "sched/scan.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/thread.h"
 
 void sn_scan_release(struct sn_task *task)

@@ -18,7 +18,7 @@
 #include "sched/runtime.h"
 #include "sched/scan.h"
 #include "sched/scan_serve.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/thread.h"
 #include "task/waiter.h"
 #include "wait/backoff.h"

@@ -13,7 +13,7 @@
 #include "sched/processor.h"
 #include "sched/runtime.h"
 #include "sched/thread.h"
-#include "sched/threads.h"
+#include "sched/thread_list.h"
 #include "stack/stack.h"
 
 static struct sn_lock stats_lock =

@@ -12,7 +12,7 @@
 #include "arch/registers.h"
 #include "base/environment.h"
 #include "observe/scan_own.h"
-#include "sched/block.h"
+#include "sched/control_block.h"
 #include "sched/processor.h"
 #include "sched/runtime.h"
 #include "sched/scan.h"

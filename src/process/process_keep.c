@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include <sennit/clock.h>
-#include <sennit/poll.h>
+#include <sennit/fd.h>
 #include <sennit/scope.h>
 #include <sennit/task.h>
 #include <sennit/timer.h>

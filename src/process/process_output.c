@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <sennit/poll.h>
+#include <sennit/fd.h>
 #include <sennit/scope.h>
 #include <sennit/task.h>
 

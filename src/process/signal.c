@@ -40,7 +40,7 @@
 #include "io/fd.h"
 #include "sched/netpoll.h"
 #include "sched/ready.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 #include "sync/channel.h"

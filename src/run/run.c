@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include <sennit/clock.h>
-#include <sennit/wait.h>
+#include <sennit/wait_stats.h>
 
 #include "arch/sized.h"
 #include "base/counters.h"
@@ -53,24 +53,24 @@
 #include "process/process.h"
 #include "process/signal.h"
 #include "sched/birth.h"
-#include "sched/block.h"
 #include "sched/collector.h"
+#include "sched/control_block.h"
 #include "sched/cpu_timer.h"
 #include "sched/foreign.h"
 #include "sched/lease.h"
 #include "sched/netpoll.h"
 #include "sched/off_cpu.h"
 #include "sched/processor.h"
-#include "sched/processors.h"
+#include "sched/processor_list.h"
 #include "sched/ready.h"
 #include "sched/record.h"
 #include "sched/runtime.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/sysmon.h"
 #include "sched/sysmon_sleep.h"
 #include "sched/task.h"
 #include "sched/task_stack.h"
-#include "sched/threads.h"
+#include "sched/thread_list.h"
 #include "sched/tie.h"
 #include "sched/wake.h"
 #include "stack/sanitizer.h"

@@ -22,14 +22,14 @@
  *
  * Who may write what: owes_poller, the thread itself; task->brief, the task (task.h).
  */
-#include "sched/schedule.h"
+#include "sched/switch.h"
 
 #include <sennit/clock.h>
 
+#include "sched/find_work.h"
 #include "sched/netpoll.h"
 #include "sched/processor.h"
 #include "sched/runtime.h"
-#include "sched/steal.h"
 #include "sched/task.h"
 #include "sched/wake.h"
 

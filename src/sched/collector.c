@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "sched/block.h"
+#include "sched/control_block.h"
 #include "sched/foreign.h"
 #include "sched/task.h"
 #include "sched/thread.h"

@@ -8,7 +8,7 @@
 
 #include "sched/runtime.h"
 #include "sched/thread.h"
-#include "sched/threads.h"
+#include "sched/thread_list.h"
 
 /* Not all C libraries define this name. */
 #ifndef sigev_notify_thread_id

@@ -66,17 +66,17 @@
 
 #include <sennit/clock.h>
 
+#include "sched/find_work.h"
 #include "sched/mailbox.h"
 #include "sched/netpoll.h"
-#include "sched/processors.h"
+#include "sched/processor_list.h"
 #include "sched/ready.h"
 #include "sched/record.h"
 #include "sched/runtime.h"
-#include "sched/schedule.h"
-#include "sched/steal.h"
+#include "sched/switch.h"
 #include "sched/sysmon_sleep.h"
 #include "sched/task.h"
-#include "sched/threads.h"
+#include "sched/thread_list.h"
 #include "sched/timer.h"
 #include "sched/wake.h"
 
@@ -490,7 +490,7 @@ struct sn_task *sn_next_task(struct sn_thread *self)
 			continue;
 		}
 		sn_tick(self->processor);
-		task = sn_look_for_work(self);
+		task = sn_find_work(self);
 		if (task) {
 			note_found(self);
 			sn_stop_spinning(self);

@@ -8,7 +8,7 @@
 #include "sched/record.h"
 #include "sched/runtime.h"
 #include "sched/scan_serve.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 #include "wait/backoff.h"

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "sched/processors.h"
+#include "sched/processor_list.h"
 #include "sched/runtime.h"
 #include "sched/thread.h"
 

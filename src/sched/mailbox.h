@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The mailbox of a thread without a processor: another thread puts one into thread->handed and
- * releases the parker (sn_processor_hand() in processors.c). models/parker.pml has the parker,
+ * releases the parker (sn_processor_hand() in processor_list.c). models/parker.pml has the parker,
  * models/pin.pml the mailbox.
  *
  * Who may write what: handed, the thread that hands a processor over, while it is NULL; NULL again,

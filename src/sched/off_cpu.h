@@ -77,7 +77,7 @@ void sn_off_cpu_fork(enum sn_fork_phase phase);
 void sn_off_cpu_adopt(struct sn_task *task, int64_t now);
 bool sn_off_cpu_take(struct sn_task *task, struct sn_off_cpu *wait);
 
-/* ---- for record.c, scan.c and processors.c ---- */
+/* ---- for record.c, scan.c and processor_list.c ---- */
 
 bool sn_off_cpu_is_on(void);
 /* The task is about to be left, or was just made. */

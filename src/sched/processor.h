@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sched/block.h"
+#include "sched/control_block.h"
 #include "sched/runqueue.h"
 #include "sched/timer.h"
 #include "stack/stack.h"

@@ -12,10 +12,10 @@
 #include <string.h>
 
 #include "arch/compiler.h"
-#include "sched/processors.h"
+#include "sched/processor_list.h"
 #include "sched/record.h"
 #include "sched/runtime.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/sysmon_sleep.h"
 #include "sched/task.h"
 #include "sched/wake.h"
@@ -172,8 +172,8 @@ struct sn_task *sn_global_take_bound(bool only_tied)
 
 /*
  * While the first task in the global queue is older than the first in the ring, one turn in
- * HURRY_TICKS is fair, rather than one in FAIR_TICKS (steal.c). Each task then waits for at most
- * about HURRY_TICKS times as many turns as there are tasks, in whichever queue it is.
+ * HURRY_TICKS is fair, rather than one in FAIR_TICKS (find_work.c). Each task then waits for at
+ * most about HURRY_TICKS times as many turns as there are tasks, in whichever queue it is.
  *
  * Rejected: a fair turn every second time. A program that spawns a tree of tasks would then go
  * through it level by level, and a million tasks would have begun before the first ends. With 2,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The queue of runnable tasks that all processors share, which is called the global queue. ready.c
- * has it; schedule.h declares the calls that make tasks runnable.
+ * has it; switch.h declares the calls that make tasks runnable.
  *
  * Contract. Tasks leave the queue in the order in which they came, except that those that spill
  * over from a ring may go to the front (ready.c). A task that only one thread can run is in this

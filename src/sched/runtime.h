@@ -4,7 +4,7 @@
  * every wake-up and every search for work reads. There is one runtime in a process at a time.
  *
  * Contract. Several modules share the lock, which guards their lists: idle processors and threads
- * (processors.h), all threads (threads.h), the global queue (ready.c), the monitor's sleep
+ * (processor_list.h), all threads (thread_list.h), the global queue (ready.c), the monitor's sleep
  * (sysmon_sleep.h). Each module keeps its own state, except the words below. A thread that queues a
  * task reads several of these, and they are written far less often than they are read. They
  * therefore share a cache line; apart they would cost that thread a line each.
@@ -12,8 +12,8 @@
  * Who may write what:
  *   processors, capacity   run/run.c, before the first thread of a run starts
  *   global_size            ready.c, under the lock
- *   idle_count             processors.c, under the lock
- *   nprocessors            processors.c, under the lock
+ *   idle_count             processor_list.c, under the lock
+ *   nprocessors            processor_list.c, under the lock
  *   wanted                 the monitor; and a thread that gives up a processor which cannot be
  *                          emptied; both under the lock
  *   spinning               each thread that looks for work, for itself, or its waker for it: wake.c

@@ -49,7 +49,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sched/block.h"
+#include "sched/control_block.h"
 #include "sched/task.h"
 
 enum sn_scan_bits {

@@ -96,8 +96,8 @@ struct sn_scan_sync *sn_scan_serve(struct sn_task *task, const struct sn_scan *s
 			return NULL;
 	} while (!atomic_compare_exchange_weak(
 		word, &seen, (seen & ~(uint32_t)SN_SCAN_ASKED) | SN_SCAN_SERVING));
-	fn = task->asked_fn;
-	arg = task->asked_arg;
+	fn = task->scan_fn;
+	arg = task->scan_arg;
 	sync = fn ? NULL : arg;
 	SN_RACE_WINDOW();
 	/* Before the call, because the waiting task may make another request as soon as the call is

@@ -32,7 +32,7 @@
  * something before the wait could end.
  *
  * Who may write what:
- *   asked_*                 see observe/scan_ask.h
+ *   scan_*                  see observe/scan_ask.h
  *   sync's result, done     the party that serves it; after done is set, the sync may be gone
  *   sn_scan_depth, sn_scan_hidden   the thread itself
  *   sn_scan_pending_count   the asker increments it; the party that serves or withdraws the

@@ -15,10 +15,10 @@
 #include <sennit/clock.h>
 
 #include "sched/mailbox.h"
-#include "sched/processors.h"
+#include "sched/processor_list.h"
 #include "sched/runtime.h"
-#include "sched/schedule.h"
-#include "sched/threads.h"
+#include "sched/switch.h"
+#include "sched/thread_list.h"
 #include "sched/tie.h"
 #include "sched/wake.h"
 

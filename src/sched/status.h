@@ -65,8 +65,8 @@ struct sn_task_status_word {
 
 /*
  * Milliseconds of sn_now(), cut to 32 bits. Written by the monitor, by a thread that wakes the
- * monitor, and by processors at their fair ticks (steal.c). While every processor is idle it stands
- * still. It is on a cache line of its own, which is read at every switch.
+ * monitor, and by processors at their fair ticks (find_work.c). While every processor is idle it
+ * stands still. It is on a cache line of its own, which is read at every switch.
  */
 extern struct sn_status_clock {
 	_Alignas(SN_CACHE_LINE) _Atomic uint32_t ms;

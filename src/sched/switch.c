@@ -10,10 +10,10 @@
  * Rejected: one scheduler context through which every switch goes (Go's g0). Each park then takes
  * two switches, and the second is half of the cost of a ping-pong.
  */
-#include "sched/schedule.h"
+#include "sched/switch.h"
 
 #include "sched/idle.h"
-#include "sched/processors.h"
+#include "sched/processor_list.h"
 #include "sched/record.h"
 #include "sched/runtime.h"
 #include "sched/scan.h"

@@ -23,10 +23,10 @@
  * timers that no thread would notice, because threads that block or compute have all processors and
  * no thread is in the poller.
  *
- * Decisions are fair by their number (steal.c), which is a promise in time only if tasks are short.
- * If anything waits, and a processor's timers, network and global queue have not had their turn for
- * FAIR_NS, the monitor therefore gives them the next decision. Tasks that wake each other, so that
- * the next task always overtakes the ring, may do so for HOG_NS at most.
+ * Decisions are fair by their number (find_work.c), which is a promise in time only if tasks are
+ * short. If anything waits, and a processor's timers, network and global queue have not had their
+ * turn for FAIR_NS, the monitor therefore gives them the next decision. Tasks that wake each other,
+ * so that the next task always overtakes the ring, may do so for HOG_NS at most.
  *
  * A thread seems to sleep if its CPU clock stands still between two looks (a system call of 0.3
  * us). Only then does the monitor read in /proc whether the thread waits or was preempted by the OS
@@ -61,14 +61,14 @@
 #include "sched/collector.h"
 #include "sched/lease.h"
 #include "sched/netpoll.h"
-#include "sched/processors.h"
+#include "sched/processor_list.h"
 #include "sched/runtime.h"
-#include "sched/schedule.h"
 #include "sched/status.h"
+#include "sched/switch.h"
 #include "sched/sysmon_sleep.h"
 #include "sched/thread.h"
+#include "sched/thread_list.h"
 #include "sched/thread_sleeps.h"
-#include "sched/threads.h"
 #include "wait/checked.h"
 #include "wait/futex.h"
 

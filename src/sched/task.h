@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The task's control block; block.h has its memory.
+ * The task's control block; control_block.h has its memory.
  *
  * A task gets its stack from the thread that runs it first: until then context.sp is NULL, also
  * while it waits to begin (stream/when_readable.c). If stacks are scarce (stack/stack_slab.h), or
@@ -28,9 +28,9 @@
  *                 base/handle.h
  *   wake_reason   the party that makes the task runnable, before doing so
  *   cancel, cancel_masks, in_waiter, in_side    see task/cancel.h
- *   home, in_scope, on_end    sync/scope.h
+ *   scope, scope_link, on_end    sync/scope.h
  *   on_begin      stream/when_readable.c
- *   asked_*       see observe/scan_ask.h
+ *   scan_*        see observe/scan_ask.h
  *   trimmed       the monitor
  *   foreign       see sennit/foreign.h
  *   locals*       see task/local.h
@@ -112,19 +112,19 @@ struct sn_task {
 
 	struct sn_waiter *in_waiter; /* NULL in a free block */
 	struct sn_side *in_side;     /* NULL in a free block */
-	struct sn_link in_scope;     /* links the tasks of home */
+	struct sn_link scope_link;   /* links the tasks of scope */
 	/* While the task is parked: the kind of object in which it waits, and that object. */
 	const char *_Atomic waits_for;
 	const void *_Atomic waits_in;
 	/* A request to scan the task. The asker that has set ASKING writes it, and then sets ASKED:
 	 * observe/scan_ask.h. */
-	sn_task_scan_fn *asked_fn;
-	void *asked_arg;
+	sn_task_scan_fn *scan_fn;
+	void *scan_arg;
 
 	/* ---- for few tasks ---- */
 
 	_Atomic char name[SN_TASK_NAME_MAX + 1]; /* empty in a free block */
-	struct sn_cancel *home; /* the scope it was started in, or NULL; NULL in a free block */
+	struct sn_cancel *scope; /* the scope it was started in, or NULL; NULL in a free block */
 	_Atomic int64_t left_at, ready_at; /* valid while waits are measured */
 	uint32_t trimmed;     /* the park time for which observe/trim.c last trimmed the stack */
 	uint8_t locals_round; /* 0 if no task is in the block */

@@ -3,7 +3,7 @@
 
 #include "sched/processor.h"
 #include "sched/runqueue.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/thread.h"
 #include "stack/sanitizer.h"
 #include "wait/lock.h"

@@ -16,7 +16,7 @@
  *   pinned, pins, altered, ends
  *                     the thread itself; pinned atomically, because the monitor reads it
  *   ties              see tie.h
- *   lingers           the thread itself, before it is dismissed (threads.c)
+ *   lingers           the thread itself, before it is dismissed (thread_list.c)
  *   attached, *timer  see cpu_timer.h
  *   *_idle, *_all, leaves   any thread, under the runtime's lock
  */
@@ -97,7 +97,8 @@ struct sn_thread {
 	clockid_t cpu_clock; /* this thread's, for the monitor */
 	pid_t tid;
 	uint32_t random;
-	/* How the thread's searches for work went; only it uses these: see steal.c and idle.c. */
+	/* How the thread's searches for work went; only it uses these: see find_work.c and
+	 * idle.c. */
 	int64_t poor_at;        /* when it stole a single task; 0 if it last stole more */
 	int64_t nothing_at;     /* when it last found nothing */
 	uint32_t fruitless;     /* looks in a row that found nothing soon after the one before */

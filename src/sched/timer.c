@@ -13,7 +13,7 @@
  * At most this many deferred functions run before other tasks get their turn and the timers are
  * served again. A function may start a task: if a million timers were due, a million stacks would
  * otherwise have to exist at the same time. It is as many as there are decisions between two turns
- * of the timers (steal.c).
+ * of the timers (find_work.c).
  */
 #define MOST_DEFERRALS 64
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Turns: which of a processor's own tasks is next, by the fast rules. Each decision counts as one
- * tick. At a fair tick, and when no task is at hand, the slow rules of steal.c decide.
+ * tick. At a fair tick, and when no task is at hand, the slow rules of find_work.c decide.
  *
  * Who may write what: see processor.h. These functions are for the owner of the processor.
  */

@@ -32,11 +32,11 @@
 #include <sennit/clock.h>
 
 #include "sched/netpoll.h"
-#include "sched/processors.h"
+#include "sched/processor_list.h"
 #include "sched/ready.h"
 #include "sched/runqueue.h"
-#include "sched/schedule.h"
-#include "sched/threads.h"
+#include "sched/switch.h"
+#include "sched/thread_list.h"
 #include "sched/timer.h"
 
 struct sn_parker sn_nap_parker;

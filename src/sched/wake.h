@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "sched/netpoll.h"
-#include "sched/processors.h"
+#include "sched/processor_list.h"
 #include "sched/runtime.h"
 #include "sched/thread.h"
 

@@ -9,7 +9,7 @@
 
 #include "io/buffer.h"
 #include "io/sys.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 #include "stream/stream.h"
@@ -134,13 +134,13 @@ static int shutdown_attempt(struct sn_fd *d, enum sn_stream_half half)
 /* The peer is notified first by the layer, then by the socket. */
 static int shut_write(struct sn_fd *d)
 {
-	int err = sn_attempt_begin(d, SN_SIDE_WRITE);
+	int err = sn_conn_attempt_begin(d, SN_SIDE_WRITE);
 
 	if (err < 0)
 		return err;
 	do {
 		err = shutdown_attempt(d, SN_SHUT_WRITE);
-	} while (err == -EAGAIN && (err = sn_attempt_wait(d, SN_SIDE_WRITE)) == 0);
+	} while (err == -EAGAIN && (err = sn_conn_attempt_wait(d, SN_SIDE_WRITE)) == 0);
 	if (err == 0)
 		err = sn_sys_shutdown(d->fd, SHUT_WR);
 	sn_fd_end(d, SN_SIDE_WRITE);
@@ -202,7 +202,7 @@ static int begin_both(struct sn_fd **d, const void *handle)
 
 	if (err < 0)
 		return err;
-	err = sn_attempt_begin(*d, SN_SIDE_WRITE);
+	err = sn_conn_attempt_begin(*d, SN_SIDE_WRITE);
 	if (err < 0)
 		sn_fd_end(*d, SN_SIDE_READ);
 	return err;

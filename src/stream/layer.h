@@ -35,7 +35,7 @@ static inline void *sn_layer_state(const struct sn_fd *d)
 	return d->layered[1];
 }
 
-/* Like sn_attempt_read() and sn_attempt_write(). */
+/* Like sn_conn_attempt_read() and sn_conn_attempt_write(). */
 ssize_t sn_layer_attempt_read(struct sn_fd *d, void *buf, size_t size);
 ssize_t sn_layer_attempt_write(struct sn_fd *d, const void *buf, size_t size);
 /* The same for several pieces, at least one of which is not empty. */

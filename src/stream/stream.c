@@ -24,18 +24,18 @@
 #include <sennit/stream.h>
 
 #include "io/sys.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/thread.h"
 #include "stream/layer.h"
 
-const struct sn_fd_ops sn_stream_ops = {
+const struct sn_fd_ops sn_conn_ops = {
 	.closed = sn_layer_closed,
 	.abandoned = sn_layer_abandoned,
 };
 
 /* ---- attempts ---- */
 
-void sn_block_enter(const struct sn_fd *d, const char *what)
+void sn_conn_blocking_enter(const struct sn_fd *d, const char *what)
 {
 	if (d->registered)
 		return;
@@ -44,7 +44,7 @@ void sn_block_enter(const struct sn_fd *d, const char *what)
 	sn_enter_blocking_as(what);
 }
 
-void sn_block_leave(const struct sn_fd *d)
+void sn_conn_blocking_leave(const struct sn_fd *d)
 {
 	if (d->registered)
 		return;
@@ -52,7 +52,7 @@ void sn_block_leave(const struct sn_fd *d)
 	sn_runtime_enter();
 }
 
-int sn_attempt_begin_at(struct sn_fd *d, enum sn_side_index side, int64_t now)
+int sn_conn_attempt_begin_at(struct sn_fd *d, enum sn_side_index side, int64_t now)
 {
 	int err = sn_fd_begin(d, side);
 
@@ -64,12 +64,12 @@ int sn_attempt_begin_at(struct sn_fd *d, enum sn_side_index side, int64_t now)
 	return err;
 }
 
-int sn_attempt_begin(struct sn_fd *d, enum sn_side_index side)
+int sn_conn_attempt_begin(struct sn_fd *d, enum sn_side_index side)
 {
-	return sn_attempt_begin_at(d, side, 0);
+	return sn_conn_attempt_begin_at(d, side, 0);
 }
 
-ssize_t sn_attempt_read(struct sn_fd *d, void *buf, size_t size)
+ssize_t sn_conn_attempt_read(struct sn_fd *d, void *buf, size_t size)
 {
 	ssize_t n;
 
@@ -80,13 +80,13 @@ ssize_t sn_attempt_read(struct sn_fd *d, void *buf, size_t size)
 	}
 	if (sn_conn_kind(d) >= SN_KIND_LAYERED)
 		return sn_conn_has_messages(d) ? -EPROTOTYPE : sn_layer_attempt_read(d, buf, size);
-	sn_block_enter(d, "read");
+	sn_conn_blocking_enter(d, "read");
 	n = sn_sys_read(d->fd, buf, size);
-	sn_block_leave(d);
+	sn_conn_blocking_leave(d);
 	return n;
 }
 
-ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size, bool more)
+ssize_t sn_conn_attempt_write(struct sn_fd *d, const void *buf, size_t size, bool more)
 {
 	ssize_t n;
 
@@ -94,9 +94,9 @@ ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size, bool mor
 		return sn_sys_send(d->fd, buf, size, more);
 	if (sn_conn_kind(d) >= SN_KIND_LAYERED)
 		return sn_conn_has_messages(d) ? -EPROTOTYPE : sn_layer_attempt_write(d, buf, size);
-	sn_block_enter(d, "write");
+	sn_conn_blocking_enter(d, "write");
 	n = sn_sys_write(d->fd, buf, size);
-	sn_block_leave(d);
+	sn_conn_blocking_leave(d);
 	return n;
 }
 
@@ -125,7 +125,7 @@ ssize_t sn_conn_settle(struct sn_fd *d, ssize_t n)
 
 /* ---- waiting ---- */
 
-int sn_attempt_wait(struct sn_fd *d, enum sn_side_index side)
+int sn_conn_attempt_wait(struct sn_fd *d, enum sn_side_index side)
 {
 	if (side == SN_SIDE_READ)
 		sn_conn_acknowledge(d);
@@ -138,7 +138,7 @@ int sn_conn_wait(struct sn_fd *d, enum sn_side_index side)
 
 	if (n < 0)
 		return n;
-	n = sn_attempt_wait(d, side);
+	n = sn_conn_attempt_wait(d, side);
 	sn_fd_end(d, side);
 	return n;
 }
@@ -205,9 +205,9 @@ static ssize_t attempt_some(struct sn_fd *d, void *buf, size_t size)
 	ssize_t n;
 
 	if (!sn_conn_is_tcp(d) || sn_conn_kind(d) != SN_KIND_SOCKET)
-		return sn_attempt_read(d, buf, size);
+		return sn_conn_attempt_read(d, buf, size);
 	sn_fd_forget(d, SN_SIDE_READ);
-	n = sn_attempt_read(d, buf, size);
+	n = sn_conn_attempt_read(d, buf, size);
 	if (n > 0 && (size_t)n < size && sn_conn_drained(d) &&
 	    !atomic_load_explicit(&d->lent, memory_order_relaxed))
 		d->notes[SN_NOTE_DRAINED] = 2;
@@ -222,12 +222,12 @@ ssize_t sn_conn_read_some(const void *handle, void *buf, size_t size)
 	if (n < 0)
 		return n;
 	if (d->notes[SN_NOTE_DRAINED])
-		n = sn_attempt_wait(d, SN_SIDE_READ);
+		n = sn_conn_attempt_wait(d, SN_SIDE_READ);
 	if (sn_unlikely(n == -ETIMEDOUT))
 		n = 0; /* the deadline has passed since the call began, which still owes one
 			* attempt */
 	while (n == 0 && (n = attempt_some(d, buf, size)) == -EAGAIN)
-		n = sn_attempt_wait(d, SN_SIDE_READ);
+		n = sn_conn_attempt_wait(d, SN_SIDE_READ);
 	sn_fd_end(d, SN_SIDE_READ);
 	if (n > 0)
 		sn_fair_chance(sn_thread_self());
@@ -242,8 +242,8 @@ static ssize_t write_some(const void *handle, const void *buf, size_t size)
 	if (n < 0)
 		return n;
 	do {
-		n = sn_attempt_write(d, buf, size, false);
-	} while (n == -EAGAIN && (n = sn_attempt_wait(d, SN_SIDE_WRITE)) == 0);
+		n = sn_conn_attempt_write(d, buf, size, false);
+	} while (n == -EAGAIN && (n = sn_conn_attempt_wait(d, SN_SIDE_WRITE)) == 0);
 	n = sn_conn_settle(d, n);
 	sn_fd_end(d, SN_SIDE_WRITE);
 	if (n > 0)
@@ -443,9 +443,9 @@ static int adopt(struct sn_fd **out, int fd)
 
 	if (kind < 0)
 		return kind;
-	err = sn_fd_open(out, &sn_stream_ops, fd, kind != SN_KIND_FILE);
+	err = sn_fd_open(out, &sn_conn_ops, fd, kind != SN_KIND_FILE);
 	if (err == -EPERM) /* epoll refuses what cannot be polled, such as /dev/zero */
-		err = sn_fd_open(out, &sn_stream_ops, fd, false);
+		err = sn_fd_open(out, &sn_conn_ops, fd, false);
 	if (err < 0)
 		return err;
 	sn_conn_marks(*out)->kind = (uint8_t)kind;

@@ -76,7 +76,7 @@ enum sn_conn_note {
 
 /* For streams whose kind needs no other hooks, such as TCP connections. They may have a layer
  * (layer.h). */
-extern const struct sn_fd_ops sn_stream_ops sn_hidden;
+extern const struct sn_fd_ops sn_conn_ops sn_hidden;
 
 static inline bool sn_conn_has_messages(const struct sn_fd *d)
 {
@@ -103,7 +103,7 @@ enum sn_acks {
  * connection, a listener or a stream; it may be NULL (-EINVAL) or stale (-EBADF).
  */
 
-/* Finds the descriptor of a handle and begins an operation on it, like sn_attempt_begin(). */
+/* Finds the descriptor of a handle and begins an operation on it, like sn_conn_attempt_begin(). */
 int sn_conn_begin(struct sn_fd **d, const void *handle, enum sn_side_index side);
 
 /* sn_stream_read() of at least one byte. Parks. */
@@ -122,29 +122,29 @@ int sn_conn_wait(struct sn_fd *d, enum sn_side_index side);
 int sn_conn_wait_until(struct sn_fd *d, enum sn_side_index side, int64_t until);
 
 /*
- * For callers that make their own system calls. sn_attempt_begin() begins an operation without
+ * For callers that make their own system calls. sn_conn_attempt_begin() begins an operation without
  * waiting, and returns 0 or an error. Nothing may park before sn_fd_end(), except, briefly, an
  * attempt on a stream with a layer.
  */
-int sn_attempt_begin(struct sn_fd *d, enum sn_side_index side);
+int sn_conn_attempt_begin(struct sn_fd *d, enum sn_side_index side);
 /* The same for a caller that has just read the clock, as `now`; 0: it has not. */
-int sn_attempt_begin_at(struct sn_fd *d, enum sn_side_index side, int64_t now);
+int sn_conn_attempt_begin_at(struct sn_fd *d, enum sn_side_index side, int64_t now);
 
 /* One attempt within an operation that has begun. `more` is that of sn_sys_send(), and only for
  * sockets. */
-ssize_t sn_attempt_read(struct sn_fd *d, void *buf, size_t size);
-ssize_t sn_attempt_write(struct sn_fd *d, const void *buf, size_t size, bool more);
+ssize_t sn_conn_attempt_read(struct sn_fd *d, void *buf, size_t size);
+ssize_t sn_conn_attempt_write(struct sn_fd *d, const void *buf, size_t size, bool more);
 
 /* Waits for an edge, within an operation whose attempt returned -EAGAIN. Returns 0, the error that
  * sn_stream_read() or sn_stream_write() would return, or -EAGAIN if there is no way to wait.
  * Parks. */
-int sn_attempt_wait(struct sn_fd *d, enum sn_side_index side);
+int sn_conn_attempt_wait(struct sn_fd *d, enum sn_side_index side);
 
 /* The result of a write operation that ends with n. That is n, unless n is an error and a layer had
  * taken over bytes before it; then it is their number. */
 ssize_t sn_conn_settle(struct sn_fd *d, ssize_t n);
 
-/* For a read operation that has read n bytes by other means than sn_attempt_read(). */
+/* For a read operation that has read n bytes by other means than sn_conn_attempt_read(). */
 static inline void sn_conn_note_read(struct sn_fd *d, ssize_t n)
 {
 	if (sn_unlikely(sn_conn_marks(d)->acks == SN_ACKS_HELD) && n > 0)
@@ -161,8 +161,8 @@ static inline void sn_conn_acknowledge(struct sn_fd *d)
 }
 
 /* Brackets a system call that may block the thread, when the descriptor is not registered. */
-void sn_block_enter(const struct sn_fd *d, const char *what);
-void sn_block_leave(const struct sn_fd *d);
+void sn_conn_blocking_enter(const struct sn_fd *d, const char *what);
+void sn_conn_blocking_leave(const struct sn_fd *d);
 
 /*
  * Whether a short read from this socket means that it is empty for now and that whatever arrives

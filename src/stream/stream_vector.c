@@ -21,7 +21,7 @@
 #include <sennit/stream.h>
 
 #include "io/sys.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/thread.h"
 #include "stream/layer.h"
 
@@ -51,9 +51,9 @@ static ssize_t attempt_readv(struct sn_fd *d, const struct iovec *iov, int n)
 
 	if (sn_unlikely(sn_conn_kind(d) >= SN_KIND_LAYERED))
 		return sn_conn_has_messages(d) ? -EPROTOTYPE : sn_layer_attempt_readv(d, iov, n);
-	sn_block_enter(d, "readv");
+	sn_conn_blocking_enter(d, "readv");
 	got = sn_sys_readv(d->fd, iov, n);
-	sn_block_leave(d);
+	sn_conn_blocking_leave(d);
 	if (sn_conn_kind(d) == SN_KIND_SOCKET)
 		sn_conn_note_read(d, got);
 	return got;
@@ -67,9 +67,9 @@ static ssize_t attempt_writev(struct sn_fd *d, const struct iovec *iov, int n, s
 		return sn_sys_sendv(d->fd, iov, n);
 	if (sn_conn_kind(d) >= SN_KIND_LAYERED)
 		return sn_conn_has_messages(d) ? -EPROTOTYPE : sn_layer_attempt_writev(d, iov, n);
-	sn_block_enter(d, "writev");
+	sn_conn_blocking_enter(d, "writev");
 	put = sn_sys_writev(d->fd, iov, n, size);
-	sn_block_leave(d);
+	sn_conn_blocking_leave(d);
 	return put;
 }
 
@@ -85,7 +85,7 @@ static ssize_t move_some(const void *handle, enum sn_side_index side, const stru
 	do {
 		moved = side == SN_SIDE_READ ? attempt_readv(d, iov, n)
 					     : attempt_writev(d, iov, n, size);
-	} while (moved == -EAGAIN && (moved = sn_attempt_wait(d, side)) == 0);
+	} while (moved == -EAGAIN && (moved = sn_conn_attempt_wait(d, side)) == 0);
 	if (side == SN_SIDE_WRITE)
 		moved = sn_conn_settle(d, moved);
 	sn_fd_end(d, side);

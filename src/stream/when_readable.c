@@ -30,7 +30,7 @@
 
 #include "io/sys.h"
 #include "sched/record.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 #include "stream/layer.h"

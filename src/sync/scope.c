@@ -81,29 +81,29 @@ static int scope_close(struct sn_scope *scope, int64_t close_by)
 /* The task's function has returned. */
 static void scope_task_ended(struct sn_task *task)
 {
-	struct sn_scope *home = (struct sn_scope *)task->home, *open;
+	struct sn_scope *scope = (struct sn_scope *)task->scope, *open;
 	struct sn_queue ready = {0};
 	struct sn_thread *self;
 
-	while ((open = sn_scope_of(task)) != home) {
+	while ((open = sn_scope_of(task)) != scope) {
 		if (SENNIT_DEBUG)
 			sn_fatal("task %llu \"%s\" has ended without sn_scope_close()",
 				 (unsigned long long)sn_task_id(task), sn_task_name(task));
 		scope_close(open, SN_NO_DEADLINE);
 	}
-	if (!home)
+	if (!scope)
 		return;
 	self = sn_thread_self();
 	if (task->result < 0)
-		sn_scope_cancel_for(self, home, task->result, -ECANCELED);
-	sn_lock(&home->lock);
-	sn_link_remove(&task->in_scope);
-	if (sn_unlikely(home->watches != NULL) && home->tasks.next == &home->tasks)
-		ready = sn_scope_tell(self, home, true);
-	sn_unlock(&home->lock);
+		sn_scope_cancel_for(self, scope, task->result, -ECANCELED);
+	sn_lock(&scope->lock);
+	sn_link_remove(&task->scope_link);
+	if (sn_unlikely(scope->watches != NULL) && scope->tasks.next == &scope->tasks)
+		ready = sn_scope_tell(self, scope, true);
+	sn_unlock(&scope->lock);
 	sn_ready_each(self, &ready);
 	task->cancel = NULL;
-	sn_scope_give_up(self, home, &home->running);
+	sn_scope_give_up(self, scope, &scope->running);
 }
 
 static int scope_open(struct sn_thread *self, struct sn_scope **out, int64_t deadline)
@@ -209,10 +209,10 @@ struct sn_task *sn_scope_task_new(struct sn_thread *self, const sn_scope *handle
 		return NULL;
 	}
 	/* From now on the count belongs to the task. */
-	task->cancel = task->home = &scope->cancel;
+	task->cancel = task->scope = &scope->cancel;
 	task->on_end = scope_task_ended;
 	sn_lock(&scope->lock);
-	sn_link_add(&scope->tasks, &task->in_scope);
+	sn_link_add(&scope->tasks, &task->scope_link);
 	sn_unlock(&scope->lock);
 	return task;
 }

@@ -4,7 +4,7 @@
  *
  * scope.c opens and closes scopes and starts tasks in them, scope_cancel.c cancels them,
  * scope_deadline.c cancels them at a given time, scope_watch.c reports their end to selects,
- * scope_memory.c keeps their memory, and scope_inside.c has what a task can do in one.
+ * scope_memory.c keeps their memory, and scope_current.c has what a task can do in one.
  *
  * Life. Two counters keep a scope alive: running counts the tasks, and the parties to the deadline
  * (scope_deadline.c); active counts threads that cancel or watch it. The opener has a count of
@@ -52,7 +52,7 @@
 
 #include "base/handle.h"
 #include "sched/runtime.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/task.h"
 #include "sched/timer.h"
 #include "task/cancel.h"

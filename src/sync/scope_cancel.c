@@ -46,9 +46,9 @@ static void visit_tasks(struct sn_thread *self, struct sn_scope *scope, struct s
 	sn_link_add(&scope->tasks, &marker);
 	sn_link_move_after(&marker, &scope->tasks);
 	while (marker.next != &scope->tasks) {
-		struct sn_task *task = sn_container_of(marker.next, struct sn_task, in_scope);
+		struct sn_task *task = sn_container_of(marker.next, struct sn_task, scope_link);
 
-		sn_link_move_after(&marker, &task->in_scope);
+		sn_link_move_after(&marker, &task->scope_link);
 		take(task, taken);
 		if (++visits % SN_SCOPE_VISITS == 0) {
 			sn_unlock(&scope->lock);

@@ -41,7 +41,7 @@ bool sn_scope_over(struct sn_thread *self, const sn_scope *handle, int *result)
 	sn_lock(&scope->lock);
 	is_over = over(scope, result);
 	sn_unlock(&scope->lock);
-	if (!is_over && self->task->home == &scope->cancel) {
+	if (!is_over && self->task->scope == &scope->cancel) {
 		*result = -EDEADLK;
 		is_over = true;
 	}

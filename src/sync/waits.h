@@ -38,7 +38,7 @@
 #include <sennit/base.h>
 
 #include "base/fork.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/thread.h"
 #include "task/waiter.h"
 #include "wait/lock.h"

@@ -13,7 +13,7 @@
 
 #include "sched/task.h"
 #include "sched/thread.h"
-#include "sched/threads.h"
+#include "sched/thread_list.h"
 
 /* The calling thread, if it runs code of a task outside the runtime; otherwise NULL. Only the
  * thread itself writes `inside`, so its answer is exact whatever the monitor does to the lease. */

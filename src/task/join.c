@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "sched/foreign.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/thread.h"
 #include "task/cancel.h"
 #include "task/life.h"

@@ -7,7 +7,7 @@
 
 #include <sennit/local.h>
 
-#include "sched/block.h"
+#include "sched/control_block.h"
 #include "sched/thread.h"
 #include "task/local.h"
 

@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 
-#include "sched/block.h"
+#include "sched/control_block.h"
 #include "sched/processor.h"
 #include "sched/record.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/task_stack.h"
 #include "sched/thread.h"
 #include "stack/sanitizer.h"
@@ -29,7 +29,7 @@ static void clean(struct sn_task *task)
 	task->foreign = (struct sn_foreign){0};
 	if (task->on_end) {
 		task->on_end = NULL;
-		task->home = NULL;
+		task->scope = NULL;
 	}
 }
 

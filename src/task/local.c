@@ -8,7 +8,7 @@
 #include <sennit/local.h>
 
 #include "arch/compiler.h"
-#include "sched/block.h"
+#include "sched/control_block.h"
 #include "sched/runtime.h"
 #include "sched/task.h"
 #include "sched/thread.h"

@@ -6,7 +6,7 @@
 
 #include "sched/task.h"
 #include "sched/thread.h"
-#include "sched/threads.h"
+#include "sched/thread_list.h"
 
 static _Atomic uint32_t pinned_threads;
 

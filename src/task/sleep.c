@@ -14,7 +14,7 @@
 #include <sennit/blocking.h>
 #include <sennit/clock.h>
 
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 #include "task/cancel.h"

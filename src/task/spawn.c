@@ -9,13 +9,13 @@
 #include "arch/compiler.h"
 #include "arch/sized.h"
 #include "base/counters.h"
-#include "sched/block.h"
+#include "sched/control_block.h"
 #include "sched/foreign.h"
 #include "sched/processor.h"
 #include "sched/record.h"
 #include "sched/runtime.h"
 #include "sched/scan.h"
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/task_stack.h"
 #include "sched/thread.h"
 #include "stack/stack_slab.h"
@@ -93,7 +93,7 @@ static bool is_clean(const struct sn_task *task)
 	return !task->is_bound && !task->tied && !task->apart && !task->stack.low &&
 	       !task->cancel && !task->on_begin && !task->on_end && !task->cancel_masks &&
 	       !task->foreign.locks && !task->foreign.hooks && !task->in_waiter && !task->in_side &&
-	       !task->name[0] && !task->home && !task->locals_round && !task->named &&
+	       !task->name[0] && !task->scope && !task->locals_round && !task->named &&
 	       !task->locals;
 }
 

@@ -46,7 +46,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sched/schedule.h"
+#include "sched/switch.h"
 #include "sched/thread.h"
 #include "sched/timer.h"
 #include "task/cancel.h"

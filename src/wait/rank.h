@@ -25,7 +25,7 @@
 	X(TEST_INNER, "a test's inner lock", SN_LOCK_MEMORY)                                    \
 	/* observe/stats.c */                                                                   \
 	X(STATS, "statistics", 0)                                                               \
-	/* sched/threads.c */                                                                   \
+	/* sched/thread_list.c */                                                               \
 	X(THREAD_START, "the start of a thread", 0)                                             \
 	/* sync/alarm.c, sync/ticker.c: of one caller. A heap of timers may grow. */            \
 	X(TIMER_GUARD, "an alarm or a ticker", SN_LOCK_MEMORY)                                  \
@@ -36,8 +36,8 @@
 	/* process/signal.c */                                                                  \
 	X(SIGNALS, "signals", 0)                                                                \
 	X(SIGNALS_PASSING, "signals on their way", 0)                                           \
-	/* copy/idle_limit.c, io/fd.c: as for TIMER_GUARD. */                                   \
-	X(IDLE_LIMIT, "a relay's limit of idleness", SN_LOCK_MEMORY)                            \
+	/* copy/idle_timeout.c, io/fd.c: as for TIMER_GUARD. */                                 \
+	X(IDLE_TIMEOUT, "a relay's idle timeout", SN_LOCK_MEMORY)                               \
 	/* io/watch.c */                                                                        \
 	X(WATCH, "a watch", 0)                                                                  \
 	X(FD, "a descriptor", SN_LOCK_MEMORY)                                                   \
@@ -54,7 +54,7 @@
 	X(NETPOLL, "the poller's descriptors", 0)                                               \
 	/* sched/task_stack.c */                                                                \
 	X(STARVED, "tasks without a stack", 0)                                                  \
-	/* stack/stack.c, sched/block.c: they map memory, a slab at a time. */                  \
+	/* stack/stack.c, sched/control_block.c: they map memory, a slab at a time. */          \
 	X(STACKS, "stacks", SN_LOCK_MEMORY)                                                     \
 	X(BLOCKS, "control blocks", SN_LOCK_MEMORY)                                             \
 	/* net/ */                                                                              \

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <sennit/wait.h>
+#include <sennit/wait_stats.h>
 
 #include "arch/compiler.h"
 #include "arch/sized.h"

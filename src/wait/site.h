@@ -39,9 +39,9 @@
 enum sn_wait_site {
 	SN_WAIT_LOCK,       /* wait/lock.c */
 	SN_WAIT_LEASE,      /* sched/lease.c */
-	SN_WAIT_PROCESSOR,  /* sched/processors.c: for a thread that has lost its own */
-	SN_WAIT_IDLE,       /* sched/steal.c */
-	SN_WAIT_GATHER,     /* sched/steal.c: to steal more than one task */
+	SN_WAIT_PROCESSOR,  /* sched/processor_list.c: for a thread that has lost its own */
+	SN_WAIT_IDLE,       /* sched/find_work.c */
+	SN_WAIT_GATHER,     /* sched/find_work.c: to steal more than one task */
 	SN_WAIT_STEAL,      /* sched/runqueue.c */
 	SN_WAIT_SCAN,       /* observe/scan_wait.c: for a running task's answer */
 	SN_WAIT_SCAN_OWNER, /* observe/scan_wait.c: for another thread that owns the stack */

@@ -7,7 +7,7 @@
 #include <string>
 
 #include <sennit/unstable.h>
-#include <sennit/wait.h>
+#include <sennit/wait_stats.h>
 
 #include "arch/sized.h"
 #include "support/net.h"

@@ -5,7 +5,7 @@
 # The system has one process, which runs the same static program as the other tests. The program
 # forbids the system calls while it reads the clocks, so a failed lookup cannot go unnoticed.
 # shellcheck source-path=SCRIPTDIR
-source "$(dirname "$0")/../house/lib.sh"
+source "$(dirname "$0")/../support/lib.sh"
 
 case $SENNIT_ARCH in
 aarch64) machine=(qemu-system-aarch64 -M virt -cpu cortex-a72) ;;

@@ -4,7 +4,7 @@
 # In a time namespace, whose monotonic clock is a day ahead or (nearly) at zero, the clocks show the
 # namespace's time. In the second case a child must not continue with its parent's time.
 # shellcheck source-path=SCRIPTDIR
-source "$(dirname "$0")/../house/lib.sh"
+source "$(dirname "$0")/../support/lib.sh"
 
 # shellcheck disable=SC2206 # the launcher has words
 launcher=(${SENNIT_LAUNCHER:-})

@@ -3,7 +3,7 @@
 #
 # The vdso and clock layers work in a program that has no C library, and need no symbol of one.
 # shellcheck source-path=SCRIPTDIR
-source "$(dirname "$0")/../house/lib.sh"
+source "$(dirname "$0")/../support/lib.sh"
 
 src=$SENNIT_SOURCE_DIR/src
 # libgcc has the 64-bit arithmetic that the machine lacks.

@@ -4,7 +4,7 @@
 # Unmodified programs run on sennit's clocks: libc's promises still hold, reading the time a million
 # times makes no system call, and ordinary programs show the right time.
 # shellcheck source-path=SCRIPTDIR
-source "$(dirname "$0")/../house/lib.sh"
+source "$(dirname "$0")/../support/lib.sh"
 
 library=$SENNIT_BUILD_DIR/tools/clock-preload/libsennit-clock-preload.so
 [ -e "$library" ] || fail "no $library"

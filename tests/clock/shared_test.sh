@@ -5,7 +5,7 @@
 # it, however they are compiled. A program that loads and unloads the library has nothing of it left
 # afterwards.
 # shellcheck source-path=SCRIPTDIR
-source "$(dirname "$0")/../house/lib.sh"
+source "$(dirname "$0")/../support/lib.sh"
 
 folder=$SENNIT_BUILD_DIR/src/clock
 source=$SENNIT_SOURCE_DIR/tests/clock/shared.c

@@ -4,7 +4,7 @@
 # A million calls of each clock that the vDSO serves make no system call that returns a time. strace
 # counts them, so a fallback cannot go unnoticed.
 # shellcheck source-path=SCRIPTDIR
-source "$(dirname "$0")/../house/lib.sh"
+source "$(dirname "$0")/../support/lib.sh"
 
 # shellcheck disable=SC2206 # the launcher has words
 launcher=(${SENNIT_LAUNCHER:-})

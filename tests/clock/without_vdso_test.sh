@@ -6,7 +6,7 @@
 # and because a 32-bit process makes each call by an interrupt, which takes 6 us in some virtual
 # machines.
 # shellcheck source-path=SCRIPTDIR
-source "$(dirname "$0")/../house/lib.sh"
+source "$(dirname "$0")/../support/lib.sh"
 
 # shellcheck disable=SC2206 # the launcher has words
 launcher=(${SENNIT_LAUNCHER:-})

@@ -23,7 +23,7 @@ constexpr int64_t soon = SN_COALESCE_QUICK_NS / 2, late = SN_COALESCE_QUICK_NS;
 constexpr size_t small_piece = 1000;
 
 struct Coalesce : sn_coalesce {
-	explicit Coalesce(sn_relay_gather mode = SN_RELAY_GATHER_AUTO)
+	explicit Coalesce(sn_relay_coalesce mode = SN_RELAY_COALESCE_AUTO)
 	{
 		sn_coalesce_init(this, mode);
 	}
@@ -148,7 +148,7 @@ TEST(Coalesce, AnAnswerAfterItHasStoppedCountsToo)
 
 TEST(Coalesce, AlwaysBeginsWithTheFirstPiece)
 {
-	Coalesce state(SN_RELAY_GATHER_ALWAYS);
+	Coalesce state(SN_RELAY_COALESCE_ALWAYS);
 
 	for (int i = 0; i < 100; i++) {
 		EXPECT_TRUE(state.piece(10 * late, small_piece, 1));
@@ -162,7 +162,7 @@ TEST(Coalesce, AlwaysBeginsWithTheFirstPiece)
 // ---- relays ----
 
 struct Route : test::RelayRoute {
-	explicit Route(sn_relay_gather mode) { tuning.gather = mode; }
+	explicit Route(sn_relay_coalesce mode) { tuning.coalesce = mode; }
 	// Passes a piece through although nothing follows it.
 	void pass(const std::string &piece)
 	{
@@ -191,7 +191,7 @@ TEST(CoalesceInRelays, EachPieceArrivesEvenIfNothingFollows)
 {
 	test::run({1, 2}, [] {
 		test::Random random;
-		Route route(SN_RELAY_GATHER_ALWAYS);
+		Route route(SN_RELAY_COALESCE_ALWAYS);
 
 		route.start();
 		for (int i = 0; i < test::scaled(2000); i++)
@@ -203,7 +203,7 @@ TEST(CoalesceInRelays, EachPieceArrivesEvenIfNothingFollows)
 TEST(CoalesceInRelays, TheMarkIsRaisedMeanwhileAndLoweredAfterwards)
 {
 	test::run({1, 2}, [] {
-		Route route(SN_RELAY_GATHER_ALWAYS);
+		Route route(SN_RELAY_COALESCE_ALWAYS);
 
 		EXPECT_EQ(1, test::low_water(route.from.server));
 		route.start();
@@ -226,7 +226,7 @@ TEST(CoalesceInRelays, TheMarkIsRaisedMeanwhileAndLoweredAfterwards)
 TEST(CoalesceInRelays, AMarkOfTheProgramsOwnIsLeftAlone)
 {
 	test::run([] {
-		Route route(SN_RELAY_GATHER_ALWAYS);
+		Route route(SN_RELAY_COALESCE_ALWAYS);
 		const int own = 2;
 
 		ASSERT_EQ(0, setsockopt(sn_tcp_fd(route.from.server), SOL_SOCKET, SO_RCVLOWAT, &own,
@@ -250,7 +250,7 @@ TEST(CoalesceInRelays, AvailableBytesAreNotHeldBack)
 
 		probe_pipes_reset();
 		test::run([] {
-			Route route(SN_RELAY_GATHER_ALWAYS);
+			Route route(SN_RELAY_COALESCE_ALWAYS);
 			const int size = 8 << 20;
 			struct sn_copy_stats before, after;
 
@@ -271,7 +271,7 @@ TEST(CoalesceInRelays, AvailableBytesAreNotHeldBack)
 			EXPECT_EQ(0, sn_copy_stats(&after));
 			EXPECT_EQ(std::string(size_t(readable), 'f'), all);
 			// The last bytes may be fewer than the threshold.
-			EXPECT_LE(after.gathered_late - before.gathered_late, 3u) << readable;
+			EXPECT_LE(after.coalesced_late - before.coalesced_late, 3u) << readable;
 			sn_tcp_cancel(route.from.server);
 			EXPECT_EQ(-ECANCELED, route.relay->join());
 		});
@@ -282,7 +282,7 @@ TEST(CoalesceInRelays, AvailableBytesAreNotHeldBack)
 TEST(CoalesceInRelays, NeverDoesNotCoalesce)
 {
 	test::run([] {
-		Route route(SN_RELAY_GATHER_NEVER);
+		Route route(SN_RELAY_COALESCE_NEVER);
 
 		route.start();
 		for (int i = 0; i < 1000; i++) {

@@ -265,7 +265,8 @@ TEST(RelayAlone, NoEventIsLost)
 		for (int i = 0; i < 8; i++) {
 			relays.push_back(std::make_unique<Relay>(listener));
 			Relay &relay = *relays.back();
-			relay.tuning.gather = SN_RELAY_GATHER_NEVER; // coalescing would add a task
+			relay.tuning.coalesce =
+				SN_RELAY_COALESCE_NEVER; // coalescing would add a task
 			relay.start();
 			for (sn_tcp *me : {relay.left.client.load(), relay.right.client.load()}) {
 				peers.emplace_back([=, seed = seeds.next()] {

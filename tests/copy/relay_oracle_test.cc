@@ -6,8 +6,8 @@
 //   - Every byte that a peer receives is the one that the other peer sent at that place.
 //   - A peer sees the end of the stream only if the other has ended it, and after all of its bytes.
 //   - If a session ends cleanly, both streams have arrived whole.
-//   - With a pace, no byte is delivered that was not granted, or before its time. What was granted
-//     and not read is given back.
+//   - With a rate limit, no byte is delivered that was not granted, or before its time. What was
+//     granted and not read is given back.
 //   - The relay reports as many bytes delivered as read, or says which were lost. The bytes of all
 //     paths add up.
 //
@@ -223,17 +223,17 @@ void set_buffer(sn_tcp *conn, int size)
 	setsockopt(sn_tcp_fd(conn), SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
 }
 
-// A random pace: chunks of any size, now and then no limit, or a time that moves.
-class Pace
+// A random rate limit: chunks of any size, now and then no limit, or a time that moves.
+class RateLimit
 {
 public:
-	explicit Pace(uint64_t seed) : random_{test::Random(seed), test::Random(seed + 1)}
+	explicit RateLimit(uint64_t seed) : random_{test::Random(seed), test::Random(seed + 1)}
 	{
 		calls.most = [](void *arg, sn_relay_direction way) {
-			return static_cast<Pace *>(arg)->most(way);
+			return static_cast<RateLimit *>(arg)->most(way);
 		};
 		calls.take = [](void *arg, sn_relay_direction way, int64_t bytes) {
-			return static_cast<Pace *>(arg)->take(way, bytes);
+			return static_cast<RateLimit *>(arg)->take(way, bytes);
 		};
 		calls.arg = this;
 	}
@@ -252,7 +252,7 @@ public:
 		}
 	}
 
-	struct sn_relay_pace calls = {};
+	struct sn_relay_rate_limit calls = {};
 
 private:
 	size_t most(sn_relay_direction way)
@@ -314,12 +314,12 @@ void session(Listener &listener, uint64_t seed, Tally &tally)
 	const uint64_t fate = random.below(16);
 	const int64_t cut_after = int64_t(random.below(5000)) * test::us;
 	int relay_buffer = random.below(3) ? 0 : 1 << (14 + random.below(5));
-	Pace pace(random.next());
+	RateLimit rate_limit(random.next());
 
 	if (random.below(3) == 0)
-		options.pace = &pace.calls;
+		options.rate_limit = &rate_limit.calls;
 	tuning.closing = random.below(2) == 0;
-	tuning.gather = static_cast<sn_relay_gather>(random.below(3));
+	tuning.coalesce = static_cast<sn_relay_coalesce>(random.below(3));
 	options.tuning = &tuning;
 
 	// A timeout that passes in some sessions and not in others.
@@ -377,8 +377,8 @@ void session(Listener &listener, uint64_t seed, Tally &tally)
 	EXPECT_EQ(err == 0, result.end == SN_RELAY_FINISHED);
 	for (const auto &copy : result.directions)
 		check_copy(copy, tally);
-	if (options.pace)
-		pace.check(result, seed);
+	if (options.rate_limit)
+		rate_limit.check(result, seed);
 	for (const Peer *peer : {&left, &right}) {
 		EXPECT_TRUE(peer->exact) << "seed " << seed;
 		EXPECT_FALSE(peer->saw_end && peer->before_end) << "a false end, seed " << seed;

@@ -3,7 +3,7 @@
 #
 # examples/directory-sizes.cc finds what find(1) finds.
 # shellcheck source-path=SCRIPTDIR
-source "$(dirname "$0")/../house/lib.sh"
+source "$(dirname "$0")/../support/lib.sh"
 program=$SENNIT_BUILD_DIR/examples/example-directory-sizes
 
 mkdir -p "$scratch/top"

@@ -4,7 +4,7 @@
 # examples/run-all.c runs every command, prints the output of each in one piece, and reports which
 # failed.
 # shellcheck source-path=SCRIPTDIR
-source "$(dirname "$0")/../house/lib.sh"
+source "$(dirname "$0")/../support/lib.sh"
 program=$SENNIT_BUILD_DIR/examples/example-run-all
 
 commands=()

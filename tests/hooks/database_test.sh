@@ -5,7 +5,7 @@
 # the thread's errno and h_errno. So a hooked call that the module makes is passed through, as one
 # of a task that holds a lock; a call that the task makes after that parks again.
 # shellcheck source-path=SCRIPTDIR
-source "$(dirname "$0")/../house/lib.sh"
+source "$(dirname "$0")/../support/lib.sh"
 
 said=$(LD_LIBRARY_PATH=$SENNIT_BUILD_DIR/tests/hooks${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
 	SENNIT_HOOKS=1 "${launcher[@]}" "$SENNIT_BUILD_DIR/tests/hooks/hooks-database") ||

@@ -4,7 +4,7 @@
 # Preloaded hooks change nothing in programs without tasks, and make the tasks of a program that
 # does not know them park.
 # shellcheck source-path=SCRIPTDIR
-source "$(dirname "$0")/../house/lib.sh"
+source "$(dirname "$0")/../support/lib.sh"
 
 [ "${#launcher[@]}" = 0 ] || skip "an emulator loads libraries of its own"
 library=$SENNIT_BUILD_DIR/src/hooks/libsennit-hooks.so

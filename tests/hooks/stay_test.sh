@@ -6,7 +6,7 @@
 # continues on its thread. With SENNIT_HOOKS_STAY=0 it does not work, which shows that the test
 # would notice.
 # shellcheck source-path=SCRIPTDIR
-source "$(dirname "$0")/../house/lib.sh"
+source "$(dirname "$0")/../support/lib.sh"
 
 compilers=("$CC")
 if [ "$SENNIT_ARCH" = x86_64 ]; then

@@ -9,8 +9,8 @@
 //   streams.cc    TCP and Unix connections, pipes, socketpairs, terminals
 //   listeners.cc  TCP and Unix listeners
 //   messages.cc   Unix packets and datagrams, with descriptors; UDP
-//   owned.cc      what the program waits for by poll.h: eventfds, timers, pipes, processes, and
-//                 numbers that are used again
+//   owned.cc      what the program waits for by sennit/fd.h: eventfds, timers, pipes, processes,
+//                 and numbers that are used again
 //
 // After each program the process has the same descriptors as before, of the same numbers, and no
 // task is left.

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <sennit/poll.h>
+#include <sennit/fd.h>
 
 #include "support/net.h"
 

@@ -15,8 +15,8 @@
 # and how long the search took. Variants that are too large for every day run only with
 # SENNIT_LONG_MODELS=1.
 # shellcheck shell=bash
-# shellcheck source-path=SCRIPTDIR/../house
-source "$(dirname "${BASH_SOURCE[0]}")/../house/lib.sh"
+# shellcheck source-path=SCRIPTDIR/../support
+source "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 for tool in spin gcc; do
 	command -v "$tool" >/dev/null || fail "$tool is not installed; scripts/setup test installs it"

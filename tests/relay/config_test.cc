@@ -36,7 +36,7 @@ group = "g"
 connect_timeout = "500ms"
 idle_timeout = 0
 half_close_timeout = "1m"
-gather = "never"
+coalesce = "never"
 max_connections = 12
 [listeners.a]
 address = "[::1]:0"
@@ -67,7 +67,7 @@ backends = ["h:1", {address = "[::1]:2", weight = 0, max_connections = 3}]
 	EXPECT_EQ(z.connect_timeout, 500ms);
 	EXPECT_EQ(z.idle_timeout, 0s);
 	EXPECT_EQ(z.half_close_timeout, 1min);
-	EXPECT_EQ(z.gather, SN_RELAY_GATHER_NEVER);
+	EXPECT_EQ(z.coalesce, SN_RELAY_COALESCE_NEVER);
 	EXPECT_EQ(z.max_connections, 12U);
 	const auto &g = all.groups[z.group];
 	EXPECT_EQ(g.name, "g");
@@ -80,7 +80,7 @@ backends = ["h:1", {address = "[::1]:2", weight = 0, max_connections = 3}]
 	EXPECT_EQ(g.backends[1].max_connections, 3U);
 	EXPECT_EQ(all.listeners[1].connect_timeout, 5s);
 	EXPECT_EQ(all.listeners[1].idle_timeout, 10min);
-	EXPECT_EQ(all.listeners[1].gather, SN_RELAY_GATHER_AUTO);
+	EXPECT_EQ(all.listeners[1].coalesce, SN_RELAY_COALESCE_AUTO);
 	EXPECT_EQ(all.groups[all.listeners[1].group].name, "other");
 }
 

@@ -34,7 +34,7 @@ TEST(ConfigUdp, HasItsListeners)
 	const auto errors =
 		bad("admin = 'udp:127.0.0.1:9'\n"
 		    "[listeners.a]\naddress = 'udp::53'\ngroup = 'v1'\nkeepalive = '1m'\n"
-		    "gather = 'auto'\nproxy_from = ['::1']\nconnect_timeout = '1s'\n"
+		    "coalesce = 'auto'\nproxy_from = ['::1']\nconnect_timeout = '1s'\n"
 		    "half_close_timeout = '1s'\nuser_timeout = '9s'\n"
 		    "bandwidth_per_connection = '1MiB'\nidle_timeout = 0\nresponses = 1001\n"
 		    "mode = '0660'\n"
@@ -48,7 +48,7 @@ TEST(ConfigUdp, HasItsListeners)
 		"f:1:9: admin: \"udp:127.0.0.1:9\": UDP is for listeners; expected",
 		"f:4:9: listeners.a.group: leads to groups.v1, whose send_proxy is \"v1\"",
 		"f:5:13: listeners.a.keepalive: means nothing for datagrams",
-		"f:6:10: listeners.a.gather: means nothing for datagrams",
+		"f:6:12: listeners.a.coalesce: means nothing for datagrams",
 		"f:7:14: listeners.a.proxy_from: means nothing for datagrams",
 		"f:8:19: listeners.a.connect_timeout: means nothing for datagrams",
 		"f:9:22: listeners.a.half_close_timeout: means nothing for datagrams",

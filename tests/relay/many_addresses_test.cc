@@ -371,7 +371,7 @@ TEST_F(Services, GoWhereTheirRecordsSay)
 	stop(relay);
 }
 
-TEST_F(Services, KeepTheirAddressesWhenALookUpFails)
+TEST_F(Services, KeepTheirAddressesWhenALookupFails)
 {
 	set_hosts();
 	const file config(text(""));
@@ -441,7 +441,7 @@ TEST_F(Services, WithTooManyHostsUseTheSameOnes)
 			return false;
 		}
 	};
-	for (int look_up = 0; look_up < 4; look_up++) {
+	for (int lookup = 0; lookup < 4; lookup++) {
 		for (int host = 1; host <= hosts; host++)
 			EXPECT_EQ(is_used(host), host <= 26) << host;
 		const unsigned before = names_->asked();

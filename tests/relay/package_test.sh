@@ -3,9 +3,9 @@
 #
 # The relay's Debian package: its files and their permissions; that its program runs; that it can be
 # installed into an empty system, upgraded, removed and purged; and that systemd accepts its units.
-# tests/house/debian_test.sh tests all packages.
+# tests/packaging/debian_test.sh tests all packages.
 # shellcheck source-path=SCRIPTDIR
-source "$(dirname "$0")/../house/lib.sh"
+source "$(dirname "$0")/../support/lib.sh"
 cd "$SENNIT_SOURCE_DIR"
 
 make_packages

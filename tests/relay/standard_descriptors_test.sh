@@ -3,7 +3,7 @@
 #
 # Started without standard descriptors, the relay opens /dev/null there, and no files of its own.
 # shellcheck source-path=SCRIPTDIR
-source "$(dirname "$0")/../house/lib.sh"
+source "$(dirname "$0")/../support/lib.sh"
 
 relay=$SENNIT_BUILD_DIR/tools/relay/sennit-relay
 [ -r "/proc/$$/fd/0" ] || skip "no /proc"

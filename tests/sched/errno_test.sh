@@ -4,7 +4,7 @@
 # Code that includes a header of sennit accesses the errno of the thread on which its task is,
 # whatever the compiler assumes (sennit/errno.h).
 # shellcheck source-path=SCRIPTDIR
-source "$(dirname "$0")/../house/lib.sh"
+source "$(dirname "$0")/../support/lib.sh"
 
 compilers=("$CC")
 if [ "$SENNIT_ARCH" = x86_64 ] && [ -z "$SENNIT_SANITIZE" ]; then

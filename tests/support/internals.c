@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sennit/wait.h>
+#include <sennit/wait_stats.h>
 
 #include "base/quota.h"
 #include "copy/pipe_pool.h"
@@ -13,14 +13,14 @@
 #include "io/watch.h"
 #include "names/address.h"
 #include "net/udp.h"
-#include "sched/block.h"
+#include "sched/control_block.h"
 #include "sched/foreign.h"
 #include "sched/lease.h"
 #include "sched/netpoll.h"
 #include "sched/processor.h"
 #include "sched/runtime.h"
-#include "sched/schedule.h"
 #include "sched/status.h"
+#include "sched/switch.h"
 #include "sched/thread.h"
 #include "sched/timer.h"
 #include "stack/stack.h"
@@ -435,12 +435,12 @@ bool probe_fd_waiting(const void *conn, int side)
 size_t probe_udp_waiting(const void *udp, int side)
 {
 	struct sn_fd *d = sn_handle_object(udp);
-	struct sn_turns *turns = &sn_udp_state(d)->turns[side];
-	struct sn_lock *lock = sn_waits_lock_of(turns);
+	struct sn_side_queue *queue = &sn_udp_state(d)->queues[side];
+	struct sn_lock *lock = sn_waits_lock_of(queue);
 	size_t n = probe_fd_waiting(udp, side);
 
 	sn_lock(lock);
-	for (const struct sn_wait *wait = turns->waits.first; wait; wait = wait->next)
+	for (const struct sn_wait *wait = queue->waits.first; wait; wait = wait->next)
 		n++;
 	sn_unlock(lock);
 	return n;

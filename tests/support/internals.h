@@ -44,8 +44,8 @@ long probe_quota(const char *mountinfo, const char *cgroup);
 void probe_wait_record(const char *site, int64_t ns, bool slept);
 unsigned probe_wait_blocks(void);
 
-/* sched/block.h: a processor's cache; NULL: none, as on a thread without a processor. Only outside
- * of runs. */
+/* sched/control_block.h: a processor's cache; NULL: none, as on a thread without a processor. Only
+ * outside of runs. */
 struct probe_blocks;
 struct probe_blocks *probe_blocks_new(void);
 void probe_blocks_free(struct probe_blocks *blocks);
@@ -115,7 +115,7 @@ unsigned probe_waiting(const void *address, const struct sn_private_waits *waits
 void probe_waits_lock(const void *address);
 void probe_waits_unlock(const void *address);
 
-/* sched/schedule.h: changes the number of processors in place of the monitor, which does not change
+/* sched/switch.h: changes the number of processors in place of the monitor, which does not change
  * it if SENNIT_PROCS is set. Call it from one thread at a time. */
 void probe_processors_adjust(int wanted);
 
@@ -131,8 +131,8 @@ bool probe_fd_waiting(const void *conn, int side);
 /* Whether the poller has reported an end or an error of the connection. */
 bool probe_fd_irregular(const void *conn);
 bool probe_fd_disarmed(const void *conn);
-/* io/turns.h: how many tasks wait to receive on a UDP socket (side 0), or to send (1): the one on
- * the side and those queued behind it. */
+/* io/side_queue.h: how many tasks wait to receive on a UDP socket (side 0), or to send (1): the one
+ * on the side and those queued behind it. */
 size_t probe_udp_waiting(const void *udp, int side);
 /* io/watch.h: how many tasks wait for the descriptor of the program with that number. */
 int probe_watch_waits(int fd);

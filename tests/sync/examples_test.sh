@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # The examples that use channels do what they promise.
-# shellcheck source-path=SCRIPTDIR/../house
-source "$(dirname "$0")/../house/lib.sh"
+# shellcheck source-path=SCRIPTDIR/../support
+source "$(dirname "$0")/../support/lib.sh"
 
 examples=$SENNIT_BUILD_DIR/examples
 run() {

@@ -3,8 +3,8 @@
 #
 # With tools/lock-check, debug builds report a task that parks while it holds a lock of the C
 # library. The tool does not disturb other builds, or programs that keep to the rule.
-# shellcheck source-path=SCRIPTDIR/../house
-source "$(dirname "$0")/../house/lib.sh"
+# shellcheck source-path=SCRIPTDIR/../support
+source "$(dirname "$0")/../support/lib.sh"
 
 [ -z "$SENNIT_SANITIZE" ] || skip "the sanitizers replace the same functions"
 

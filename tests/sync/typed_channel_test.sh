@@ -3,8 +3,8 @@
 #
 # The typed channels of C. A program that uses all of them compiles without a warning as strict C11,
 # and runs. One that confuses types does not compile.
-# shellcheck source-path=SCRIPTDIR/../house
-source "$(dirname "$0")/../house/lib.sh"
+# shellcheck source-path=SCRIPTDIR/../support
+source "$(dirname "$0")/../support/lib.sh"
 
 cat >"$scratch/typed.c" <<'C'
 #include <sennit/sennit.h>

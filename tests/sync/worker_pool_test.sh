@@ -3,8 +3,8 @@
 #
 # examples/worker-pool.c finds the right numbers, with one worker and with many, and rejects bad
 # input.
-# shellcheck source-path=SCRIPTDIR/../house
-source "$(dirname "$0")/../house/lib.sh"
+# shellcheck source-path=SCRIPTDIR/../support
+source "$(dirname "$0")/../support/lib.sh"
 
 pool=$SENNIT_BUILD_DIR/examples/example-worker-pool
 for workers in 1 7; do

@@ -7,7 +7,7 @@
 
 #include <sennit/collector.h>
 #include <sennit/scan.h>
-#include <sennit/wait.h>
+#include <sennit/wait_stats.h>
 
 namespace
 {

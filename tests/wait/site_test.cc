@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <sennit/wait.h>
+#include <sennit/wait_stats.h>
 
 #include "support/locks.h"
 

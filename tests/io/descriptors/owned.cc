@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Descriptors that the program owns, and waits for by poll.h: eventfds, timers, pipes that it reads
-// and writes itself, processes, and numbers that are used again.
+// Descriptors that the program owns, and waits for by sennit/fd.h: eventfds, timers, pipes that it
+// reads and writes itself, processes, and numbers that are used again.
 //
 //   - What is added to an eventfd is taken once. A descriptor is closed while tasks wait for it,
 //     another one gets its number, and so on.

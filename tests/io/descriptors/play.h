@@ -64,9 +64,9 @@ struct Reasons {
 };
 
 /*
- * Lets tasks wait for a descriptor's number until it is about to be closed: poll.h asks the program
- * to begin no wait from then on. ThreadSanitizer reports a number that is used and closed at the
- * same time.
+ * Lets tasks wait for a descriptor's number until it is about to be closed: sennit/fd.h asks the
+ * program to begin no wait from then on. ThreadSanitizer reports a number that is used and closed
+ * at the same time.
  */
 class Gate
 {

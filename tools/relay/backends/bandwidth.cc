@@ -148,7 +148,7 @@ void allowance::set(const bandwidth_config &to) noexcept
 	}
 }
 
-std::size_t pacer::most(unsigned way) noexcept
+std::size_t rate_limiter::most(unsigned way) noexcept
 {
 	if (!any_limit.load(std::memory_order_relaxed))
 		return 0;
@@ -166,7 +166,7 @@ std::size_t pacer::most(unsigned way) noexcept
 	return least;
 }
 
-std::int64_t pacer::take(unsigned way, std::int64_t bytes) noexcept
+std::int64_t rate_limiter::take(unsigned way, std::int64_t bytes) noexcept
 {
 	direction &which = ways_[way];
 	const auto from = all(way);
@@ -211,7 +211,7 @@ std::int64_t pacer::take(unsigned way, std::int64_t bytes) noexcept
 	return latest;
 }
 
-void pacer::waited(unsigned way, std::int64_t now) noexcept
+void rate_limiter::waited(unsigned way, std::int64_t now) noexcept
 {
 	direction &which = ways_[way];
 	if (which.waiting_since == 0)
@@ -226,7 +226,7 @@ void pacer::waited(unsigned way, std::int64_t now) noexcept
 	}
 }
 
-pacer::~pacer()
+rate_limiter::~rate_limiter()
 {
 	for (unsigned way = 0; way < ways_.size(); way++)
 		if (ways_[way].waiting_since != 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bandwidth limits: token buckets that connections share, and the pace of one connection.
+ * Bandwidth limits: token buckets that connections share, and the rate limit of one connection.
  *
  * A bucket is filled at a number of bytes per second, and holds at most its burst. A connection
  * that wants bytes takes them immediately, even if the bucket is empty, and gets a place in the
@@ -100,10 +100,10 @@ struct wait_counters {
 };
 
 /*
- * The pace of one connection, for sn::relay(): the slowest of its listener's, its backend's and its
- * own limit. Without limits it costs a few loads for each pass of copying.
+ * The rate limit of one connection, for sn::relay(): the slowest of its listener's, its backend's
+ * and its own limit. Without limits it costs a few loads for each pass of copying.
  */
-class pacer
+class rate_limiter
 {
 public:
 	struct limits {
@@ -115,13 +115,13 @@ public:
 		counter &throttled;               /* waits in the whole process */
 	};
 
-	explicit pacer(const limits &by) noexcept : by_(by) {}
-	pacer(const pacer &) = delete;
-	pacer &operator=(const pacer &) = delete;
+	explicit rate_limiter(const limits &by) noexcept : by_(by) {}
+	rate_limiter(const rate_limiter &) = delete;
+	rate_limiter &operator=(const rate_limiter &) = delete;
 	/* Call it after all copying has ended. */
-	~pacer();
+	~rate_limiter();
 
-	const sn_relay_pace *calls() const noexcept { return &calls_; }
+	const sn_relay_rate_limit *calls() const noexcept { return &calls_; }
 
 private:
 	/* The places that one direction last took in its own bucket, the listener's and the
@@ -147,12 +147,12 @@ private:
 
 	const limits by_;
 	std::array<direction, 2> ways_; /* each owned by the task that copies in this direction */
-	const sn_relay_pace calls_ = {
+	const sn_relay_rate_limit calls_ = {
 		[](void *arg, sn_relay_direction way) {
-			return static_cast<pacer *>(arg)->most(way);
+			return static_cast<rate_limiter *>(arg)->most(way);
 		},
 		[](void *arg, sn_relay_direction way, std::int64_t bytes) {
-			return static_cast<pacer *>(arg)->take(way, bytes);
+			return static_cast<rate_limiter *>(arg)->take(way, bytes);
 		},
 		this,
 	};

@@ -20,7 +20,7 @@
  * addresses (resolver.cc). While there are no addresses, or no lookup has ever succeeded, the
  * backend is down. A failure is reported once, and so is its end. A lookup that takes too long
  * continues, because it cannot be interrupted, and its result counts when it arrives. Until then
- * the same name is not looked up again. 128 names are looked up at a time (look_up.hpp), so names
+ * the same name is not looked up again. 128 names are looked up at a time (lookup.hpp), so names
  * whose lookups hang delay others only if there are 128 of them.
  *
  * Any task or thread may call anything here, except that only tasks may wait.

@@ -2,7 +2,7 @@
 #include "backends/resolver.hpp"
 
 #include "backends/backend_events.hpp"
-#include "backends/look_up.hpp"
+#include "backends/lookup.hpp"
 #include "stats/events.hpp"
 
 #include <algorithm>
@@ -139,9 +139,9 @@ private:
 	}
 
 	/* Starts a lookup. Returns null if that fails, and records the failure. */
-	std::shared_ptr<look_up> start(backend &at)
+	std::shared_ptr<lookup> start(backend &at)
 	try {
-		return look_up::of(at.settings.address);
+		return lookup::of(at.settings.address);
 	} catch (const std::exception &) {
 		fail(at, std::make_error_code(std::errc::not_enough_memory));
 		return nullptr;

@@ -312,10 +312,10 @@ void read_listener(complaints &to, section &in, const std::vector<group_config> 
 	in.duration("idle_timeout", into.idle_timeout);
 	in.duration("half_close_timeout", into.half_close_timeout);
 	in.duration("lifetime", into.lifetime);
-	in.choice<sn_relay_gather>("gather", into.gather,
-				   {{"auto", SN_RELAY_GATHER_AUTO},
-				    {"never", SN_RELAY_GATHER_NEVER},
-				    {"always", SN_RELAY_GATHER_ALWAYS}});
+	in.choice<sn_relay_coalesce>("coalesce", into.coalesce,
+				     {{"auto", SN_RELAY_COALESCE_AUTO},
+				      {"never", SN_RELAY_COALESCE_NEVER},
+				      {"always", SN_RELAY_COALESCE_ALWAYS}});
 	read_keepalive(to, in, into.keepalive);
 	in.count("max_connections", into.max_connections, connections_max);
 	in.count("max_connections_per_source", into.max_connections_per_source, connections_max);

@@ -224,7 +224,7 @@ struct listener_config {
 	std::uint32_t responses = 0;
 	std::chrono::nanoseconds half_close_timeout{};
 	std::chrono::nanoseconds lifetime{};
-	sn_relay_gather gather = SN_RELAY_GATHER_AUTO;
+	sn_relay_coalesce coalesce = SN_RELAY_COALESCE_AUTO;
 	keepalive_config keepalive{};                 /* for clients' connections */
 	std::uint64_t max_connections = 0;            /* 0: no limit of its own */
 	std::uint64_t max_connections_per_source = 0; /* 0: none */

@@ -44,15 +44,20 @@ std::string join(const key_names &names, const char *between)
 
 std::string complaints::explain(const unknown_key &which) const
 {
+	/* Keys that have another name now. */
+	static const std::map<std::string, std::string> renamed = {{"gather", "coalesce"}};
 	key_names where;
 	for (const auto &[kind, keys] : kinds_)
 		if (keys.contains(which.key))
 			where.insert(kind);
 	const auto near = near_word(which.key, *which.known);
+	const auto now = renamed.find(which.key);
+	const bool is_renamed = now != renamed.end() && which.known->contains(now->second);
 	return "unknown key" +
-	       (!where.empty()  ? ", which belongs to " + join(where, " or ")
-		: !near.empty() ? ", perhaps " + near
-				: "") +
+	       (is_renamed       ? ", which is called " + now->second + " now"
+		: !where.empty() ? ", which belongs to " + join(where, " or ")
+		: !near.empty()  ? ", perhaps " + near
+				 : "") +
 	       "; expected one of " + join(*which.known, ", ");
 }
 

@@ -17,7 +17,7 @@ constexpr std::int64_t responses_most = 1000;
 
 /* Keys that concern connections or their streams. */
 constexpr const char *of_connections[] = {
-	"proxy_from", "connect_timeout", "half_close_timeout",       "gather", "tls",
+	"proxy_from", "connect_timeout", "half_close_timeout",       "coalesce", "tls",
 	"keepalive",  "user_timeout",    "bandwidth_per_connection", "alpn",
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/server.hpp"
 
-#include "backends/look_up.hpp"
+#include "backends/lookup.hpp"
 #include "base/descriptors.hpp"
 #include "base/in_time.hpp"
 #include "base/notify.hpp"
@@ -374,7 +374,7 @@ int serve(shared &all)
 	const bool log_is_closed = all.access_log.exchange(nullptr);
 	/* The memory of these must not be freed while they use it, so leave() ends the process
 	 * without that. */
-	if (!watching_is_over || !log_is_closed || look_up::any() || calls_left_behind() > 0)
+	if (!watching_is_over || !log_is_closed || lookup::any() || calls_left_behind() > 0)
 		leave();
 	tell_stopped();
 	return EXIT_SUCCESS;

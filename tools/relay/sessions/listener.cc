@@ -64,7 +64,7 @@ std::string explain_tcp(const std::error_code &error)
 }
 
 /* The longest lookup of a listener's name. At the deadline, the scope's error is reported. */
-constexpr auto look_up_most = 10s;
+constexpr auto lookup_most = 10s;
 
 } // namespace
 
@@ -83,7 +83,7 @@ std::string explain_adopting(const std::string &address, int fd, const std::erro
 sn::result<sn::tcp_listener> listen_at(const std::string &address, int mode)
 {
 	if (!is_unix(address)) {
-		const sn::scope limit(sn::after(look_up_most));
+		const sn::scope limit(sn::after(lookup_most));
 		return sn::tcp_listener::listen(address);
 	}
 	if (mode == 0)

@@ -286,18 +286,18 @@ void session::relay_both()
 {
 	auto &of_listener = *via_->counts;
 	auto &of_backend = chosen_->counts;
-	pacer pace({.each = of_listener.bandwidth_per_connection,
-		    .of_listener = of_listener.bandwidth,
-		    .of_backend = of_backend.bandwidth,
-		    .waits_of_listener = of_listener.throttled,
-		    .waits_of_backend = of_backend.throttled,
-		    .throttled = all_.counters.throttled});
+	rate_limiter rate({.each = of_listener.bandwidth_per_connection,
+			   .of_listener = of_listener.bandwidth,
+			   .of_backend = of_backend.bandwidth,
+			   .waits_of_listener = of_listener.throttled,
+			   .waits_of_backend = of_backend.throttled,
+			   .throttled = all_.counters.throttled});
 	/* With TLS the relay does not close early, because a close sends close_notify only if
 	 * there is room for it at that moment. */
-	const sn_relay_tuning tuning{.closing = !has_tls(), .gather = via_->settings.gather};
+	const sn_relay_tuning tuning{.closing = !has_tls(), .coalesce = via_->settings.coalesce};
 	const sn::relay_limits limits{.idle = via_->settings.idle_timeout,
 				      .half_close = via_->settings.half_close_timeout,
-				      .pace = pace.calls(),
+				      .rate_limit = rate.calls(),
 				      .tuning = &tuning};
 	const auto done = sn::relay(
 		client_, backend_, limits, [&](sn_relay_direction way, std::size_t n) noexcept {

@@ -35,7 +35,7 @@ constexpr std::size_t batch_most = 32;
 constexpr int receive_buffer_asked = 4 << 20;
 
 /* The longest lookup of a listener's name. */
-constexpr auto udp_look_up_most = 10s;
+constexpr auto udp_lookup_most = 10s;
 
 /* Whether the socket may receive at every address of the machine. A name may stand for that,
  * too. */
@@ -85,7 +85,7 @@ std::unique_ptr<udp_listener> udp_listener::open(shared &all, const listener_con
 		why = explain_adopting_udp(settings.address, handed, adopted->error());
 		return nullptr;
 	}
-	const sn::scope limit(sn::after(udp_look_up_most));
+	const sn::scope limit(sn::after(udp_lookup_most));
 	auto socket = sn::udp::open(at, options);
 	if (socket)
 		return make(all, settings, *std::move(socket));
