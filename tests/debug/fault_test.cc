@@ -258,16 +258,16 @@ TEST_F(Fault, AFaultOfTheFirstTaskNamesIt)
 
 TEST_F(Fault, TheDistanceFromTheStackIsReported)
 {
-	EXPECT_EXIT(
-		in_task([] {
-			void *at =
-				mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	EXPECT_EXIT(in_task([] {
+			    void *at = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
+					    -1, 0);
 
-			write_to(static_cast<char *>(at) + 1);
-		}),
-		died_of_the_fault,
-		"address 0x[0-9a-f]+01: [0-9]+ (bytes|[KMG]iB) (below|above) its stack, where that "
-		"is not allowed\n");
+			    write_to(static_cast<char *>(at) + 1);
+		    }),
+		    died_of_the_fault,
+		    "address 0x[0-9a-f]+01: [0-9]+ (bytes|[KMG]iB) (below|above) its stack, where "
+		    "access "
+		    "is not allowed\n");
 }
 
 TEST_F(Fault, AnAddressFarFromTheStackIsCalledThat)

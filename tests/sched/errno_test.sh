@@ -24,13 +24,15 @@ for compiler in "${compilers[@]}"; do
 	for level in -O0 -O2 -O3 '-O2 -flto'; do
 		read -r -a flags <<<"$level"
 		build "$compiler" "${flags[@]}"
-		status=0
-		said=$(SENNIT_PROCS=2 "${launcher[@]}" "$program") || status=$?
-		echo "$compiler $level: $said"
-		[ "$status" = 0 ] || fail "$compiler $level: exit status $status"
-		case $said in
-		"moved 0,"*) fail "$compiler $level: no task has changed threads" ;;
-		esac
+		# A loaded machine may give the second thread no time, and then no task moves.
+		for ((i = 0; i < 10; i++)); do
+			status=0
+			said=$(SENNIT_PROCS=2 "${launcher[@]}" "$program") || status=$?
+			echo "$compiler $level: $said"
+			[ "$status" = 0 ] || fail "$compiler $level: exit status $status"
+			[[ $said == "moved 0,"* ]] || break
+		done
+		[ "$i" -lt 10 ] || fail "$compiler $level: no task has changed threads"
 	done
 done
 

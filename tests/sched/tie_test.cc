@@ -401,8 +401,8 @@ TEST(Tie, ATaskWaitsForAPinnedThreadForThePatience)
 	expect_patience([] { return std::make_unique<Pins>(); });
 }
 
-// More than the monitor serves at a look. All tied tasks are woken at once, while their threads are
-// blocked. Returns how long the last of those that have moved has waited.
+// More than the monitor serves at a look. All tied tasks are woken together, while their threads
+// are blocked. Returns how long the last of those that have moved has waited.
 int64_t time_to_move_many()
 {
 	const int n = test::scaled(300);
