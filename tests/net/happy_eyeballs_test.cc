@@ -49,7 +49,7 @@ std::string attempt_at(const sockaddr *address)
 extern "C" const char *__lsan_default_suppressions();
 extern "C" const char *__lsan_default_suppressions()
 {
-	return "leak:Race_EndsWithItsRun_Test\n";
+	return "leak:HappyEyeballs_EndsWithItsRun_Test\n";
 }
 
 // If set, a socket gets the port that it connects to as its own, as can happen by chance.
