@@ -161,23 +161,6 @@ TEST(Retry, EndsWhenTheClientGoesAway)
 	stop(relay);
 }
 
-TEST(Retry, EndsWhenTheClientGoesAwayBeforeABackendAnswers)
-{
-	const silent_backend silent;
-	const file config(text("", {silent.address()}, "connect_timeout = \"1h\"\n"));
-	relay_process relay({"--config", config.name()});
-	for (const bool is_reset : {false, true}) {
-		auto client = peer::connect(relay.address());
-		EXPECT_TRUE(eventually([&] { return relay.counter("active") == 1; }));
-		is_reset ? client.reset() : client.close();
-		EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
-	}
-	relay.await_error("cause=client_left listener=web ");
-	EXPECT_EQ(relay.counter("connect_failed"), 0U);
-	EXPECT_EQ(failures(relay, silent.address()), 0U);
-	stop(relay);
-}
-
 TEST(Retry, EndsWithTheRelay)
 {
 	const listener nobody("127.0.0.1", -1);

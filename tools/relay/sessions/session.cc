@@ -187,10 +187,8 @@ bool session::connect()
 			/* A cut before this could cancel the client only, so it is noticed here. */
 			return cause_.load(std::memory_order_relaxed) == cause::none;
 		}
-		/* If the session was cut during the attempt, or the client left, the backend did not
-		 * fail. */
-		if (cause_.load(std::memory_order_relaxed) != cause::none ||
-		    ended_ == termination::client_left)
+		/* If the session was cut during the attempt, the backend did not fail. */
+		if (cause_.load(std::memory_order_relaxed) != cause::none)
 			return false;
 		if (lifetime.count() != 0 && sn::now() >= began_ + lifetime) {
 			end(cause::lifetime);
@@ -258,7 +256,7 @@ sn::result<sn::tcp> session::connect_to(endpoint &at, sn::deadline until, bool h
 	const auto since = asked(at);
 	for (auto pause = 10ms;; pause = std::min<std::chrono::milliseconds>(2 * pause, 160ms)) {
 		refusal_.clear();
-		auto connected = connect_beside(at.address, until);
+		auto connected = connect_to_endpoint(at.address, until, whose_first_words());
 		if (connected ||
 		    (!is_shortage(connected.error()) && connected.error() != std::errc::timed_out &&
 		     connected.error() != std::errc::operation_canceled))

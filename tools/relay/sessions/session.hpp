@@ -29,8 +29,8 @@
  * has already waited.
  *
  * If every backend is full, the session waits in the group's queue (queue.hpp). The connect timeout
- * does not include that time. A session that waits, there or for a backend that does not answer,
- * notices when its client goes away (client_wait.hpp).
+ * does not include that time. A session that waits notices when its client goes away
+ * (client_wait.hpp).
  *
  * If the listener inspects the beginning of connections (opening.hpp), that comes first: it
  * determines the client's address, and the name that the client asks for. The bytes that were read
@@ -204,9 +204,6 @@ private:
 	retrying wait_to_retry(const std::error_code &error, const endpoint &at, unsigned times,
 			       sn::deadline until);
 	woken wait_beside(bell &rings, sn::deadline until);
-	struct attempt;
-	static int watch_client(void *arg) noexcept;
-	sn::result<sn::tcp> connect_beside(const std::string &address, sn::deadline until);
 	std::string opening_for();
 	std::optional<ready_end> judge(ready_connection &made, const endpoint &at);
 	sn::tcp take_ready(ticket &next, sn::deadline until);
@@ -243,11 +240,9 @@ private:
 	std::string hello_;            /* sent to the backend first */
 	std::optional<tls_facts> tls_; /* of the handshake with the client */
 	std::uint64_t passed_ = 0;
-	ticket chosen_;         /* empty until the backend is connected */
-	sn::tcp backend_;       /* set under the sessions' lock: cut(), settle() use it */
-	bell *rings_ = nullptr; /* set while it waits; under the sessions' lock */
-	bool is_answered_ =
-		false; /* the attempt is over, so nobody is to wait beside it; the same */
+	ticket chosen_;             /* empty until the backend is connected */
+	sn::tcp backend_;           /* set under the sessions' lock: cut(), settle() use it */
+	bell *rings_ = nullptr;     /* set while it waits; under the sessions' lock */
 	bool is_settled_ = false;   /* under that lock */
 	bool is_ready_one_ = false; /* the connection was made ahead, and nothing was sent */
 	ticket kept_;               /* the place of a lost connection */

@@ -9,8 +9,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <mutex>
-#include <new>
 #include <utility>
 
 namespace relay
@@ -36,9 +34,6 @@ bool may_pass(const std::error_code &error, bool is_local) noexcept
 	}
 }
 
-/* How long a backend may take to answer before a task watches the client. */
-constexpr std::chrono::nanoseconds unanswered_after = std::chrono::milliseconds(100);
-
 /* The longest pause between two attempts, where no timeout limits them. */
 constexpr std::chrono::nanoseconds longest_delay = std::chrono::minutes(1);
 
@@ -50,7 +45,7 @@ woken session::wait_beside(bell &rings, sn::deadline until)
 	{
 		const std::lock_guard lock(all_.sessions.lock());
 		rings_ = &rings;
-		if (cause_.load(std::memory_order_relaxed) != cause::none || is_answered_)
+		if (cause_.load(std::memory_order_relaxed) != cause::none)
 			rings.ring();
 	}
 	const woken why =
@@ -107,67 +102,6 @@ session::placing session::take_place(std::uint64_t source, const tried_endpoints
 	}
 	into = std::move(mine.got);
 	return placing::given;
-}
-
-/* On the stack of the session's task, which waits until `over` before that ends. */
-struct session::attempt {
-	session &of;
-	sn_scope *scope = nullptr;
-	sn_alarm alarm = SN_ALARM_INIT;
-	sn_waitgroup over = SN_WAITGROUP_INIT;
-	bool client_left = false;
-};
-
-/* In a task of its own, once an attempt has taken long. */
-int session::watch_client(void *arg) noexcept
-{
-	auto &here = *static_cast<attempt *>(arg);
-	try {
-		bell rings;
-		const woken why = here.of.wait_beside(rings, sn::no_deadline);
-		here.client_left = why == woken::client_left;
-		/* The scope is closed if the attempt is over. */
-		if (here.client_left ||
-		    here.of.cause_.load(std::memory_order_relaxed) != cause::none)
-			sn_scope_cancel(here.scope);
-	} catch (const std::bad_alloc &) {
-		/* Then nobody watches. */
-	}
-	sn_waitgroup_done(&here.over);
-	return 0;
-}
-
-/*
- * Connects, and ends that when the client has gone away (ended_ is set then), or the session ends.
- * Nearly every backend answers before the watching begins, so it costs no task.
- */
-sn::result<sn::tcp> session::connect_beside(const std::string &address, sn::deadline until)
-{
-	attempt here{*this};
-	if (sn_scope_open(&here.scope, SN_NO_DEADLINE) < 0)
-		return connect_to_endpoint(address, until, whose_first_words());
-	const bool is_watched = sn_waitgroup_add(&here.over, 1) == 0 &&
-				sn_alarm_start(&here.alarm, sn_after(unanswered_after.count()), 0,
-					       watch_client, &here) == 0;
-	auto connected = connect_to_endpoint(address, until, whose_first_words());
-	sn_scope_close(here.scope);
-	if (is_watched && sn_alarm_stop(&here.alarm) == 0) {
-		{
-			const std::lock_guard lock(all_.sessions.lock());
-			is_answered_ = true;
-			if (rings_)
-				rings_->ring();
-		}
-		sn_cancel_mask();
-		static_cast<void>(!sn_waitgroup_wait(&here.over));
-		sn_cancel_unmask();
-		is_answered_ = false;
-	}
-	if (!connected && here.client_left) {
-		ended_ = termination::client_left;
-		error_ = "while it waited for a backend to answer";
-	}
-	return connected;
 }
 
 /* Waits in the queue. The first in the queue wakes at each beat, see queue.hpp. */
