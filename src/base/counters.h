@@ -3,8 +3,7 @@
  * The counters of a run that belong to no processor. observe/stats.c shows them to the program.
  *
  * Who may write what: any thread increments any counter, atomically. sn_counters_clear() zeroes all
- * of them before the first thread of a run starts. The monitor and the search for deadlocks also
- * read polls, to see whether epoll was polled since they last looked.
+ * of them before the first thread of a run starts.
  */
 #ifndef SENNIT_BASE_COUNTERS_H
 #define SENNIT_BASE_COUNTERS_H
@@ -16,7 +15,7 @@
 
 extern struct sn_counters {
 	_Alignas(SN_CACHE_LINE) _Atomic uint64_t revocations; /* shares no line with other data */
-	_Atomic uint64_t polls;
+	_Atomic uint64_t polls;                               /* by threads without a processor */
 	_Atomic uint64_t accept_pauses;
 	_Atomic uint64_t foreign_spawned; /* by threads without a processor */
 	_Atomic uint32_t thread_limit_hits;

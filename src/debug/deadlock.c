@@ -14,7 +14,6 @@
 
 #include <sennit/debug.h>
 
-#include "base/counters.h"
 #include "base/environment.h"
 #include "debug/dump.h"
 #include "debug/stall.h"
@@ -216,7 +215,7 @@ static bool look(void)
 		return false;
 	}
 	now_switches = switches();
-	now_polls = atomic_load(&sn_counters.polls);
+	now_polls = sn_processors_polls();
 	if (seen.reported && seen.switches == now_switches)
 		return false;
 	seen.reported = false;

@@ -1,53 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 #include "io/buffer.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
-#include "base/fork.h"
-#include "wait/lock.h"
+#include "sched/free_store.h"
 
-/* How many free buffers are kept: 4 MiB at most. */
+/* How many free buffers are kept: 4 MiB in common, and two for each processor. */
 #define MOST_FREE 64
 
-static struct sn_lock lock = SN_LOCK_INIT(SN_RANK_BUFFERS); /* guards the list and its length */
-static struct buffer {
-	struct buffer *next;
-} * free_buffers;
-static int nfree;
+static struct sn_free_store store = SN_FREE_STORE_INIT(SN_RANK_BUFFERS, 1, MOST_FREE);
 
 void sn_buffers_fork(enum sn_fork_phase phase)
 {
-	sn_fork_lock(&lock, phase);
+	sn_free_store_fork(&store, phase);
 }
 
 void *sn_buffer_borrow(void)
 {
-	struct buffer *buffer;
+	struct sn_free_link *link = sn_free_store_take(&store);
 
-	sn_lock(&lock);
-	buffer = free_buffers;
-	if (buffer) {
-		free_buffers = buffer->next;
-		nfree--;
-	}
-	sn_unlock(&lock);
-	return buffer ? buffer : malloc(SN_BUFFER_SIZE);
+	return link ? (void *)link : malloc(SN_BUFFER_SIZE);
 }
 
-void sn_buffer_return(void *memory)
+void sn_buffer_return(void *buffer)
 {
-	struct buffer *buffer = memory;
-	bool keep;
+	struct sn_free_link *link = sn_free_store_put(&store, buffer);
 
-	sn_lock(&lock);
-	keep = nfree < MOST_FREE;
-	if (keep) {
-		buffer->next = free_buffers;
-		free_buffers = buffer;
-		nfree++;
-	}
-	sn_unlock(&lock);
-	if (!keep)
-		free(buffer);
+	free(link); /* the batch is of one */
 }

@@ -4,8 +4,9 @@
  * read, and returns it when there is nothing more. Therefore only busy copies use memory: ten
  * thousand idle ones hold none.
  *
- * The pool keeps a few free buffers and frees the rest. Its lock guards the list and the count; a
- * borrowed buffer belongs to the borrower alone.
+ * The pool keeps a few free buffers and frees the rest. A processor has up to two of its own
+ * (sched/free_store.h), so that a request which is copied there writes no line that other
+ * processors write. A borrowed buffer belongs to the borrower alone.
  */
 #ifndef SENNIT_IO_BUFFER_H
 #define SENNIT_IO_BUFFER_H

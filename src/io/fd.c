@@ -21,10 +21,13 @@
 #define CHUNK_SIZE 256
 #define MOST_CHUNKS 4096 /* a million descriptors: fs.nr_open's default */
 
-static struct sn_lock lock = SN_LOCK_INIT(SN_RANK_FDS); /* guards the two below */
-static struct sn_fd *free_fds;
+/* How many free descriptors a processor takes from the others, or gives to them, at a time. */
+#define FREE_BATCH 32
+
+static struct sn_lock lock = SN_LOCK_INIT(SN_RANK_FDS); /* guards the number of chunks */
 static uint32_t nchunks;
 static struct sn_fd *_Atomic chunks[MOST_CHUNKS];
+static struct sn_free_store free_fds = SN_FREE_STORE_INIT(SN_RANK_FREE_FDS, FREE_BATCH, UINT32_MAX);
 
 /* Set in a child of fork() while the table is still as the parent left it (disown_inherited()). */
 static _Atomic bool inherited;
@@ -43,23 +46,31 @@ static struct sn_fd *fd_by_index(uint32_t index)
 	return chunk ? &chunk[index % CHUNK_SIZE] : NULL;
 }
 
-static bool add_chunk(void)
+/* Returns one of the new descriptors, or NULL if there is no memory. The lock is held. */
+static struct sn_fd *add_chunk(void)
 {
 	struct sn_fd *chunk;
 
 	if (nchunks == MOST_CHUNKS ||
 	    !(chunk = aligned_alloc(_Alignof(struct sn_fd), CHUNK_SIZE * sizeof *chunk)))
-		return false;
+		return NULL;
 	memset(chunk, 0, CHUNK_SIZE * sizeof *chunk);
-	for (uint32_t i = CHUNK_SIZE; i-- > 0;) {
+	for (uint32_t i = 0; i < CHUNK_SIZE; i++) {
 		chunk[i].index = nchunks * CHUNK_SIZE + i;
 		chunk[i].fd = -1;
 		sn_lock_init(&chunk[i].lock, SN_RANK_FD);
-		chunk[i].next_free = free_fds;
-		free_fds = &chunk[i];
+		chunk[i].free_link.next = i + 1 < CHUNK_SIZE ? &chunk[i + 1].free_link : NULL;
 	}
 	atomic_store_explicit(&chunks[nchunks++], chunk, memory_order_release);
-	return true;
+	sn_free_store_add(&free_fds, chunk[0].free_link.next);
+	return chunk;
+}
+
+static struct sn_fd *take_free(void)
+{
+	struct sn_free_link *link = sn_free_store_take(&free_fds);
+
+	return link ? sn_container_of(link, struct sn_fd, free_link) : NULL;
 }
 
 static uint32_t life_of(uintptr_t handle)
@@ -83,21 +94,22 @@ void sn_fd_give_back(struct sn_fd *d)
 
 int sn_fd_open(struct sn_fd **out, const struct sn_fd_ops *ops, int fd, bool register_now)
 {
-	struct sn_fd *d = NULL;
+	struct sn_fd *d = take_free();
 	int err = 0;
 
-	sn_lock(&lock);
-	if (free_fds || add_chunk()) {
-		d = free_fds;
-		free_fds = d->next_free;
+	if (sn_unlikely(!d)) {
+		sn_lock(&lock);
+		d = take_free(); /* another thread may have added a chunk */
+		if (!d)
+			d = add_chunk();
+		sn_unlock(&lock);
 	}
-	sn_unlock(&lock);
 	if (!d)
 		return -ENOMEM;
 	set_number(d, fd);
 	memset(d->marks, 0, sizeof d->marks);
 	memset(d->notes, 0, sizeof d->notes);
-	d->open = true;
+	atomic_store_explicit(&d->open, true, memory_order_relaxed);
 	d->registered = false;
 	d->wants_room = true;
 	atomic_store_explicit(&d->ops, ops, memory_order_relaxed);
@@ -244,11 +256,11 @@ static void fd_destroy(struct sn_fd *d, uint32_t control)
 	}
 	if (!(control & SN_FD_INHERITED))
 		sn_netpoll_remove();
-	sn_lock(&lock);
-	d->open = false;
-	d->next_free = free_fds;
-	free_fds = d;
-	sn_unlock(&lock);
+	/* sn_fds_end() has freed d if the run ended meanwhile. */
+	if (!atomic_load_explicit(&d->open, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&d->open, false, memory_order_relaxed);
+	sn_free_store_put(&free_fds, &d->free_link);
 }
 
 /* ---- operations and users ---- */
@@ -433,7 +445,7 @@ static void disown(struct sn_fd *d)
 		atomic_store(&d->sides[side].state, SN_SIDE_NONE);
 		atomic_store(&d->sides[side].forward_to, NULL);
 	}
-	if (d->open)
+	if (atomic_load(&d->open))
 		atomic_store(&d->control, (atomic_load(&d->control) & kept) | SN_FD_INHERITED);
 }
 
@@ -469,15 +481,10 @@ static void close_abandoned(struct sn_fd *d)
  * in an operation on it. */
 static bool is_left_open(struct sn_fd *d, bool *used)
 {
-	uint32_t control;
-	bool left;
+	uint32_t control = atomic_load(&d->control);
 
-	sn_lock(&lock);
-	control = atomic_load(&d->control);
-	left = d->open && !(control & SN_FD_INHERITED);
-	sn_unlock(&lock);
 	*used = control & (SN_FD_READING | SN_FD_WRITING) || control >= SN_FD_USER;
-	return left;
+	return atomic_load(&d->open) && !(control & SN_FD_INHERITED);
 }
 
 /* Calls the hook of each descriptor that is left open. It does not notify the peer of an end,
@@ -493,42 +500,44 @@ static void abandon_all(bool orphans)
 	}
 }
 
-/* Puts the descriptor into a list of free ones, unless it is open and inherited. Returns whether it
- * was open, and the caller must close its number. This is not done here, because a close may wait
- * for a peer or a device, and a fork() in another thread waits for the lock. */
-static bool end_one(struct sn_fd *d, struct sn_fd **unused)
+/* Puts the descriptor into a list of free ones, unless it is open and inherited. */
+static void end_one(struct sn_fd *d, struct sn_free_link **unused)
 {
-	bool was_open;
-
-	sn_lock(&lock);
-	was_open = d->open;
-	if (was_open && (atomic_load(&d->control) & SN_FD_INHERITED)) {
-		sn_unlock(&lock);
-		return false;
-	}
-	d->open = false;
+	if (atomic_load(&d->open) && (atomic_load(&d->control) & SN_FD_INHERITED))
+		return;
+	atomic_store(&d->open, false);
 	atomic_store(&d->control, SN_FD_CLOSED); /* nothing uses it until it is opened */
 	forget_timers(d);
 	atomic_fetch_add(&d->generation, 1);
-	d->next_free = *unused;
-	*unused = d;
-	sn_unlock(&lock);
-	return was_open;
+	d->free_link.next = *unused;
+	*unused = &d->free_link;
 }
 
-/* Closes what abandoned tasks have left open; no task runs any more. */
+/*
+ * Closes what abandoned tasks have left open; no task runs any more. An orphan that closes a
+ * descriptor at this moment puts it into a list whose contents are then replaced. The numbers are
+ * closed while no lock is held, because a close may wait for a peer or a device, and a fork() in
+ * another thread waits for the locks. The number of what is free already is -1.
+ */
 void sn_fds_end(bool orphans)
 {
-	struct sn_fd *unused = NULL;
+	struct sn_free_link *unused = NULL;
 
 	abandon_all(orphans);
+	sn_free_store_lock(&free_fds);
 	for (uint32_t i = 0; i < nchunks * CHUNK_SIZE; i++)
-		if (end_one(fd_by_index(i), &unused))
-			close_abandoned(fd_by_index(i));
-	sn_lock(&lock);
-	free_fds = unused;
+		end_one(fd_by_index(i), &unused);
+	sn_free_store_unlock(&free_fds);
+	for (uint32_t i = 0; i < nchunks * CHUNK_SIZE; i++) {
+		struct sn_fd *d = fd_by_index(i);
+
+		if (!(atomic_load(&d->control) & SN_FD_INHERITED))
+			close_abandoned(d);
+	}
+	sn_free_store_lock(&free_fds);
+	sn_free_store_replace(&free_fds, unused);
 	sn_netpoll_forget();
-	sn_unlock(&lock);
+	sn_free_store_unlock(&free_fds);
 	sn_watches_reset();
 }
 
@@ -539,7 +548,12 @@ void sn_fds_end(bool orphans)
  */
 void sn_fds_fork(enum sn_fork_phase phase)
 {
-	sn_fork_lock(&lock, phase);
+	/* The outer lock first, and released last. */
+	if (phase == SN_FORK_PREPARE)
+		sn_fork_lock(&lock, phase);
+	sn_free_store_fork(&free_fds, phase);
+	if (phase != SN_FORK_PREPARE)
+		sn_fork_lock(&lock, phase);
 	if (phase == SN_FORK_CHILD)
 		atomic_store(&inherited, true);
 }

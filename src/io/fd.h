@@ -34,7 +34,7 @@
  *   control               any user, by atomic operations
  *   generation            the last user
  *   fd, open              the opener; the last user
- *   next_free             any thread, under the lock of the table
+ *   free_link             see sched/free_store.h
  * In a side (struct sn_side):
  *   state                 see sched/side.h
  *   deadline              any user
@@ -53,6 +53,7 @@
 
 #include "base/fork.h"
 #include "base/handle.h"
+#include "sched/free_store.h"
 #include "sched/runqueue.h"
 #include "sched/side.h"
 #include "wait/lock.h"
@@ -117,8 +118,8 @@ struct sn_fd {
 	 * 1 when the next begins, and 0 when the one after that does. stream/stream.h says what the
 	 * notes mean. Written by the holder of the read side. */
 	uint8_t notes[2];
-	bool open;       /* not in the free list */
-	bool registered; /* written by the opener, before the descriptor is shared */
+	_Atomic bool open; /* not free; written by the opener, the last user, and sn_fds_end() */
+	bool registered;   /* written by the opener, before the descriptor is shared */
 	/*
 	 * epoll has reported more than bytes: an end, an error, urgent data. Written by pollers,
 	 * before they make the sides ready.
@@ -141,7 +142,7 @@ struct sn_fd {
 	 * may write them, as for marks. */
 	void *_Atomic own;
 	void *layered[2];
-	struct sn_fd *next_free;
+	struct sn_free_link free_link;
 };
 
 /*

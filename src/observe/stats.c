@@ -11,6 +11,7 @@
 #include "base/counters.h"
 #include "observe/trim.h"
 #include "sched/processor.h"
+#include "sched/processor_list.h"
 #include "sched/runtime.h"
 #include "sched/thread.h"
 #include "sched/thread_list.h"
@@ -51,7 +52,7 @@ static void collect_stats(struct sn_run_stats *stats)
 		stats->steals += atomic_load(&p->stats.steals);
 	}
 	stats->tasks_alive += stats->tasks_spawned;
-	stats->polls = atomic_load(&sn_counters.polls);
+	stats->polls = sn_processors_polls();
 	stats->threads = atomic_load(&sn_threads.count);
 	stats->threads_blocking = count_blocking();
 	stats->revocations = atomic_load(&sn_counters.revocations);

@@ -11,7 +11,9 @@
 
 #include "base/counters.h"
 #include "base/standard.h"
+#include "sched/processor.h"
 #include "sched/runtime.h"
+#include "sched/thread.h"
 
 /* How many events one call takes. The next call takes the rest, so no edge is lost. */
 #define MOST_EVENTS 128
@@ -193,6 +195,18 @@ static void drain_wakeup(void)
 	atomic_exchange(&wakeup_pending, 0);
 }
 
+/* By processor, because the processors of a busy program poll all the time. The poller that sleeps
+ * and the monitor have none. */
+static void count_poll(void)
+{
+	struct sn_thread *self = sn_thread_self();
+
+	if (self && self->processor)
+		sn_count(&self->processor->stats.polls, 1);
+	else
+		atomic_fetch_add_explicit(&sn_counters.polls, 1, memory_order_relaxed);
+}
+
 int sn_netpoll(int64_t timeout, struct sn_queue *ready)
 {
 	struct epoll_event events[MOST_EVENTS];
@@ -200,7 +214,7 @@ int sn_netpoll(int64_t timeout, struct sn_queue *ready)
 	int n = wait_for_events(events, timeout);
 	bool woken = false;
 
-	atomic_fetch_add_explicit(&sn_counters.polls, 1, memory_order_relaxed);
+	count_poll();
 	if (n < 0 && errno != EINTR)
 		sn_fatal("epoll_wait() failed (%s); expected an open epoll descriptor",
 			 strerror(errno));

@@ -58,7 +58,7 @@ struct sn_processor {
 
 	/* Written by the owner with plain increments, read by sn_run_stats(): see sn_count(). */
 	struct {
-		_Atomic uint64_t spawned, ended, switches, steals;
+		_Atomic uint64_t spawned, ended, switches, steals, polls;
 	} stats;
 };
 

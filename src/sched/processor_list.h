@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "arch/compiler.h"
+#include "base/counters.h"
 #include "sched/processor.h"
 #include "sched/runtime.h"
 #include "sched/thread.h"
@@ -30,6 +31,7 @@
 static inline void sn_processor_assign(struct sn_thread *thread, struct sn_processor *p)
 {
 	thread->processor = p;
+	thread->home = p->id;
 	atomic_store_explicit(&p->thread, thread, memory_order_release);
 }
 
@@ -45,6 +47,18 @@ static inline struct sn_processor *sn_processor_unassign(struct sn_thread *self)
 static inline uint32_t sn_processors_in_use(void)
 {
 	return atomic_load_explicit(&sn_runtime.nprocessors, memory_order_relaxed);
+}
+
+/* How often epoll was polled in this run. The monitor and the search for deadlocks compare two
+ * values, to see whether it was polled in between. */
+static inline uint64_t sn_processors_polls(void)
+{
+	uint64_t n = atomic_load_explicit(&sn_counters.polls, memory_order_relaxed);
+
+	for (int i = 0; i < sn_runtime.capacity; i++)
+		n += atomic_load_explicit(&sn_runtime.processors[i].stats.polls,
+					  memory_order_relaxed);
+	return n;
 }
 
 /*

@@ -318,7 +318,7 @@ static void poll_if_nobody_does(int64_t now)
 	static int64_t last;
 	static uint64_t polls;
 	struct sn_queue ready = {0};
-	uint64_t polls_now = atomic_load_explicit(&sn_counters.polls, memory_order_relaxed);
+	uint64_t polls_now = sn_processors_polls();
 
 	if (polls_now != polls || atomic_load(&sn_runtime.polling)) {
 		polls = polls_now;

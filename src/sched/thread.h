@@ -7,6 +7,7 @@
  * Who may write what:
  *   lease             see lease.h
  *   processor         the thread itself; while its lease is being revoked, the monitor
+ *   home              the thread itself
  *   handed, spinning, apart
  *                     while the thread is in its parker, or on its way there: the thread that hands
  *                     it a processor; otherwise the thread itself
@@ -97,6 +98,7 @@ struct sn_thread {
 	clockid_t cpu_clock; /* this thread's, for the monitor */
 	pid_t tid;
 	uint32_t random;
+	uint32_t home; /* the id of the processor that it had last: free_store.h */
 	/* How the thread's searches for work went; only it uses these: see find_work.c and
 	 * idle.c. */
 	int64_t poor_at;        /* when it stole a single task; 0 if it last stole more */

@@ -16,6 +16,7 @@
 #include "sched/collector.h"
 #include "sched/cpu_timer.h"
 #include "sched/linger.h"
+#include "sched/processor.h"
 #include "sched/runtime.h"
 #include "sched/thread.h"
 
@@ -334,6 +335,7 @@ int sn_thread_start(struct sn_processor *processor, bool spinning, struct sn_tas
 	thread->lease.inside = 1;
 	thread->lease.word = sn_lease_held();
 	thread->processor = processor;
+	thread->home = processor ? processor->id : 0;
 	thread->spinning = spinning;
 	thread->picked = task;
 	thread->apart = task != NULL;

@@ -49,6 +49,8 @@
 	X(TIMERS, "a heap of timers", SN_LOCK_ALIKE | SN_LOCK_MEMORY)                           \
 	/* io/fd.c: grows by 256 descriptors. */                                                \
 	X(FDS, "the table of descriptors", SN_LOCK_MEMORY)                                      \
+	/* sched/free_store.h: in the order of the lists. */                                    \
+	X(FREE_FDS, "free descriptors", SN_LOCK_ALIKE)                                          \
 	X(WATCH_TABLE, "the table of watches", 0)                                               \
 	/* sched/netpoll.c */                                                                   \
 	X(NETPOLL, "the poller's descriptors", 0)                                               \
@@ -58,7 +60,8 @@
 	X(STACKS, "stacks", SN_LOCK_MEMORY)                                                     \
 	X(BLOCKS, "control blocks", SN_LOCK_MEMORY)                                             \
 	/* net/ */                                                                              \
-	X(BUFFERS, "buffers", 0)                                                                \
+	/* sched/free_store.h, likewise. */                                                     \
+	X(BUFFERS, "buffers", SN_LOCK_ALIKE)                                                    \
 	X(PIPES, "pipes", 0)                                                                    \
 	X(LOOKUPS, "lookups", 0)                                                                \
 	X(PROCESSES, "programs", 0)                                                             \

@@ -22,6 +22,7 @@ EXACT = {
     "wake-park": (8, 4, 0, 0),
     "timer": (2, 2, 0, 0),
     "bracket": (0, 0, 0, 0),
+    "read-write": (4, 0, 0, 2),
 }
 
 
@@ -43,6 +44,16 @@ class Bench(unittest.TestCase):
                 self.assertEqual((row["rmw"], row["locks"], row["calls"]), (rmw, locks, calls))
                 # With one processor there is no other thread to share with.
                 self.assertEqual(row["shared"], written if row["procs"] > 1 else 0)
+
+    def test_connections_share_only_their_count(self):
+        for operation, least in ("relayed-message", 0), ("short-connection", 2):
+            written = []
+            # A task that the kernel interrupts may go on with the other processor's descriptors.
+            while least not in written and len(written) < 5:
+                done = shared("--json", "--procs", "2", BUILD, operation)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                written += [row["shared"] for row in json.loads(done.stdout)]
+            self.assertEqual(least, min(written), f"{operation}: {written}")
 
     def test_names_what_is_shared(self):
         done = shared("--by-name", "--procs", "2", BUILD, "accept")
