@@ -26,6 +26,10 @@ using test::Task;
 
 constexpr size_t MiB = size_t(1) << 20;
 
+// A flow that is certain to be spliced: more than the sockets of a route and a pipe hold. Where a
+// byte costs most, the sockets and the flow are half as large.
+constexpr size_t FLOW = (TEST_TSAN || TEST_ASAN || TEST_EMULATED ? 4 : 8) * MiB;
+
 struct sn_copy_stats pool()
 {
 	struct sn_copy_stats s;
@@ -65,7 +69,7 @@ struct Route : test::CopyRoute {
 	Route()
 	{
 		for (sn_tcp *conn : {source.client.load(), source.server.load()})
-			set_buffers(conn, 1 << 20);
+			set_buffers(conn, FLOW / 8);
 		for (sn_tcp *conn : {sink.client.load(), sink.server.load()})
 			set_buffers(conn, 1 << 16);
 	}
@@ -119,7 +123,7 @@ struct Route : test::CopyRoute {
 	// finds more than one read takes.
 	void promote()
 	{
-		const std::string bytes = pattern(8 * MiB);
+		const std::string bytes = pattern(FLOW);
 		Task writer([&] { send(bytes); });
 
 		EXPECT_TRUE(test::someone_writes(source.client));
@@ -161,7 +165,7 @@ TEST(Splice, TakesLargeFlowsAndGivesBackSmallOnes)
 		}
 		sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
 		EXPECT_EQ(0, copy.join());
-		EXPECT_EQ(8 * MiB + 800, route.result.bytes_written);
+		EXPECT_EQ(FLOW + 800, route.result.bytes_written);
 		EXPECT_GT(route.result.bytes_spliced, MiB);
 		EXPECT_GE(route.result.bytes_userspace, 400u + 368u);
 		expect_exact(route.result);
@@ -179,7 +183,7 @@ TEST(Splice, IsNotUsedWhenForbidden)
 		route.promote();
 		sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
 		EXPECT_EQ(0, copy.join());
-		EXPECT_EQ(8 * MiB, route.result.bytes_userspace);
+		EXPECT_EQ(FLOW, route.result.bytes_userspace);
 		EXPECT_EQ(0u, pool().pipes);
 	});
 }
@@ -194,7 +198,7 @@ TEST(Splice, WithoutAPipeCopiesInUserspace)
 		Route stalled;
 		Task first([&] { return stalled.copy(); });
 		Task writer([&] {
-			const std::string bytes = pattern(8 * MiB);
+			const std::string bytes = pattern(FLOW);
 
 			stalled.send(bytes + bytes);
 		});
@@ -210,7 +214,7 @@ TEST(Splice, WithoutAPipeCopiesInUserspace)
 		EXPECT_EQ(0, copy.join());
 		EXPECT_EQ(0u, route.result.bytes_spliced);
 		expect_exact(route.result);
-		stalled.receive(16 * MiB - stalled.early.size());
+		stalled.receive(2 * FLOW - stalled.early.size());
 		writer.join();
 		sn_tcp_shutdown(stalled.source.client, SN_SHUT_WRITE);
 		EXPECT_EQ(0, first.join());
@@ -227,7 +231,7 @@ TEST(Splice, DisarmsTheSourceWhileItWaitsForRoom)
 	for (const bool fails : {false, true})
 		test::run([fails] {
 			Route route;
-			const std::string sent = pattern(16 * MiB);
+			const std::string sent = pattern(2 * FLOW);
 			Task copy([&] { return route.copy(); });
 			Task writer([&] { route.send(sent); });
 			const auto disarmed = [&] {
@@ -281,7 +285,7 @@ TEST(Splice, LeavesASourceThatTheNextRelayArms)
 	for (const bool first : {false, true})
 		test::run([first] {
 			Route route;
-			const std::string sent = pattern(16 * MiB);
+			const std::string sent = pattern(2 * FLOW);
 			Task copy([&] { return route.copy(); });
 			Task writer([&] { route.send(sent); });
 			sn_tcp *const source = route.source.server;
@@ -369,7 +373,7 @@ TEST(SpliceTrap, BlockingDescriptorsAreMadeNonBlocking)
 		int in[2], out[2];
 		sn_stream *ends[4];
 		struct sn_copy_result result;
-		const std::string sent = pattern(4 * MiB);
+		const std::string sent = pattern(FLOW / 2);
 
 		ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, in));
 		ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, out));
@@ -528,10 +532,10 @@ TEST(CopyInUserspace, ShortReadsMissNothingThatCameWithThem)
 TEST(SpliceTrap, LimitsAreExact)
 {
 	test::run([] {
-		const std::string sent = pattern(6 * MiB);
+		const std::string sent = pattern(FLOW / 4 * 3);
 
 		for (int64_t limit :
-		     {int64_t(4 * MiB), int64_t(4 * MiB + 1), int64_t(5 * MiB - 1)}) {
+		     {int64_t(FLOW / 2), int64_t(FLOW / 2 + 1), int64_t(FLOW / 8 * 5 - 1)}) {
 			Route route;
 			Task writer([&] {
 				route.send(sent);
@@ -561,7 +565,7 @@ TEST(SpliceTrap, NoEndBeforeTheBytesInThePipe)
 	test::run([] {
 		Route route;
 		Task copy([&] { return route.copy(); });
-		const std::string sent = pattern(16 * MiB);
+		const std::string sent = pattern(2 * FLOW);
 		Task writer([&] {
 			route.send(sent);
 			sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
@@ -807,7 +811,7 @@ TEST(SpliceShortage, OfTheQuota)
 			route.promote();
 			sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
 			CHILD_CHECK(copy.join() == 0);
-			CHILD_CHECK(route.result.bytes_userspace == 8 * MiB);
+			CHILD_CHECK(route.result.bytes_userspace == FLOW);
 			CHILD_CHECK(pool().pipes_missed > 0 && pool().pipes == 0);
 		});
 		_exit(testing::Test::HasFailure());
@@ -959,7 +963,7 @@ std::string read_stream(sn_stream *stream)
 
 void copy_between(Kind from, Kind to, int file_flags, struct sn_copy_result *result)
 {
-	const std::string sent = pattern(5 * MiB + 12345);
+	const std::string sent = pattern(FLOW / 8 * 5 + 12345);
 	End src, dst;
 	Task writer, reader;
 	std::string got;
