@@ -142,7 +142,10 @@ public:
 void stress(int processors)
 {
 	test::Random seeds;
-	const int64_t duration = (TEST_TSAN || TEST_ASAN ? 4 : 3) * test::second;
+	const int64_t duration = (test::is_short()         ? 2
+				  : TEST_TSAN || TEST_ASAN ? 4
+							   : 3) *
+				 test::second;
 	Sums sums;
 
 	test::run(processors, [&] {
