@@ -121,7 +121,8 @@ TEST(TlsCertificates, ANameThatFitsNoneCostsTheSameAmongMany)
 		Authority authority;
 		const Identity one = authority.sign({.names = "DNS:a.test,DNS:*.b.test"});
 		const std::string chain = one.chain(), secret = one.secret();
-		const std::vector<sn_tls_certificate> list(2000, {chain.c_str(), secret.c_str()});
+		const std::vector<sn_tls_certificate> list(size_t(test::scaled(2000)),
+							   {chain.c_str(), secret.c_str()});
 		Config few(SN_TLS_SERVER), many(SN_TLS_SERVER), client(SN_TLS_CLIENT);
 
 		EXPECT_EQ(0, sn_tls_config_set_verify(client, SN_TLS_VERIFY_NONE));
