@@ -33,7 +33,7 @@
  * of its own, as struct sn_idle is. */
 static struct {
 	_Alignas(SN_CACHE_LINE) struct sn_queue queue;
-	uint32_t bound; /* how many tasks in it only one thread can run */
+	uint32_t bound; /* how many tasks in it only one thread can run: has_home() */
 	/* The last AHEAD tasks of the queue. Valid only if the queue has that many, and ends with
 	 * the newest one here; see note_ahead(). */
 	struct sn_task *last[AHEAD];
@@ -95,13 +95,20 @@ static void global_append(struct sn_queue *tasks, uint32_t n)
 	atomic_fetch_add(&sn_runtime.global_size, n);
 }
 
+/* Whether only one thread can run the task. A task that runs apart is bound to none in particular,
+ * and no thread waits for it, so at the limit of threads nobody need look for it. */
+static bool has_home(const struct sn_task *task)
+{
+	return task->is_bound && task->bound != SN_NO_HOME;
+}
+
 void sn_global_put(struct sn_queue *tasks, uint32_t n)
 {
 	uint32_t bound = 0;
 
 	/* Needs no lock: only the thread that runs a task binds and unbinds it. */
 	for (struct sn_task *task = tasks->head; task; task = task->next)
-		bound += task->is_bound;
+		bound += has_home(task);
 	sn_lock(&sn_runtime.lock);
 	global_append(tasks, n);
 	global.bound += bound;
@@ -145,7 +152,7 @@ static bool is_awaited(struct sn_task *task, bool only_tied)
 	/* The home of a tied task may be running another task. */
 	if (task->tied == SN_TIED)
 		return sn_tie_is_in_line(task);
-	return task->is_bound && task->bound != SN_NO_HOME && !only_tied;
+	return has_home(task) && !only_tied;
 }
 
 struct sn_task *sn_global_take_bound(bool only_tied)
@@ -256,7 +263,7 @@ struct sn_task *sn_global_get(struct sn_processor *p, uint32_t most, bool by_age
 		if (!first) {
 			first = task;
 			if (task->is_bound) {
-				global.bound--;
+				global.bound -= has_home(task);
 				break;
 			}
 		} else if (sn_runqueue_put(&p->queue, task, &overflow)) {

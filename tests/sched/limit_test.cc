@@ -3,10 +3,14 @@
 // At the limit of threads, everything gets done that the existing threads can do. A case that fails
 // hangs.
 #include <atomic>
+#include <cstdio>
+#include <ctime>
 #include <thread>
 #include <vector>
 
 #include <unistd.h>
+
+#include <sennit/foreign.h>
 
 #include "support/runtime.h"
 
@@ -197,6 +201,113 @@ TEST(LimitOfThreads, ThreadsThatComeBackGoOn)
 		over = true;
 		for (test::Task &each : tasks)
 			each.join();
+	});
+}
+
+// ---- cost ----
+
+int64_t cpu_ns()
+{
+	struct timespec t;
+
+	EXPECT_EQ(0, clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t));
+	return t.tv_sec * test::second + t.tv_nsec;
+}
+
+// The CPU time of the whole process for a yield, in ns, when n tasks yield at the same time: the
+// least of several rounds, because other programs may disturb some of them.
+double cost_of_a_yield(int n, int rounds = 3)
+{
+	constexpr int yields = 5;
+	double least = 0;
+
+	for (int round = 0; round < rounds; round++) {
+		std::vector<test::Task> tasks;
+		std::atomic<int> ready{0};
+		std::atomic<bool> begin{false};
+		std::atomic<int64_t> from{0};
+
+		for (int i = 0; i < n; i++)
+			tasks.emplace_back([&] {
+				ready++;
+				while (!begin)
+					sn_yield();
+				for (int j = 0; j < yields; j++)
+					sn_yield();
+			});
+		EXPECT_TRUE(test::eventually([&] { return ready == n; }));
+		from = cpu_ns();
+		begin = true;
+		for (test::Task &each : tasks)
+			each.join();
+		const double cost = double(cpu_ns() - from) / n / yields;
+		least = round == 0 || cost < least ? cost : least;
+	}
+	return least;
+}
+
+// Only one thread is left. What each task costs it does not depend on how many others wait: the
+// refusal is remembered, so that no wake-up goes through all of them in search of a task whose
+// thread is free.
+TEST(LimitOfThreads, AYieldCostsWhatItDoesBelowTheLimit)
+{
+	test::Environment most("SENNIT_MAX_THREADS", "8");
+	const int n = test::scaled(10000);
+
+	test::run({2, 4}, [n] {
+		const double before = cost_of_a_yield(n);
+		Blocked blocked(7);
+
+		blocked.begin();
+		EXPECT_TRUE(test::eventually([&] { return blocked.in() == 7; }));
+		const double at_the_limit = cost_of_a_yield(n);
+		EXPECT_GT(test::stats().thread_limit_hits, 0u);
+		blocked.end();
+		printf("a yield: %.0f ns, at the limit %.0f ns\n", before, at_the_limit);
+		EXPECT_LT(at_the_limit, 8 * before);
+		// And what it did before, once threads have come back.
+		EXPECT_LT(cost_of_a_yield(n), 8 * before);
+	});
+}
+
+// The same while tasks that say that they block are among those that wait. These are bound to no
+// thread in particular, so no thread waits for them.
+TEST(LimitOfThreads, AYieldCostsTheSameBesideTasksThatSayThatTheyBlock)
+{
+	test::Environment most("SENNIT_MAX_THREADS", "8");
+	const int n = test::scaled(10000);
+
+	test::run({2, 4}, [n] {
+		const double before = cost_of_a_yield(n);
+		Blocked blocked(7);
+
+		blocked.begin();
+		EXPECT_TRUE(test::eventually([&] { return blocked.in() == 7; }));
+		std::atomic<bool> over{false};
+		std::vector<sn_task *> apart;
+		for (int i = 0; i < 4; i++) {
+			struct sn_task_attr attr = {};
+			sn_task *task = nullptr;
+
+			attr.flags = SN_TASK_BLOCKS;
+			ASSERT_EQ(0, sn_spawn(
+					     &task,
+					     [](void *arg) {
+						     while (!*static_cast<std::atomic<bool> *>(arg))
+							     sn_yield();
+						     return 0;
+					     },
+					     &over, &attr));
+			apart.push_back(task);
+		}
+		const double at_the_limit = cost_of_a_yield(n);
+		EXPECT_GT(test::stats().thread_limit_hits, 0u);
+		over = true;
+		for (sn_task *task : apart)
+			EXPECT_EQ(0, sn_join(task, nullptr));
+		blocked.end();
+		printf("a yield: %.0f ns, at the limit %.0f ns\n", before, at_the_limit);
+		EXPECT_LT(at_the_limit, 8 * before);
 	});
 }
 
