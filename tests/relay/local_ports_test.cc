@@ -90,6 +90,13 @@ TEST_F(LocalPorts, WithoutAFreeOneTheBackendIsWell)
 	relay.await_error("a check of backend " + backend.address() +
 			  " of g could not be made for lack of a resource: no local port is free");
 	expect_well(relay, backend);
+	/* Nothing has to be done when there are ports again. */
+	ASSERT_TRUE(set_range(20000, 20000 + 2 * ports - 1));
+	clients.push_back(peer::connect(relay.address()));
+	EXPECT_TRUE(eventually([&] {
+		return relay.metric("backend_connected_total" + of(backend)) == ports + 1;
+	}));
+	expect_well(relay, backend);
 	clients.clear();
 	EXPECT_EQ(relay.stop().status, 0);
 }

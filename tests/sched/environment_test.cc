@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cerrno>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fcntl.h>
@@ -309,6 +310,52 @@ TEST(Limits, ThreadsRunOut)
 			});
 		for (Task &task : sleepers)
 			task.join();
+		all_is_well();
+	});
+
+	EXPECT_EQ(0, outcome.status) << outcome.said;
+	EXPECT_EQ(count(outcome.said, "\n"), 1u) << outcome.said;
+	EXPECT_EQ(1u, count(outcome.said, "cannot start another thread")) << outcome.said;
+}
+
+// The limit is lifted while every thread is blocked: more are started, as many as there is work
+// for.
+TEST(Limits, ThreadsComeBack)
+{
+	const Outcome outcome = child(2, [] {
+		constexpr int n = 12;
+		std::atomic<int> in{0};
+		std::vector<Task> tasks;
+		struct rlimit former;
+		int gate[2];
+
+		CHILD_CHECK(pipe2(gate, O_CLOEXEC) == 0);
+		CHILD_CHECK(getrlimit(RLIMIT_NPROC, &former) == 0);
+		if (geteuid() == 0)
+			CHILD_CHECK(setresuid(65534, 65534, 65534) == 0);
+		// Not a task, because no task may have a thread to run on.
+		std::thread lifts([&] {
+			CHILD_CHECK(test::eventually_in_thread(
+				[] { return test::stats().thread_limit_hits > 0; }));
+			CHILD_CHECK(in < n);
+			set_limit(RLIMIT_NPROC, former.rlim_cur);
+		});
+		set_limit(RLIMIT_NPROC, 0);
+		for (int i = 0; i < n; i++)
+			tasks.emplace_back([&] {
+				char byte;
+
+				in++;
+				CHILD_CHECK(read(gate[0], &byte, 1) == 1);
+			});
+		CHILD_CHECK(test::eventually([&] { return in == n; }));
+		for (int i = 0; i < n; i++)
+			CHILD_CHECK(write(gate[1], "x", 1) == 1);
+		for (Task &task : tasks)
+			task.join();
+		lifts.join();
+		close(gate[0]);
+		close(gate[1]);
 		all_is_well();
 	});
 
