@@ -246,9 +246,8 @@ double cost_of_a_yield(int n, int rounds = 3)
 	return least;
 }
 
-// Only one thread is left. What each task costs it does not depend on how many others wait: the
-// refusal is remembered, so that no wake-up goes through all of them in search of a task whose
-// thread is free.
+// Only one thread is left. What each task costs it does not depend on how many others wait: no
+// wake-up goes through the queue in search of a task whose thread is free, unless there is one.
 TEST(LimitOfThreads, AYieldCostsWhatItDoesBelowTheLimit)
 {
 	test::Environment most("SENNIT_MAX_THREADS", "8");
