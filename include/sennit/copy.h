@@ -9,7 +9,8 @@
  * the figures.
  *
  * Pipes are held only while bytes are in them. They come from one pool of the process, which stays
- * within a part of the user's quota of pipe pages. Environment, read once:
+ * within a part of the user's quota of pipe pages. Copies whose dst has no room hold at most half
+ * of them. Environment, read once:
  *   SENNIT_PIPES        the most pipes in the pool; default: what fits into half of the quota, at
  *                       most 64; 0: never splice
  *   SENNIT_PIPE_SIZE    bytes requested for a pipe; the system rounds them up to a power of two of

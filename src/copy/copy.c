@@ -90,7 +90,9 @@ static int pass_through_pipe(struct sn_copy_job *job)
 	}
 	end = sn_splice_pass(job, pipe, &moved, &clean);
 	sn_pipe_return(pipe, clean);
-	if (sn_policy_pass(&job->policy, moved) || end == SN_PASS_SWITCH)
+	/* With SN_PASS_FULL the rest is a piece, which is written from userspace. A flow that does
+	 * that often is better off there: it pays for the splice and for the copy. */
+	if (sn_policy_pass(&job->policy, moved) || end == SN_PASS_SWITCH || end == SN_PASS_FULL)
 		sn_policy_end(&job->policy);
 	return end;
 }

@@ -20,7 +20,8 @@ struct sn_pipe;
 int sn_user_pass(struct sn_copy_job *job, int most);
 
 /* Splices through an empty pipe, which is empty again afterwards unless dst failed; then *clean is
- * false. Waits for room in dst. *moved: the number of bytes. splice.c */
+ * false. Waits for room in dst; if the pipe is a short loan, it returns SN_PASS_FULL instead, with
+ * the rest as the job's piece. *moved: the number of bytes that left src. splice.c */
 int sn_splice_pass(struct sn_copy_job *job, struct sn_pipe *pipe, uint64_t *moved, bool *clean);
 
 /* Splices from or to a pipe of the program's. splice.c */

@@ -227,6 +227,14 @@ static struct sn_pipe *make_reserved(void)
 
 /* ---- borrowing ---- */
 
+/* Whether a pipe is lent for a short time only, if with it so many are. */
+static bool is_short_loan(uint64_t borrowed)
+{
+	const uint64_t most = atomic_load_explicit(&limit, memory_order_relaxed);
+
+	return borrowed > most - most / 2;
+}
+
 struct sn_pipe *sn_pipe_borrow(void)
 {
 	struct sn_pipe *pipe;
@@ -247,7 +255,11 @@ struct sn_pipe *sn_pipe_borrow(void)
 	sn_unlock(&lock);
 	if (may_make)
 		pipe = make_reserved();
-	atomic_fetch_add_explicit(pipe ? &nborrowed : &nmissed, 1, memory_order_relaxed);
+	if (pipe)
+		pipe->is_short = is_short_loan(
+			atomic_fetch_add_explicit(&nborrowed, 1, memory_order_relaxed) + 1);
+	else
+		atomic_fetch_add_explicit(&nmissed, 1, memory_order_relaxed);
 	return pipe;
 }
 

@@ -14,6 +14,15 @@
  * while. Descriptors are scarce too: the pool keeps few free pipes, and accepting closes them all
  * when the process has run out of descriptors (io/shortage.h).
  *
+ * Who gets how much. A receiver that does not read would keep its copy's pipe, and some clients
+ * that do not read would soon have them all. Therefore at most half of the pipes, rounded up, are
+ * lent for as long as the copy wants, unless memory has run out as well. The others are short loans
+ * (is_short): when dst has no room, the copy takes its bytes out of the pipe and returns it
+ * (splice.c). So the second half always comes back to flows that move. The bound is exact: a loan
+ * is long only if no more than half of the pipes are borrowed with it. Rejected: taking a pipe back
+ * after a time, when it may hold a MiB for which there is no memory yet; a number of pipes for each
+ * listener or client, of which this file knows nothing.
+ *
  * Who may write what: the pool's lock guards its lists; a borrowed pipe belongs to the borrower.
  * The lock is a leaf, and no system call is made while it is held. Any thread may call.
  */
@@ -30,6 +39,7 @@
 struct sn_pipe {
 	int read_end, write_end;
 	size_t size;                 /* granted; it has no more pages than this */
+	bool is_short;               /* the borrower does not wait with bytes in it */
 	struct sn_pipe *next_free;   /* in the list of free pipes, under the pool's lock */
 	struct sn_pipe *next, *prev; /* in the list of all pipes, under the pool's lock */
 };

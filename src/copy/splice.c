@@ -17,6 +17,10 @@
  * Filling and emptying at the same time would need two tasks and gain nothing: both calls run on
  * the caller's processor.
  *
+ * With a pipe that is lent for a short time (pipe_pool.h) the pass does not wait for room. It takes
+ * the rest out of the pipe, as the job's piece, and ends with SN_PASS_FULL, as in userspace. So
+ * that the rest is not larger than a piece, no more than that is put into such a pipe.
+ *
  * A task never parks merely because splice returned EAGAIN. Splice returns that for as long as
  * urgent data is next in the stream, although poll(2) calls the socket readable, and no further
  * edge comes. The pass therefore peeks at the socket: if that finds nothing either, an edge is sure
@@ -95,7 +99,8 @@ static int wait_for_room(struct sn_copy_job *job)
 	return sn_copy_await_room(job);
 }
 
-/* Writes some of the pipe's bytes, at least one, and waits for room if necessary. */
+/* Writes some of the pipe's bytes, at least one, and waits for room if necessary. With a short loan
+ * it returns -EAGAIN instead of waiting. */
 static ssize_t empty_some(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
 {
 	struct sn_fd *dst = job->dst;
@@ -109,7 +114,8 @@ static ssize_t empty_some(struct sn_copy_job *job, struct sn_pipe *pipe, size_t 
 		n = sn_sys_splice(pipe->read_end, dst->fd, size, job->hold_sigpipe);
 		sn_conn_blocking_leave(dst);
 		sn_copy_write_end(job, n);
-	} while (n == -EAGAIN && dst->registered && (n = wait_for_room(job)) == 0);
+	} while (n == -EAGAIN && dst->registered && !pipe->is_short &&
+		 (n = wait_for_room(job)) == 0);
 	sn_fd_end(dst, SN_SIDE_WRITE);
 	return n;
 }
@@ -153,11 +159,37 @@ static int empty_by_hand(struct sn_copy_job *job, struct sn_pipe *pipe, size_t s
 	return err;
 }
 
+/* Moves the bytes of a short loan to the job's piece, which has an empty buffer with room for
+ * them. */
+static int take_out(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
+{
+	struct sn_copy_piece *piece = &job->piece;
+
+	while (piece->size < size) {
+		ssize_t n = sn_sys_read(pipe->read_end, piece->buffer + piece->size,
+					size - piece->size);
+
+		if (n <= 0)
+			return sn_copy_fail(job, SN_COPY_WRITE, n < 0 ? n : -EIO);
+		piece->size += (size_t)n;
+	}
+	piece->partial = false;
+	piece->behind = SN_BEHIND_UNKNOWN;
+	return SN_PASS_FULL;
+}
+
+/* Returns 0, SN_PASS_FULL if the rest is in the job's piece now, or an error. */
 static int empty(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
 {
 	while (size > 0) {
 		ssize_t n = empty_some(job, pipe, size);
 
+		if (n == -EAGAIN && job->dst->registered && pipe->is_short) {
+			if (sn_piece_borrow(&job->piece) == 0)
+				return take_out(job, pipe, size);
+			pipe->is_short = false; /* without memory the job waits with its pipe */
+			continue;
+		}
 		if (n == -EINVAL) {
 			job->may_splice = false;
 			return empty_by_hand(job, pipe, size);
@@ -180,12 +212,14 @@ static int ended(struct sn_copy_job *job, ssize_t n)
 
 int sn_splice_pass(struct sn_copy_job *job, struct sn_pipe *pipe, uint64_t *moved, bool *clean)
 {
+	const size_t most = pipe->is_short ? SN_BUFFER_SIZE : MOST_AT_ONCE;
+	const size_t likely_more = pipe->is_short ? SN_BUFFER_SIZE : LIKELY_MORE;
 	int refusals = 0;
 
 	*moved = 0;
 	*clean = true;
 	for (;;) {
-		size_t size = sn_copy_limit(job, MOST_AT_ONCE);
+		size_t size = sn_copy_limit(job, most);
 		ssize_t n;
 		int err;
 
@@ -218,11 +252,13 @@ int sn_splice_pass(struct sn_copy_job *job, struct sn_pipe *pipe, uint64_t *move
 		if (err < 0)
 			return err;
 		*clean = true;
+		if (err == SN_PASS_FULL)
+			return SN_PASS_FULL;
 		if (!job->may_splice)
 			return SN_PASS_SWITCH;
 		if (sn_low_water_coalesces(job, (size_t)n))
 			return SN_PASS_DRAINED;
-		if ((size_t)n >= LIKELY_MORE)
+		if ((size_t)n >= likely_more)
 			continue;
 		n = sn_copy_peek(job);
 		if (n == -EAGAIN)

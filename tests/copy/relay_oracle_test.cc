@@ -525,6 +525,16 @@ TEST(RelayOracle, WithoutPipes)
 	run_sessions(wanted_sessions() / 4, 16, Spliced::none);
 }
 
+// One of the two pipes is always a short loan.
+TEST(RelayOracle, WithTwoPipes)
+{
+	test::Environment two("SENNIT_PIPES", "2");
+
+	probe_pipes_reset();
+	run_sessions(wanted_sessions() / 4, 16, Spliced::maybe);
+	probe_pipes_reset();
+}
+
 // Just enough descriptors for the sessions, so that a pipe can sometimes be had and sometimes not;
 // if there are few sessions, perhaps never.
 TEST(RelayOracle, WithFewDescriptors)

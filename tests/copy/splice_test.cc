@@ -821,6 +821,58 @@ TEST(SpliceShortage, OfTheQuota)
 	EXPECT_EQ(0, status);
 }
 
+// Receivers that do not read have at most half of the pipes. The others serve flows that move, and
+// no byte of any flow is lost or moved.
+TEST(SpliceShortage, ReceiversThatDoNotReadLeaveHalfOfThePipes)
+{
+	Pipes four("4", "");
+
+	test::run([] {
+		constexpr int n = 6;
+		const std::string bytes = pattern(16 * MiB);
+		std::vector<std::unique_ptr<Route>> stalled;
+		std::vector<Task> tasks;
+
+		for (int i = 0; i < n; i++) {
+			stalled.push_back(std::make_unique<Route>());
+			Route *route = stalled.back().get();
+			tasks.emplace_back([=] { return route->copy(); });
+			tasks.emplace_back([=, &bytes] {
+				route->send(bytes);
+				sn_tcp_shutdown(route->source.client, SN_SHUT_WRITE);
+				return 0;
+			});
+			// Enough for splicing to begin; then nobody reads any more.
+			route->early = route->receive(4 * MiB);
+		}
+		for (auto &route : stalled)
+			EXPECT_TRUE(test::eventually(
+				[&] { return probe_fd_waiting(route->sink.client, 1); }));
+		EXPECT_GE(pool().pipes_borrowed, 1u);
+		EXPECT_LE(pool().pipes_borrowed, 2u);
+
+		const uint64_t missed = pool().pipes_missed;
+		Route moves;
+		Task copy([&] { return moves.copy(); });
+		moves.promote();
+		sn_tcp_shutdown(moves.source.client, SN_SHUT_WRITE);
+		EXPECT_EQ(0, copy.join());
+		EXPECT_GT(moves.result.bytes_spliced, 0u);
+		EXPECT_EQ(missed, pool().pipes_missed);
+		expect_exact(moves.result);
+
+		for (auto &route : stalled) {
+			route->early += route->receive(bytes.size() - route->early.size());
+			EXPECT_TRUE(route->early == bytes);
+		}
+		for (Task &task : tasks)
+			EXPECT_EQ(0, task.join());
+		for (auto &route : stalled)
+			expect_exact(route->result);
+		EXPECT_EQ(0u, pool().pipes_borrowed);
+	});
+}
+
 int pipes_in(const char *directory)
 {
 	DIR *dir = opendir(directory);
