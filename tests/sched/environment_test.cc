@@ -4,6 +4,7 @@
 // lowered. Each case is a child process, because not all of that can be undone.
 #include <atomic>
 #include <cerrno>
+#include <ctime>
 #include <string>
 #include <thread>
 #include <vector>
@@ -254,6 +255,31 @@ bool connects(const std::string &address, int error)
 	return err == error;
 }
 
+int64_t cpu_ns()
+{
+	struct timespec t;
+
+	CHILD_CHECK(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) == 0);
+	return t.tv_sec * test::second + t.tv_nsec;
+}
+
+// The CPU time of the process for a call, in ns: the least of several rounds.
+template <class F>
+double cost_of(F call, int calls = 2000)
+{
+	double least = 0;
+
+	for (int round = 0; round < 5; round++) {
+		const int64_t from = cpu_ns();
+
+		for (int i = 0; i < calls; i++)
+			call();
+		const double cost = double(cpu_ns() - from) / calls;
+		least = round == 0 || cost < least ? cost : least;
+	}
+	return least;
+}
+
 // No more descriptors: a call that needs one fails, and works again later.
 TEST(Limits, DescriptorsRunOut)
 {
@@ -265,10 +291,17 @@ TEST(Limits, DescriptorsRunOut)
 		CHILD_CHECK(sn_tcp_listen(&listener, "127.0.0.1:0") == 0);
 		CHILD_CHECK(sn_tcp_listener_address(listener, address, sizeof address) > 0);
 		CHILD_CHECK(connects(address, 0));
+		const auto listens = [&](int error) {
+			const int err = sn_tcp_listen(&another, "127.0.0.1:0");
+
+			CHILD_CHECK(err == error &&
+				    (err < 0 || sn_tcp_listener_close(another) == 0));
+		};
+		const double before = cost_of([&] { listens(0); }, 200);
 		CHILD_CHECK(getrlimit(RLIMIT_NOFILE, &former) == 0);
 		set_limit(RLIMIT_NOFILE, 3);
 		CHILD_CHECK(connects(address, -EMFILE));
-		CHILD_CHECK(sn_tcp_listen(&another, "127.0.0.1:0") == -EMFILE);
+		CHILD_CHECK(cost_of([&] { listens(-EMFILE); }, 200) < 8 * before);
 		CHILD_CHECK(sn_signal_catch(SIGUSR1) == -EMFILE);
 		all_is_well();
 		// A task that accepts waits until there are descriptors again.
@@ -421,6 +454,70 @@ TEST(Limits, AddressSpaceRunsOut)
 
 	EXPECT_EQ(0, outcome.status) << outcome.said;
 	EXPECT_LE(count(outcome.said, "\n"), 2u) << outcome.said;
+}
+
+// While there is no address space for stacks, and tasks wait for some, neither a refused spawn nor
+// what continues costs much more than before.
+TEST(Limits, WithoutAddressSpaceCallsCostTheSame)
+{
+	if (TEST_EMULATED)
+		GTEST_SKIP() << "the emulator enforces no limit on address space";
+	const Outcome outcome = child(2, [] {
+		static std::atomic<bool> stop;
+		const auto sleeps = [](void *) {
+			while (!stop)
+				sn_sleep(10 * test::ms);
+			return 0;
+		};
+		const auto spawns = [] {
+			sn_task *task = nullptr;
+			const int err = sn_spawn(
+				&task, [](void *) { return 0; }, nullptr, nullptr);
+
+			if (err == 0)
+				sn_join(task, nullptr);
+			return err;
+		};
+		std::vector<sn_task *> tasks;
+		int err = 0;
+
+		tasks.reserve(200000);
+		// So many that each yield switches to another task, on whichever processor.
+		std::vector<Task> yielding;
+		for (int i = 0; i < 8; i++)
+			yielding.emplace_back([] {
+				while (!stop)
+					sn_yield();
+			});
+		const double spawn = cost_of([&] { CHILD_CHECK(spawns() == 0); });
+		const double yield = cost_of([] { sn_yield(); });
+		set_limit(RLIMIT_AS, (rlim_t(test::process_status("VmSize")) << 10) + (8 << 20));
+		while (err == 0 && tasks.size() < 200000) {
+			sn_task *task = nullptr;
+
+			err = sn_spawn(&task, sleeps, nullptr, nullptr);
+			if (err == 0)
+				tasks.push_back(task);
+			if (tasks.size() % 64 == 0)
+				sn_yield();
+		}
+		CHILD_CHECK(err == -ENOMEM);
+		const double refused = cost_of([&] { err = spawns(); });
+		CHILD_CHECK(err == -ENOMEM);
+		const double later = cost_of([] { sn_yield(); });
+		printf("a spawn: %.0f ns, refused %.0f ns; a yield: %.0f ns, later %.0f ns\n",
+		       spawn, refused, yield, later);
+		fflush(stdout);
+		CHILD_CHECK(refused < 8 * spawn);
+		CHILD_CHECK(later < 8 * yield);
+		stop = true;
+		for (Task &task : yielding)
+			task.join();
+		for (sn_task *task : tasks)
+			CHILD_CHECK(sn_join(task, nullptr) == 0);
+	});
+
+	EXPECT_EQ(0, outcome.status) << outcome.said;
 }
 
 #endif
