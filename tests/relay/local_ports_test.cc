@@ -89,6 +89,8 @@ TEST_F(LocalPorts, WithoutAFreeOneTheBackendIsWell)
 			  " of g could not be made for lack of a resource: no local port is free");
 	relay.await_error("a check of backend " + backend.address() +
 			  " of g could not be made for lack of a resource: no local port is free");
+	/* Checks are made as before, and nothing spins. */
+	EXPECT_TRUE(relay.rests(250ms));
 	expect_well(relay, backend);
 	/* Nothing has to be done when there are ports again. */
 	ASSERT_TRUE(set_range(20000, 20000 + 2 * ports - 1));
