@@ -10,7 +10,8 @@
  *   mover()    sn_scope_set_deadline(), once: to a later time, to none, or to a time that has
  *              passed
  *   firing()   the heap takes out an active timer at any moment: fire(), then expire()
- * Of sn_scope_cancel_for(), the model has the error, but not the visits of tasks.
+ * Of sn_scope_cancel_for() and expire(), the model has the error, but not the visits of tasks;
+ * scope_cancel.pml has those.
  *
  * Abstracted: times. Any active timer may fire at any moment. A handle is held in one step, with
  * the check of its generation (sn_scope_hold_handle()). No memory is missing.

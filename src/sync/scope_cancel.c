@@ -16,6 +16,7 @@
  * deadline has passed, it sets the error. It then visits at most SN_WAKE_BATCH tasks itself, and
  * has a new task visit the rest: all of a scope that has more, or the scopes inside that are left.
  * Without memory for that task the thread visits them, too. So does a thread that has no processor.
+ * models/scope_cancel.pml has the visits, and who hands what over.
  *
  * The scopes inside are put on a list of work, with a count of each of them held. They are not
  * visited recursively, because they may be nested deeper than the stack allows. The list is linked
