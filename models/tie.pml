@@ -13,7 +13,8 @@
  *               thread without a processor; or, with REQUEUES, sn_requeue(), which puts a tied task
  *               into the global queue
  *   spawner()   a task that runs apart becomes runnable. It ends, or blocks forever
- *   monitor()   sn_ties_step(): a home that is blocked forever is stuck; sn_threads_reap()
+ *   monitor()   sn_ties_step(): a home that is blocked forever is stuck; sn_threads_reap(). When
+ *               the monitor looks, and at what, is in late.pml
  *   births()    with BIRTHS: sn_processors_start_asked(), which starts a thread, or is refused it
  *
  * Abstracted: queues are counters, and the lock of a home's queue is a flag. The runtime's lock is

@@ -10,7 +10,7 @@
  * exception. A home is stuck if it is blocked in the kernel, computes, or is pinned, and has not
  * taken a tied task for the patience of the run (PATIENCE_MS) although one waits. Then the monitor
  * unties the tasks that wait. They continue on other threads, and each learns that from
- * sn_foreign_untie().
+ * sn_foreign_untie(). models/late.pml has what makes the monitor look, and when it unties.
  *
  * Queues. Each thread has a queue of its own for runnable tied tasks. They are in no ring and in no
  * next slot, so no thread steals them. For other tasks this costs one load of a word of their own
