@@ -19,7 +19,8 @@
 /* Relaxed: the threads of a run start after the choice, and other readers only show it. */
 static _Atomic bool use_membarrier, chosen;
 
-/* How the last barrier that membarrier() refused was executed. Relaxed: it is only shown. */
+/* How the last barrier was executed, if membarrier is used. A filter of system calls belongs to
+ * threads, so one thread may be refused and the next one not. Relaxed: it is only shown. */
 static _Atomic enum sn_barrier_way last_way;
 
 static bool uses(void)
@@ -86,8 +87,14 @@ static bool visit_every_cpu(void)
 	return all;
 }
 
-/* The program has installed a seccomp filter that refuses membarrier(). A filter belongs to
- * threads, so other threads may still be allowed to call it. */
+static void note_way(enum sn_barrier_way way)
+{
+	if (atomic_load_explicit(&last_way, memory_order_relaxed) != way)
+		atomic_store_explicit(&last_way, way, memory_order_relaxed);
+}
+
+/* The program has installed a seccomp filter that refuses membarrier(). Other threads may still be
+ * allowed to call it, so the next barrier tries it again. */
 static bool without_membarrier(int err)
 {
 	static _Atomic bool logged;
@@ -96,8 +103,7 @@ static bool without_membarrier(int err)
 	sn_checked_pass(); /* up to a few ticks for each CPU: slow, but no other way is left */
 	done = visit_every_cpu();
 	sn_checked_pass_end();
-	atomic_store_explicit(&last_way, done ? SN_BARRIER_VISITS : SN_BARRIER_NOT_EVEN,
-			      memory_order_relaxed);
+	note_way(done ? SN_BARRIER_VISITS : SN_BARRIER_NOT_EVEN);
 	if (!atomic_exchange(&logged, true))
 		sn_log(done ? "membarrier() now fails (%s); visiting each CPU instead, so tasks "
 			      "that block or compute are noticed later"
@@ -114,7 +120,11 @@ bool sn_barrier_everywhere(void)
 	bool done = true;
 
 	atomic_thread_fence(memory_order_seq_cst);
-	if (uses() && syscall(SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) < 0)
+	if (!uses())
+		; /* every thread executes fences */
+	else if (syscall(SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) == 0)
+		note_way(SN_BARRIER_MEMBARRIER);
+	else
 		done = without_membarrier(errno); /* not for want of it: it could be registered */
 	errno = saved;
 	return done;

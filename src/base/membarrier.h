@@ -14,7 +14,7 @@
  * Who may write what:
  *   whether it is used   sn_membarrier_init(), before the first thread of a run starts, or before
  *                        the first run
- *   the last outcome     each thread whose membarrier() was refused; it is only shown to users
+ *   the last outcome     each thread that executes a barrier; it is only shown to users
  */
 #ifndef SENNIT_BASE_MEMBARRIER_H
 #define SENNIT_BASE_MEMBARRIER_H
@@ -27,11 +27,11 @@ void sn_membarrier_init(void);
 /* If false, every thread must execute fences itself. */
 bool sn_membarrier_used(void);
 
-/* How sn_barrier_everywhere() reaches the other threads now. */
+/* How the last sn_barrier_everywhere() has reached the other threads. */
 enum sn_barrier_way {
 	SN_BARRIER_MEMBARRIER,
 	SN_BARRIER_FENCES,   /* not at all: every thread executes fences */
-	SN_BARRIER_VISITS,   /* membarrier() is refused now; the caller visits every CPU */
+	SN_BARRIER_VISITS,   /* membarrier() was refused; the caller has visited every CPU */
 	SN_BARRIER_NOT_EVEN, /* not at all: sched_setaffinity() is refused, too */
 };
 

@@ -3,10 +3,12 @@
 // sn_kernel_report() names the mechanism in use. Each fallback is forced, by a filter of system
 // calls or by the environment; the report must name this fallback and no other, and everything that
 // depends on it must work.
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fcntl.h>
@@ -285,6 +287,50 @@ TEST(Kernel, ABarrierThatIsRefusedLaterIsReported)
 		EXPECT_TRUE(is_fallback(outcome.report.at("barrier on all threads"),
 					visits ? "visits to every CPU" : "none"));
 	}
+}
+
+// A filter of system calls belongs to threads. The report names how the last barrier was executed.
+int lose_the_barrier_in_one_thread(void *fd)
+{
+	std::atomic<bool> over{false};
+	Task parked([&] {
+		while (!over)
+			sn_sleep(test::ms);
+		return 0;
+	});
+	const auto scan = [&] {
+		return sn_task_scan(
+			parked.get(), [](const sn_scan *, void *) {}, nullptr);
+	};
+	int result = -1;
+
+	sn_yield();
+	std::thread([&] {
+		CHILD_CHECK(test::refuse({{SYS_membarrier, EPERM}}, 0));
+		result = scan();
+	}).join();
+	CHILD_CHECK(result == 0);
+	CHILD_CHECK(scan() == 0);
+	over = true;
+	parked.join();
+	return sn_kernel_report(static_cast<int>(reinterpret_cast<intptr_t>(fd)));
+}
+
+TEST(Kernel, ABarrierThatIsRefusedToOneThreadIsNotReportedForOthers)
+{
+	if (TEST_EMULATED || TEST_TSAN)
+		GTEST_SKIP() << "no filters, or no threads after a fork";
+	if (here().report["barrier on all threads"] != "membarrier()")
+		GTEST_SKIP() << "membarrier() is not used here";
+	const Outcome outcome = in_child([](int fd) {
+		// because the fallback logs a line
+		dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+		CHILD_CHECK(sn_run(lose_the_barrier_in_one_thread,
+				   reinterpret_cast<void *>(intptr_t(fd))) == 0);
+	});
+
+	EXPECT_EQ(0, outcome.status);
+	EXPECT_EQ("membarrier()", outcome.report.at("barrier on all threads"));
 }
 
 TEST(Kernel, TheReportFailsAsTheWriteDoes)

@@ -24,9 +24,9 @@ struct Refusal {
 	unsigned bits = 0;
 };
 
-// Refuses these calls in all threads of the process from now on. Returns false where there are no
-// filters.
-inline bool refuse(const std::vector<Refusal> &refusals)
+// Refuses these calls in all threads of the process from now on, or without the flag in the calling
+// thread. Returns false where there are no filters.
+inline bool refuse(const std::vector<Refusal> &refusals, unsigned flags = SECCOMP_FILTER_FLAG_TSYNC)
 {
 	const unsigned number = offsetof(seccomp_data, nr), first = offsetof(seccomp_data, args);
 	std::vector<sock_filter> code;
@@ -50,8 +50,7 @@ inline bool refuse(const std::vector<Refusal> &refusals)
 	code.push_back(sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
 	const sock_fprog program = {static_cast<unsigned short>(code.size()), code.data()};
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-	       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) ==
-		       0;
+	       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) == 0;
 }
 
 } // namespace test
