@@ -23,7 +23,8 @@
 
 #define DYING (-1)
 
-static _Atomic pid_t reporter; /* its tid, 0 if there is none, or DYING */
+static _Atomic pid_t reporter;  /* its tid, 0 if there is none, or DYING */
+static _Atomic uint32_t missed; /* reports of stalls that could not be made, and are not said */
 
 /* Only the reporter uses these, and all static variables from here on. */
 static struct sn_out out;
@@ -34,30 +35,67 @@ static pid_t my_tid(void)
 	return (pid_t)syscall(SYS_gettid);
 }
 
+/* Returns 0 if the calling thread is the reporter now, or who is. This and the store in
+ * sn_report_end() order the uses of the static tables by one reporter before those by the next.
+ * Both are sequentially consistent: see sn_report_miss(). */
+static pid_t become_reporter(pid_t me)
+{
+	pid_t other = 0;
+
+	if (atomic_compare_exchange_strong(&reporter, &other, me))
+		out = (struct sn_out){.fd = STDERR_FILENO};
+	return other;
+}
+
 bool sn_report_begin(void)
 {
-	pid_t me = my_tid();
+	pid_t me = my_tid(), other;
 
 	for (int ms = 0; ms < PATIENCE_MS; ms++) {
-		pid_t nobody = 0;
-
-		/* Acquire, and release in sn_report_end(), order the uses of the static tables by
-		 * one reporter before those by the next. */
-		if (atomic_compare_exchange_strong_explicit(
-			    &reporter, &nobody, me, memory_order_acquire, memory_order_relaxed)) {
-			out = (struct sn_out){.fd = STDERR_FILENO};
+		other = become_reporter(me);
+		if (other == 0)
 			return true;
-		}
-		if (nobody == me)
+		if (other == me)
 			return false;
 		poll(NULL, 0, 1);
 	}
 	return false;
 }
 
+/* Called by the reporter. */
+static void put_missed(void)
+{
+	uint32_t n = atomic_exchange(&missed, 0);
+
+	if (n == 0)
+		return;
+	sn_put("sennit: stall: ");
+	sn_put_number(n, 10);
+	sn_put(" more could not be reported, because another report was being written\n");
+	sn_put_flush();
+}
+
+static void put_missed_if_no_reporter(void)
+{
+	while (atomic_load(&missed) > 0 && become_reporter(my_tid()) == 0) {
+		put_missed();
+		atomic_store(&reporter, 0);
+	}
+}
+
 void sn_report_end(bool dying)
 {
-	atomic_store_explicit(&reporter, dying ? DYING : 0, memory_order_release);
+	put_missed();
+	atomic_store(&reporter, dying ? DYING : 0);
+	put_missed_if_no_reporter();
+}
+
+/* A thread that misses adds to the count, and then looks whether there is a reporter. A reporter
+ * first ends, and then looks at the count. At least one of the two sees the other. */
+void sn_report_miss(void)
+{
+	atomic_fetch_add(&missed, 1);
+	put_missed_if_no_reporter();
 }
 
 bool sn_report_is_mine(void)
@@ -67,6 +105,7 @@ bool sn_report_is_mine(void)
 
 void sn_report_reset(void)
 {
+	atomic_store(&missed, 0);
 	atomic_store(&reporter, 0);
 }
 

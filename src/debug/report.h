@@ -7,7 +7,8 @@
  * takes the loader's lock (modules.h).
  *
  * Who may write what: which thread is the reporter, any thread by compare-and-swap from none, and
- * the reporter at the end; all other state, the reporter, from sn_report_begin() to
+ * the reporter at the end; the number of reports that were missed, any thread, by an addition, and
+ * the reporter; all other state, the reporter, from sn_report_begin() to
  * sn_report_end().
  */
 #ifndef SENNIT_DEBUG_REPORT_H
@@ -29,6 +30,10 @@ bool sn_report_begin(void);
 /* Ends the report. If dying, the process is about to end, and no other thread may report any
  * more. */
 void sn_report_end(bool dying);
+
+/* Called by a thread that has a stall to report, after sn_report_begin() has returned false: the
+ * report that was in the way says at its end that there was one more. */
+void sn_report_miss(void);
 
 /* Whether the calling thread is the reporter. */
 bool sn_report_is_mine(void);

@@ -53,11 +53,13 @@ static void handle_stall(int signum, siginfo_t *info, void *context)
 	int saved = errno;
 
 	if (stayed) {
-		/* If another report does not end in time, this one is dropped. */
+		/* If another report does not end in time, that one says that there was one more. */
 		if (sn_report_begin()) {
 			put_stall(self, stayed, context);
 			sn_put_flush();
 			sn_report_end(false);
+		} else {
+			sn_report_miss();
 		}
 	} else if (former.sa_flags & SA_SIGINFO)
 		former.sa_sigaction(signum, info, context);

@@ -5,7 +5,8 @@
  *
  * Contract. The monitor notices the stall, and sends a signal to the thread. The thread makes the
  * report in the handler, because only the thread itself may access its task. One stay outside is
- * reported once.
+ * reported once. If another report is in the way for long, this one is only counted, and the other
+ * one says so at its end.
  *
  * Who may write what: the thread's stall_stay and stall_asked, the monitor; the handler clears
  * stall_asked. The signal and its previous action, the thread of sn_run().

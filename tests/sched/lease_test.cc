@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/internals.h"
 #include "support/runtime.h"
 
 using test::Environment;
@@ -978,6 +979,27 @@ TEST(Stall, ReportDoesNotDisturbTheBlockedCall)
 	});
 
 	EXPECT_TRUE(is_reported(said)) << said;
+}
+
+// The thread is writing a report when it stalls.
+TEST(Stall, ThatMeetsAnotherReportIsCountedThere)
+{
+	if (TEST_TSAN)
+		GTEST_SKIP() << "TSan delays the signal until the other report has ended";
+	Environment stall("SENNIT_STALL_MS", "10");
+	const auto is_said = [](const std::string &said) {
+		return has_all(said, {"stall: 1 more could not be reported"});
+	};
+	const std::string said = said_until(is_said, [] {
+		test::run({1, 2}, [] {
+			sn_yield(); // begins a new stay
+			ASSERT_TRUE(probe_report_begin());
+			compute(200 * test::ms);
+			probe_report_end();
+		});
+	});
+
+	EXPECT_TRUE(is_said(said)) << said;
 }
 
 TEST(Stall, NothingIsReportedByDefault)

@@ -9,6 +9,7 @@
 
 #include "base/quota.h"
 #include "copy/pipe_pool.h"
+#include "debug/report.h"
 #include "io/fd.h"
 #include "io/watch.h"
 #include "names/address.h"
@@ -394,6 +395,16 @@ bool probe_stack_find(const void *address, struct probe_stack *stack, bool *in_g
 		return false;
 	*stack = to_probe(s);
 	return true;
+}
+
+bool probe_report_begin(void)
+{
+	return sn_report_begin();
+}
+
+void probe_report_end(void)
+{
+	sn_report_end(false);
 }
 
 bool probe_status_allowed(int from, int to, int by)

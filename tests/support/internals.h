@@ -105,6 +105,10 @@ int64_t probe_stack_idle_ns(void);
 uint64_t probe_stacks_mapped(void);
 bool probe_stack_find(const void *address, struct probe_stack *stack, bool *in_guard);
 
+/* debug/report.h */
+bool probe_report_begin(void);
+void probe_report_end(void);
+
 /* sched/status.h: the table of changes. */
 bool probe_status_allowed(int from, int to, int by);
 
