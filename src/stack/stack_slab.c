@@ -28,7 +28,13 @@ static struct sn_slab *_Atomic all_slabs;
  * they are not lost. */
 static struct sn_slab *_Atomic forgotten_slabs;
 
-/* How many threads are in the part of sn_stack_find() that reads all_slabs. */
+/* How many threads are in the part of sn_stack_find() that reads all_slabs, in the lower half. The
+ * upper half is the number of the count, which changes when a count is given up. After 65,536 more
+ * changes, a finder that was left behind could be taken for one of the present count. */
+#define NEXT_COUNT 0x10000u
+#define FINDERS(word) ((word) & (NEXT_COUNT - 1))
+#define COUNT_OF(word) ((word) & ~(NEXT_COUNT - 1))
+
 static _Atomic uint32_t finders;
 
 /* The system has refused address space or a guard, and has granted none since then. Relaxed: see
@@ -139,31 +145,52 @@ void sn_stack_slabs_forget(void)
 	atomic_store_explicit(&refused, false, memory_order_relaxed);
 }
 
-/*
- * Waits until no thread is in sn_stack_find(). The callers of that are short: fault handlers, for
- * example. If one of them faults there, and a signal handler leaves it by a jump, its thread stays
- * counted. The wait therefore has a limit, after which the count is reset.
- */
-static void await_finders(void)
+/* Begins a new count, at zero. A finder of the previous count is not counted when it leaves. */
+static void forget_finders(void)
+{
+	uint32_t seen = atomic_load(&finders);
+
+	while (!atomic_compare_exchange_weak(&finders, &seen, COUNT_OF(seen) + NEXT_COUNT))
+		;
+}
+
+uint32_t sn_stack_finder_enter(void)
+{
+	return COUNT_OF(atomic_fetch_add(&finders, 1));
+}
+
+void sn_stack_finder_leave(uint32_t count)
+{
+	uint32_t seen = atomic_load(&finders);
+
+	do {
+		if (COUNT_OF(seen) != count)
+			return;
+	} while (!atomic_compare_exchange_weak(&finders, &seen, seen - 1));
+}
+
+uint32_t sn_stack_finders_await(int64_t ns)
 {
 	SN_BACKOFF(backoff, SN_WAIT_END, FINDERS_SPIN_NS, FINDERS_YIELD_NS);
-	int64_t deadline = sn_now() + FINDERS_NS;
-	uint32_t inside;
+	int64_t deadline = sn_now() + ns;
+	uint32_t seen;
 
-	while ((inside = atomic_load(&finders)) > 0 && sn_now() < deadline)
+	while (FINDERS(seen = atomic_load(&finders)) > 0 && sn_now() < deadline)
 		if (!sn_backoff_pause(&backoff)) {
 			sn_checked_pass(); /* bounded, and no task is left that needs a stack */
-			sn_futex_wait(&finders, inside, sn_now() + FINDERS_LOOK_NS);
+			sn_futex_wait(&finders, seen, sn_now() + FINDERS_LOOK_NS);
 			sn_checked_pass_end();
 		}
-	atomic_store(&finders, 0);
+	if (FINDERS(seen) > 0)
+		forget_finders();
+	return FINDERS(seen);
 }
 
 void sn_stack_slabs_destroy(void)
 {
 	struct sn_slab *slab = atomic_exchange(&all_slabs, NULL), *next;
 
-	await_finders();
+	sn_stack_finders_await(FINDERS_NS);
 	for (; slab; slab = next) {
 		next = slab->next;
 		sn_stack_guards_unmapped(slab->mprotected);
@@ -179,7 +206,7 @@ void sn_stack_slabs_destroy(void)
 
 void sn_stack_slabs_fork_child(void)
 {
-	atomic_store(&finders, 0);
+	forget_finders();
 }
 
 /* ---- finding ---- */
@@ -202,11 +229,10 @@ static bool find_from(struct sn_slab *slab, const void *address, struct sn_stack
 
 bool sn_stack_find(const void *address, struct sn_stack *stack, bool *in_guard)
 {
-	bool found;
+	const uint32_t count = sn_stack_finder_enter();
+	const bool found = find_from(atomic_load(&all_slabs), address, stack, in_guard);
 
-	atomic_fetch_add(&finders, 1);
-	found = find_from(atomic_load(&all_slabs), address, stack, in_guard);
-	atomic_fetch_sub(&finders, 1);
+	sn_stack_finder_leave(count);
 	return found || find_from(atomic_load_explicit(&forgotten_slabs, memory_order_acquire),
 				  address, stack, in_guard);
 }

@@ -18,7 +18,7 @@
  * Who may write what:
  *   the list of slabs, and whether the system has refused   any thread, under sn_stack_lock
  *                                                           (stack_store.h)
- *   the count of finders   each finder; the ending thread and the child of fork() set it to zero
+ *   the count of finders   each finder; the ending thread and the child of fork() begin a new one
  *   next, base, slot_size, class, slots   sn_stack_slab_create(), before the slab is in the list
  *                                         (next also when a run with orphans ends)
  *   used, mprotected, free, before, after   any thread, under sn_stack_lock
@@ -131,5 +131,17 @@ void sn_stack_slabs_fork_child(void);
  * lock.
  */
 bool sn_stack_find(const void *address, struct sn_stack *stack, bool *in_guard);
+
+/*
+ * The count of finders. A finder that enters gets the number of the count, and gives it back when
+ * it leaves. The end of a run waits until no finder is left, for so many ns at most: finders take
+ * microseconds, but if one of them faults and a signal handler leaves it by a jump, it never leaves
+ * the count. Then the wait gives up the count and begins a new one, so that a finder which was only
+ * stopped for long cannot take the new count below zero. Returns how many were left behind. To
+ * enter and to leave is async-signal-safe.
+ */
+uint32_t sn_stack_finder_enter(void);
+void sn_stack_finder_leave(uint32_t count);
+uint32_t sn_stack_finders_await(int64_t ns);
 
 #endif

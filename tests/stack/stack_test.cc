@@ -277,6 +277,20 @@ size_t address_space()
 	return pages * page;
 }
 
+// A finder that is stopped for long may leave when the end of a run has given up waiting for it.
+TEST(Finders, ThatLeaveAfterTheyWereGivenUpAreNotCounted)
+{
+	const uint32_t early = probe_stack_finder_enter();
+
+	EXPECT_EQ(1u, probe_stack_finders_await(test::ms));
+	EXPECT_EQ(0u, probe_stack_finders_await(test::patience));
+	const uint32_t late = probe_stack_finder_enter();
+	probe_stack_finder_leave(early);
+	EXPECT_EQ(1u, probe_stack_finders_await(test::ms)) << "the other one is still inside";
+	probe_stack_finder_leave(late);
+	EXPECT_EQ(0u, probe_stack_finders_await(test::ms));
+}
+
 // A processor takes some of a slab's unused slots for itself. No other processor gets one of these,
 // all used slots have a guard, and others can take the unused ones once the processor has given
 // them back.

@@ -397,6 +397,21 @@ bool probe_stack_find(const void *address, struct probe_stack *stack, bool *in_g
 	return true;
 }
 
+uint32_t probe_stack_finder_enter(void)
+{
+	return sn_stack_finder_enter();
+}
+
+void probe_stack_finder_leave(uint32_t count)
+{
+	sn_stack_finder_leave(count);
+}
+
+uint32_t probe_stack_finders_await(int64_t ns)
+{
+	return sn_stack_finders_await(ns);
+}
+
 bool probe_report_begin(void)
 {
 	return sn_report_begin();

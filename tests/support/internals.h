@@ -104,6 +104,9 @@ int64_t probe_stacks_cool_due(void);
 int64_t probe_stack_idle_ns(void);
 uint64_t probe_stacks_mapped(void);
 bool probe_stack_find(const void *address, struct probe_stack *stack, bool *in_guard);
+uint32_t probe_stack_finder_enter(void);
+void probe_stack_finder_leave(uint32_t count);
+uint32_t probe_stack_finders_await(int64_t ns);
 
 /* debug/report.h */
 bool probe_report_begin(void);
