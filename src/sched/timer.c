@@ -26,7 +26,8 @@
 #define MOVED_AT_ONCE 256
 
 /* Four children, because then there are half as many levels as in a binary heap, and the four are
- * in one cache line, or two. */
+ * in at most two neighbouring cache lines. Rejected: an array that begins where the four are in one
+ * line. It was no faster, with a thousand timers or with a million. */
 #define ARITY 4
 
 void sn_timers_init(struct sn_timers *timers)
