@@ -259,6 +259,7 @@ bench-unix: benches
 # BENCH_RELAY_ROUNDS=5 BENCH_RELAY_SECONDS=0.7; the short form is in the release preset's relay/bench.
 bench-relay: benches
 	@scripts/setup bench
+	@cmake --build --preset release -j $(JOBS) --target sennit-relay
 	@bench/relay/relay.py build/release
 
 # CONNECTIONS=10000 ROUNDS=3; the short form is in the release preset's relay/bench.
