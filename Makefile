@@ -25,7 +25,7 @@ GATE := release asan models tsan benches checked i386 aarch64 arm
 	check-abi dist gate flaky fuzz nightly soak chaos-relay demo-blocking demo-dump screenshot \
 	benches \
 	bench-blocking bench-blocking-server bench-clock bench-copy bench-files bench-gc \
-	bench-hooks bench-http bench-http-idle bench-relay bench-relay-idle bench-resolve \
+	bench-hooks bench-http bench-http-idle bench-ramp bench-relay bench-relay-idle bench-resolve \
 	bench-shared bench-tasks bench-tls bench-udp bench-unix bench-wait
 .NOTPARALLEL:
 
@@ -68,6 +68,7 @@ help:
 	@echo 'make bench-unix           round trips over Unix sockets, beside TCP and Go'
 	@echo 'make bench-copy           TCP to TCP copies by chunk, beside Go and a bare epoll loop'
 	@echo 'make bench-relay          the relay beside HAProxy, nginx, Go, socat and bare epoll loops'
+	@echo 'make bench-ramp           the relay and the HTTP server with 16 to 10,000 connections, beside others'
 	@echo 'make bench-relay-idle     memory of idle connections, plain and with TLS, beside HAProxy and nginx'
 	@echo 'make chaos-relay          clients of the relay and HAProxy while all behind them changes: SECONDS=600'
 	@echo 'make bench-udp            datagrams that a server echoes, beside Go, tokio and bare loops'
@@ -261,6 +262,21 @@ bench-relay: benches
 	@scripts/setup bench
 	@cmake --build --preset release -j $(JOBS) --target sennit-relay
 	@bench/relay/relay.py build/release
+
+# ROUNDS=5 SECONDS=1 CONNS=16,64,256,1000,4000,10000 WHAT="relay http"
+# RELAYS="sennit-relay;nginx stream" SERVERS="sennit;nginx"; the short forms are in the release
+# preset's relay/bench and examples/http_bench.
+RAMP = --rounds $(or $(ROUNDS),5) --seconds $(or $(SECONDS),1) $(CONNS:%=--connections %)
+bench-ramp: WHAT ?= relay http
+bench-ramp:
+	@scripts/setup test
+	@scripts/setup bench
+	@$(MAKE) --no-print-directory benches
+	@cmake --build --preset release -j $(JOBS) --target sennit-relay example-http-server
+	@$(if $(filter relay,$(WHAT)),bench/relay/ramp.py build/release $(RAMP) \
+		$(if $(RELAYS),--only '$(RELAYS)'),true)
+	@$(if $(filter http,$(WHAT)),bench/http/ramp.py build/release $(RAMP) \
+		$(if $(SERVERS),--only '$(SERVERS)'),true)
 
 # CONNECTIONS=10000 ROUNDS=3; the short form is in the release preset's relay/bench.
 bench-relay-idle:

@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: MIT
 """
-Shared by the benchmarks: builds the other runtimes' programs, and reports their absence.
+Shared by the benchmarks: builds the other runtimes' programs, and reports their absence; reads the
+CPU time of processes; formats figures.
 
 A peer is built with its own compiler (go, cargo, ...). With SENNIT_BENCH_PEERS=none in the
 environment these compilers count as missing: the gate runs each benchmark for a moment, and would
 spend most of that time on building what it is compared with.
 """
 import os
+import resource
 import shutil
+import statistics
 import subprocess
 import sys
+
+TICK = os.sysconf("SC_CLK_TCK")
 
 
 def loudly(text):
@@ -39,3 +44,55 @@ def built(name, tool, command, folder=None):
         loudly(f"NOT COMPARED WITH {name}: it does not build:\n{result.stderr[-2000:]}")
         return False
     return True
+
+
+# ---- processes ----
+
+def process_stat(pid):
+    """The fields of /proc/PID/stat after the name, or None."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rsplit(")", 1)[1].split()
+    except OSError:
+        return None
+
+
+def children(pid):
+    found = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
+                found += [int(each) for each in file.read().split()]
+    except OSError:
+        pass
+    return found
+
+
+def cpu_seconds(pid):
+    """User and kernel CPU seconds of a process and of its living children. The kernel knows their
+    sum exactly, and divides it by what it finds at each tick."""
+    fields = process_stat(pid)
+    sums = [int(fields[11]) / TICK, int(fields[12]) / TICK] if fields else [0, 0]
+    for child in children(pid):
+        sums = [a + b for a, b in zip(sums, cpu_seconds(child))]
+    return sums
+
+
+def most_descriptors():
+    """Raises the limit of descriptors to the most that this process may have, and returns it."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(hard, 65536),) * 2)
+    except (OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+# ---- figures ----
+
+def number(value):
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def cell(values):
+    return f"{number(statistics.median(values))} ({number(min(values))}..{number(max(values))})"

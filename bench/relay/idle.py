@@ -17,7 +17,6 @@ is not installed has a row that says so. Exits with 1 if a relay loses a byte or
 import argparse
 import multiprocessing
 import os
-import resource
 import select
 import shutil
 import socket
@@ -32,13 +31,14 @@ import relay as bench
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from common import our_program  # noqa: E402
+from common import most_descriptors, our_program  # noqa: E402
 
 FEW = 100  # before the first measurement, so that what is made once is not counted
 
 HAPROXY = """
 global
     maxconn {most}
+    {threads}
 defaults
     mode tcp
     timeout connect 5s
@@ -54,7 +54,7 @@ NGINX = """
 daemon off;
 pid {folder}/nginx.pid;
 error_log stderr crit;
-worker_processes auto;
+worker_processes {workers};
 worker_rlimit_nofile {files};
 events {{ worker_connections {most}; }}
 stream {{
@@ -99,18 +99,20 @@ def sennit(build, folder, port, sink, most, pem):
             bench.write(os.path.join(folder, "relay.toml"), text)]
 
 
-def haproxy(_, folder, port, sink, most, pem):
+def haproxy(_, folder, port, sink, most, pem, workers=None):
     tls = f"ssl crt {pem[2]}" if pem else ""
-    text = HAPROXY.format(port=port, sink=sink, most=most, tls=tls)
+    threads = f"nbthread {workers}" if workers else ""
+    text = HAPROXY.format(port=port, sink=sink, most=most, tls=tls, threads=threads)
     return [shutil.which("haproxy"), "-db", "-f",
             bench.write(os.path.join(folder, "haproxy.cfg"), text)]
 
 
-def nginx(_, folder, port, sink, most, pem):
+def nginx(_, folder, port, sink, most, pem, workers=None):
     module = f"load_module {bench.NGINX_MODULE};" if os.path.exists(bench.NGINX_MODULE) else ""
     names = f"ssl_certificate {pem[0]}; ssl_certificate_key {pem[1]};" if pem else ""
     text = NGINX.format(module=module, folder=folder, port=port, sink=sink, most=2 * most + 100,
-                        files=2 * most + 200, certificate=names, tls="ssl" if pem else "")
+                        files=2 * most + 200, certificate=names, tls="ssl" if pem else "",
+                        workers=workers or "auto")
     return [shutil.which("nginx"), "-p", folder, "-e", "stderr", "-c",
             bench.write(os.path.join(folder, "nginx.conf"), text)]
 
@@ -207,16 +209,6 @@ def measure(build, make, n, pem, scratch, settle):
             relay.wait()
         backend.kill()
         backend.join()
-
-
-def most_descriptors():
-    """Raises the limit of descriptors to the most that this process may have, and returns it."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(hard, 65536),) * 2)
-    except (OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def main():

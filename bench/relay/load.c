@@ -15,6 +15,8 @@
  * time in nanoseconds, and three quantiles of their latency in nanoseconds: 50, 99 and 99.9 %. The
  * first fifth of the time is not measured. Client and server are one thread each, with epoll, so
  * that together they leave the relay most of a small machine.
+ *
+ * bench-relay-load serve SINK_PORT: the server alone, for another client.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -125,15 +127,22 @@ static void serve(int listener)
 	}
 }
 
-static pid_t start_server(const char *port)
+static int listen_at(const char *port)
 {
 	struct sockaddr_in address = at(port);
 	int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), one = 1;
-	pid_t pid, parent = getpid();
 
 	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
 	check(bind(listener, (struct sockaddr *)&address, sizeof address) == 0, "bind");
 	check(listen(listener, 4096) == 0, "listen");
+	return listener;
+}
+
+static pid_t start_server(const char *port)
+{
+	int listener = listen_at(port);
+	pid_t pid, parent = getpid();
+
 	pid = fork();
 	check(pid >= 0, "fork");
 	if (pid == 0) {
@@ -448,18 +457,20 @@ int main(int argc, char **argv)
 	double rate;
 	pid_t server;
 
+	getrlimit(RLIMIT_NOFILE, &files);
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+	if (argc == 3 && strcmp(argv[1], "serve") == 0)
+		serve(listen_at(argv[2]));
 	if (argc != (argc > 1 && strcmp(argv[1], "paced") == 0 ? 7 : 6)) {
 		fprintf(stderr,
 			"usage: bench-relay-load short|closed|paced CONNECTIONS SECONDS PORT "
-			"SINK_PORT [RATE]\n");
+			"SINK_PORT [RATE]\n       bench-relay-load serve SINK_PORT\n");
 		return 2;
 	}
 	nconnections = atoi(argv[2]);
 	length = (int64_t)(atof(argv[3]) * 1e9);
 	rate = argc == 7 ? atof(argv[6]) : 0;
-	getrlimit(RLIMIT_NOFILE, &files);
-	files.rlim_cur = files.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &files);
 	server = start_server(argv[5]);
 	relay = at(argv[4]);
 	epoll = epoll_create1(0);

@@ -30,13 +30,12 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from common import compiler, our_program  # noqa: E402
+from common import TICK, cell, children, compiler, our_program, process_stat  # noqa: E402
 
 GIB = 1 << 30
 CHUNKS = [1, 4, 16, 64, 1024]
 CONNECTIONS = {"short": 64, "closed": 1000, "paced": 1000}
 RATE = 10000
-TICK = os.sysconf("SC_CLK_TCK")
 
 HAPROXY = """
 global
@@ -148,26 +147,6 @@ def contestants(build, kept):
 
 
 # ---- processes ----
-
-def process_stat(pid):
-    """The fields of /proc/PID/stat after the name, or None."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            return file.read().rsplit(")", 1)[1].split()
-    except OSError:
-        return None
-
-
-def children(pid):
-    found = []
-    try:
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
-                found += [int(each) for each in file.read().split()]
-    except OSError:
-        pass
-    return found
-
 
 def family_ticks(pid):
     """CPU ticks of a process, of its living children, and of those that it has waited for."""
@@ -303,14 +282,6 @@ def label(chunk):
     return f"{chunk >> 10}M" if chunk >= 1024 else f"{chunk}K"
 
 
-def number(value):
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
-
-
-def cell(values):
-    return f"{number(statistics.median(values))} ({number(min(values))}..{number(max(values))})"
-
-
 def better(best, value, more):
     return best is None or (value > best if more else value < best)
 
@@ -379,9 +350,9 @@ def print_tables(relays, missing, what, chunks):
                    ((load, "p999"), "p99.9", False)])
 
 
-def versions():
+def versions(programs=("haproxy", "nginx", "go", "socat")):
     for command in (["haproxy", "-v"], ["nginx", "-v"], ["go", "version"], ["socat", "-V"]):
-        if shutil.which(command[0]):
+        if command[0] in programs and shutil.which(command[0]):
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             lines = [line for line in (done.stdout + done.stderr).splitlines() if "ersion" in line]
             print(lines[0] if lines else command[0])

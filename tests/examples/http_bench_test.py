@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-The programs that `make bench-http` and `make bench-http-idle` measure with work: each row has the
-server, and each peer that could be built or is installed. The test asserts no figures.
+The programs that `make bench-http`, `make bench-ramp` and `make bench-http-idle` measure with work:
+each row has the server, and each peer that could be built or is installed. The test asserts no
+figures.
 """
 import os
 import shutil
@@ -28,6 +29,19 @@ class Bench(unittest.TestCase):
                     table = lines[lines.index(row):]
                     cells = [line for line in table[:2 + len(names)] if line.startswith(name + " ")]
                     self.assertEqual(cells[0].count(" to "), 4, done.stdout)
+
+    def test_measures_a_ramp_of_connections(self):
+        done = subprocess.run([sys.executable, f"{SOURCE}/bench/http/ramp.py", BUILD, "--rounds=1",
+                               "--seconds=0.1", "--connections=4,300"],
+                              capture_output=True, text=True, timeout=280, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        names = ["sennit"] + [name for name in ("Go", "hyper", "nginx")
+                              if f"NOT COMPARED WITH {name}" not in done.stdout]
+        for number in ("4", "300"):
+            table = done.stdout.partition(f"\n{number} connections\n")[2]
+            for name in names:
+                row = next(line for line in table.splitlines() if line.startswith(f"| {name} |"))
+                self.assertEqual(row.count(".."), 8, row)
 
     def test_measures_connections_at_rest(self):
         done = subprocess.run([sys.executable, f"{SOURCE}/bench/http/idle.py", BUILD, "--connections",

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-The benchmarks of `make bench-relay` and `make bench-relay-idle` work: the first measures
-sennit-relay, two bare loops and a direct connection for a moment each, the second a few connections
-of sennit-relay. The test asserts no figures. The programs themselves check that bytes and answers
-arrive.
+The benchmarks of `make bench-relay`, `make bench-ramp` and `make bench-relay-idle` work: the first
+measures sennit-relay, two bare loops and a direct connection for a moment each, the second a relay
+and two that share a listening socket, the third a few connections of sennit-relay. The test asserts
+no figures. The programs themselves check that bytes and answers arrive.
 """
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,16 @@ import unittest
 
 SOURCE, BUILD = os.environ["SENNIT_SOURCE_DIR"], os.environ["SENNIT_BUILD_DIR"]
 RELAYS = ["none (direct)", "sennit-relay", "c-splice", "c-copy"]
+
+
+def ramp(*arguments, **settings):
+    return subprocess.run([sys.executable, f"{SOURCE}/bench/relay/ramp.py", BUILD, "--rounds=1",
+                           "--seconds=0.1", "--processors=2", *arguments],
+                          capture_output=True, text=True, timeout=100, check=False, **settings)
+
+
+def few_descriptors():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (600, 600))
 
 
 def bench(*arguments):
@@ -45,6 +56,36 @@ class Bench(unittest.TestCase):
             capture_output=True, text=True, timeout=100, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("| socat | NOT MEASURED: socat is not installed |", done.stdout)
+
+    def test_a_ramp_has_each_relay_with_each_number_of_connections(self):
+        relays = ["sennit-relay", "2 relays, one processor each", "none (direct)"]
+        done = ramp("--connections=4,300", "--only=" + ";".join(relays))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for number in ("4", "300"):
+            table = done.stdout.partition(f"\n{number} connections\n")[2]
+            self.assertTrue(table, done.stdout)
+            for relay in relays:
+                row = next(line for line in table.splitlines() if line.startswith(f"| {relay} |"))
+                self.assertEqual(row.count(".."), 9, row)
+            ratios = table.partition("| divided by sennit-relay |")[2].splitlines()
+            self.assertTrue(ratios[2].startswith(f"| {relays[1]} |"), table)
+            # So short a run may show no tick in user mode, and then there is no ratio of that.
+            self.assertGreaterEqual(ratios[2].count(".."), 6, table)
+
+    def test_a_ramp_says_for_how_many_connections_it_has_no_descriptors(self):
+        done = ramp("--connections=4,101", "--only=none (direct)", preexec_fn=few_descriptors)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if "NOT WITH" not in done.stdout:
+            self.skipTest(f"this user can raise the limit: {limit}")
+        self.assertIn("NOT WITH 101 CONNECTIONS, but with 100: they need 602 descriptors, and the "
+                      "limit is 600", done.stdout)
+        self.assertIn("\n100 connections\n", done.stdout)
+
+    def test_a_ramp_refuses_an_unknown_relay(self):
+        done = ramp("--only=sennit-relay;nonsense")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("there is no 'nonsense'", done.stderr)
 
     def test_idle_connections_are_measured(self):
         folder = os.path.join(BUILD, "tests/relay/no-haproxy")
