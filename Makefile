@@ -26,7 +26,7 @@ GATE := release asan models tsan benches checked i386 aarch64 arm
 	benches \
 	bench-blocking bench-blocking-server bench-clock bench-copy bench-files bench-gc \
 	bench-hooks bench-http bench-http-idle bench-ramp bench-relay bench-relay-idle bench-resolve \
-	bench-shared bench-tasks bench-tls bench-udp bench-unix bench-wait
+	bench-shared bench-stall bench-tasks bench-tls bench-udp bench-unix bench-wait
 .NOTPARALLEL:
 
 help:
@@ -61,6 +61,7 @@ help:
 	@echo 'make demo-dump            a dump of TASKS=100000 tasks beside a benchmark'
 	@echo 'make bench-blocking       what a blocking bracket costs, beside Go'
 	@echo 'make bench-blocking-server  a server whose requests block, beside Go and tokio'
+	@echo 'make bench-stall          latency beside tasks that block or compute, beside Go, tokio and Photon'
 	@echo 'make bench-gc             how long collections stop the tasks: TASKS="1000 10000"'
 	@echo 'make bench-files          reads and writes of files in tasks, beside threads and io_uring'
 	@echo 'make bench-hooks          what hooked calls, and libraries on them, cost'
@@ -233,6 +234,14 @@ docs:
 bench-blocking-server: benches
 	@scripts/setup test
 	@bench/blocking/server.py build/release
+
+# ROUNDS=3 SECONDS=4 ROWS="block-30 closed" PEERS="sennit,Go" PHOTON=FOLDER, a clone of Photon's
+# repository. The short form is in the release preset's sched/stall_bench.
+bench-stall:
+	@scripts/setup bench
+	@$(MAKE) --no-print-directory benches
+	@bench/stall/stall.py build/release --rounds $(or $(ROUNDS),3) --seconds $(or $(SECONDS),4) \
+		$(PEERS:%=--only %) $(PHOTON:%=--photon %) $(ROWS)
 
 bench-copy: benches
 	@scripts/setup test
