@@ -137,6 +137,9 @@ class silent_backend
 public:
 	silent_backend();
 	const std::string &address() const { return full_.address(); }
+	/* Answers from now on. Returns the listener, which may have to accept connections of the
+	 * test's own first, which end without a byte. */
+	listener &answer();
 
 private:
 	/* While a listener's backlog is full, the system ignores further SYNs. */

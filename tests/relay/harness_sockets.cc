@@ -320,4 +320,11 @@ silent_backend::silent_backend()
 	}
 }
 
+listener &silent_backend::answer()
+{
+	full_.listen();
+	queue_.clear();
+	return full_;
+}
+
 } // namespace harness

@@ -15,7 +15,8 @@ std::string text(const std::string &group, const std::vector<std::string> &backe
 {
 	std::string list;
 	for (const auto &each : backends)
-		list += (list.empty() ? "\"" : ", \"") + each + '"';
+		list += (list.empty() ? "" : ", ") +
+			(each.starts_with('{') ? each : '"' + each + '"');
 	return "drain = 0\naccess_log = \"stderr\"\nadmin = \"127.0.0.1:0\"\n"
 	       "[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n" +
 	       listener + "[groups.g]\n" + group + "backends = [" + list + "]\n";
@@ -32,6 +33,21 @@ void expect_served(peer client, listener &backend)
 	EXPECT_EQ(served.receive(1), "x");
 	served.send("y");
 	EXPECT_EQ(client.receive(1), "y");
+}
+
+/* Answers from now on, and serves a client that sends "x" and ends its stream. */
+void answer(silent_backend &silent)
+{
+	listener &answers = silent.answer();
+	for (;;) {
+		auto served = answers.accept();
+		const std::string request = served.receive_rest().first;
+		if (request.empty())
+			continue;
+		EXPECT_EQ(request, "x");
+		served.send("y");
+		return;
+	}
 }
 
 TEST(Retry, ABackendThatRestartsServesTheClient)
@@ -158,6 +174,58 @@ TEST(Retry, EndsWhenTheClientGoesAway)
 	}
 	relay.await_error("cause=client_left listener=web ");
 	EXPECT_EQ(relay.counter("connect_failed"), 0U);
+	stop(relay);
+}
+
+/* A backend with one place that does not answer: the first client connects, the second waits for
+ * the place. */
+TEST(Retry, AResetDuringAnAttemptFreesThePlace)
+{
+	silent_backend silent;
+	const file config(text("queue_timeout = 0\n",
+			       {"{address = \"" + silent.address() + "\", max_connections = 1}"},
+			       "connect_timeout = \"1h\"\n"));
+	relay_process relay({"--config", config.name()});
+	auto first = peer::connect(relay.address());
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 1; }));
+	auto second = peer::connect(relay.address());
+	second.send("x");
+	EXPECT_TRUE(
+		eventually([&] { return relay.metric("queue_connections{group=\"g\"}") == 1; }));
+	first.reset();
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 1; }));
+	EXPECT_TRUE(
+		eventually([&] { return relay.metric("queue_connections{group=\"g\"}") == 0; }));
+	relay.await_error("cause=client_left listener=web ");
+	EXPECT_EQ(relay.metric("connections_ended_total{listener=\"web\",cause=\"client_left\"}"),
+		  1U);
+	EXPECT_EQ(relay.counter("connect_failed"), 0U);
+	EXPECT_EQ(failures(relay, silent.address()), 0U);
+
+	second.shutdown_write();
+	answer(silent);
+	EXPECT_EQ(second.receive_rest(), std::pair(std::string("y"), ending::fin));
+	stop(relay);
+}
+
+/* The second client resets its connection, which is noticed after that of the first was looked at.
+ */
+TEST(Retry, AnEndOfTheStreamDuringAnAttemptDoesNotEndIt)
+{
+	silent_backend silent;
+	const file config(text("", {silent.address()}, "connect_timeout = \"1h\"\n"));
+	relay_process relay({"--config", config.name()});
+	auto first = peer::connect(relay.address());
+	first.send("x");
+	first.shutdown_write();
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 1; }));
+	auto second = peer::connect(relay.address());
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 2; }));
+	second.reset();
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 1; }));
+
+	answer(silent);
+	EXPECT_EQ(first.receive_rest(), std::pair(std::string("y"), ending::fin));
 	stop(relay);
 }
 

@@ -322,6 +322,7 @@ int serve(shared &all)
 	notify_ready();
 
 	std::optional<rounds> going(std::in_place, all, live);
+	std::optional<attempts_watch> connecting(std::in_place, all.attempts);
 	std::optional<first_process_watch> watch(all.program.link);
 	const bool is_end = serve_until_stopped(all, now, live);
 
@@ -369,6 +370,7 @@ int serve(shared &all)
 		each->close();
 	cut(all);
 	going.reset();
+	connecting.reset();
 	watch.reset();
 	const bool watching_is_over = end_watching(now);
 	const bool log_is_closed = all.access_log.exchange(nullptr);

@@ -157,6 +157,11 @@ bool session::connect()
 		if (lifetime.count() != 0)
 			until = std::min(until, began_ + lifetime);
 		if (!tried.empty() || rounds != 0) {
+			/* Attempts that end soon are not watched. */
+			if (attempts::has_left(client_.native_handle())) {
+				leave_unanswered();
+				return false;
+			}
 			all_.counters.retries.add();
 			via_->counts->retries.add();
 		}
@@ -165,11 +170,8 @@ bool session::connect()
 
 		const bool has_other = to_->has_other(tried);
 		const auto give_up = has_other ? end_of_attempt(until) : until;
-		auto connected = with_tls_stack([&]() -> sn::result<sn::tcp> {
-			if (sn::tcp ready = take_ready(next, give_up))
-				return sn::result<sn::tcp>(std::move(ready));
-			return connect_to(*next.get(), give_up, has_other);
-		});
+		auto connected =
+			with_tls_stack([&] { return try_to_connect(next, give_up, has_other); });
 		is_replacing_ = false;
 		if (connected) {
 			connected_ = sn::now();
@@ -187,8 +189,10 @@ bool session::connect()
 			/* A cut before this could cancel the client only, so it is noticed here. */
 			return cause_.load(std::memory_order_relaxed) == cause::none;
 		}
-		/* If the session was cut during the attempt, the backend did not fail. */
-		if (cause_.load(std::memory_order_relaxed) != cause::none)
+		/* If the session was cut during the attempt, or the client left, the backend did not
+		 * fail. */
+		if (cause_.load(std::memory_order_relaxed) != cause::none ||
+		    ended_ == termination::client_left)
 			return false;
 		if (lifetime.count() != 0 && sn::now() >= began_ + lifetime) {
 			end(cause::lifetime);
@@ -226,6 +230,24 @@ bool session::connect()
 	return false;
 }
 
+/* Makes one attempt, which ends early if the client goes away; ended_ is client_left then. */
+sn::result<sn::tcp> session::try_to_connect(ticket &next, sn::deadline until, bool has_other)
+{
+	const attempts::attempt watched(all_.attempts, client_.native_handle());
+	if (sn::tcp ready = take_ready(next, until))
+		return sn::result<sn::tcp>(std::move(ready));
+	auto connected = connect_to(*next.get(), until, has_other);
+	if (!connected && watched.client_left())
+		leave_unanswered();
+	return connected;
+}
+
+void session::leave_unanswered()
+{
+	ended_ = termination::client_left;
+	error_ = "while it waited for a backend to answer";
+}
+
 /*
  * Whether the relay has bytes for the backend before it connects. It has if there is an opening to
  * send, or if the client has sent bytes already. Clients usually send as soon as they are
@@ -257,10 +279,13 @@ sn::result<sn::tcp> session::connect_to(endpoint &at, sn::deadline until, bool h
 	for (auto pause = 10ms;; pause = std::min<std::chrono::milliseconds>(2 * pause, 160ms)) {
 		refusal_.clear();
 		auto connected = connect_to_endpoint(at.address, until, whose_first_words());
-		if (connected ||
-		    (!is_shortage(connected.error()) && connected.error() != std::errc::timed_out &&
-		     connected.error() != std::errc::operation_canceled))
+		const bool was_canceled =
+			!connected && connected.error() == std::errc::operation_canceled;
+		if (connected || (!is_shortage(connected.error()) && !was_canceled &&
+				  connected.error() != std::errc::timed_out))
 			answered(at);
+		else if (was_canceled && sn_now() - since < most_patience)
+			not_asked(at, since); /* the endpoint has not had its time */
 		if (connected && to_->tls())
 			if (const auto failed = secure(*connected, at, until)) {
 				connected->abort();
@@ -273,8 +298,9 @@ sn::result<sn::tcp> session::connect_to(endpoint &at, sn::deadline until, bool h
 			return connected;
 		all_.stock.give_up_all();
 		/* Checked after the pause, because a further attempt would fail with "timed out"
-		 * instead of the shortage. */
-		sn::sleep(pause);
+		 * instead of the shortage. If the client leaves, the pause ends, and the next
+		 * attempt fails. */
+		sn_sleep(std::chrono::nanoseconds(pause).count());
 		if ((until != sn::no_deadline && sn::now() >= until) || is_over())
 			return connected;
 	}

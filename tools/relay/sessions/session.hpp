@@ -29,8 +29,9 @@
  * has already waited.
  *
  * If every backend is full, the session waits in the group's queue (queue.hpp). The connect timeout
- * does not include that time. A session that waits notices when its client goes away
- * (client_wait.hpp).
+ * does not include that time. A session that waits there, or before it tries again, notices when
+ * its client goes away (client_wait.hpp). While it connects, only a reset of the client's
+ * connection ends that (attempts.hpp).
  *
  * If the listener inspects the beginning of connections (opening.hpp), that comes first: it
  * determines the client's address, and the name that the client asks for. The bytes that were read
@@ -59,6 +60,7 @@
 #include "config/tls_contexts.hpp"
 #include "handover/handover.hpp"
 #include "handover/inherited.hpp"
+#include "sessions/attempts.hpp"
 #include "sessions/udp_addresses.hpp"
 #include "stats/access_log.hpp"
 #include "stats/counters.hpp"
@@ -90,6 +92,7 @@ struct shared {
 	std::string config_file{};
 	relay::counters counters{};
 	relay::sessions sessions{};
+	relay::attempts attempts{};
 	ready_stock stock{sessions};
 	relay::registry registry{};
 	current_log access_log{};
@@ -213,6 +216,8 @@ private:
 	ready_one lose_ready_one();
 	enum class sending { done, again, over };
 	sending send_opening();
+	sn::result<sn::tcp> try_to_connect(ticket &next, sn::deadline until, bool has_other);
+	void leave_unanswered();
 	first_words whose_first_words() const noexcept;
 	sn::deadline end_of_attempt(sn::deadline until) const noexcept;
 	sn::result<sn::tcp> connect_to(endpoint &at, sn::deadline until, bool has_other);

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+#include "sessions/attempts.hpp"
+
+#include <poll.h>
+#include <sys/ioctl.h>
+
+namespace relay
+{
+namespace
+{
+
+/*
+ * Whether what poll() has reported, without being asked for anything, says that the client has
+ * gone. POLLHUP alone comes from a Unix client that has closed its socket. If it has left bytes
+ * there, the backend gets them.
+ */
+bool is_gone(int client, int events) noexcept
+{
+	int bytes = 0;
+	if (events & (POLLERR | POLLNVAL))
+		return true;
+	return (events & POLLHUP) && !(ioctl(client, FIONREAD, &bytes) == 0 && bytes > 0);
+}
+
+/* The pause before another attempt to end the watching, if there is no memory for a timer. */
+constexpr std::chrono::nanoseconds short_of_memory = std::chrono::milliseconds(1);
+
+} // namespace
+
+attempts::attempt::attempt(attempts &all, int client) noexcept : all_(all), client_(client)
+{
+	if (sn_scope_open(&scope_, SN_NO_DEADLINE) < 0) {
+		scope_ = nullptr;
+		return;
+	}
+	const auto due = sn::now() + interval;
+	const std::lock_guard lock(all_.lock_);
+	all_.append(*this, due);
+	if (!all_.is_set_ && !all_.is_over_.load(std::memory_order_relaxed))
+		all_.is_set_ =
+			sn_ticker_start(&all_.ticker_, due.time_since_epoch().count(), 0) >= 0;
+}
+
+attempts::attempt::~attempt()
+{
+	if (!scope_)
+		return;
+	{
+		const std::lock_guard lock(all_.lock_);
+		if (!has_left_)
+			all_.remove(*this);
+	}
+	sn_scope_close(scope_);
+}
+
+bool attempts::attempt::client_left() const noexcept
+{
+	const std::lock_guard lock(all_.lock_);
+	return has_left_;
+}
+
+bool attempts::has_left(int client) noexcept
+{
+	pollfd look{client, 0, 0};
+	return poll(&look, 1, 0) > 0 && is_gone(client, look.revents);
+}
+
+/* The list is in the order of `due`, because each attempt is appended an interval ahead. */
+void attempts::append(attempt &one, sn::clock::time_point due) noexcept
+{
+	one.due_ = due;
+	one.previous_ = last_;
+	one.next_ = nullptr;
+	(last_ ? last_->next_ : first_) = &one;
+	last_ = &one;
+}
+
+void attempts::remove(attempt &one) noexcept
+{
+	(one.previous_ ? one.previous_->next_ : first_) = one.next_;
+	(one.next_ ? one.next_->previous_ : last_) = one.previous_;
+}
+
+/* Looks at the attempts that are due, and ends those whose clients have gone. Returns when the next
+ * one is due; no_deadline if there are none, and then the next attempt sets the ticker. */
+sn::deadline attempts::look() noexcept
+{
+	for (bool is_first = true;; is_first = false) {
+		if (!is_first)
+			sn_yield(); /* others may run between two system calls */
+		const auto now = sn::now();
+		pollfd looks[at_once];
+		attempt *looked_at[at_once];
+		std::size_t n = 0;
+
+		const std::lock_guard lock(lock_);
+		for (; n < at_once && first_ && first_->due_ <= now; n++) {
+			looked_at[n] = first_;
+			looks[n] = {first_->client_, 0, 0};
+			remove(*looked_at[n]);
+			append(*looked_at[n], now + interval);
+		}
+		if (n == 0) {
+			is_set_ = first_ != nullptr;
+			return first_ ? first_->due_ : sn::no_deadline;
+		}
+		if (poll(looks, static_cast<nfds_t>(n), 0) <= 0)
+			continue;
+		for (std::size_t i = 0; i < n; i++)
+			if (is_gone(looks[i].fd, looks[i].revents)) {
+				looked_at[i]->has_left_ = true;
+				remove(*looked_at[i]);
+				sn_scope_cancel(looked_at[i]->scope_);
+			}
+	}
+}
+
+void attempts::watch() noexcept
+{
+	while (!is_over_.load(std::memory_order_relaxed)) {
+		const auto next = look();
+		/* If there is no memory for a wait, the task looks again early. */
+		if (next == sn::no_deadline)
+			static_cast<void>(!sn_ticker_wait(&ticker_));
+		else
+			sn_sleep_until(next.time_since_epoch().count());
+	}
+	sn_ticker_stop(&ticker_);
+}
+
+void attempts::end() noexcept
+{
+	is_over_.store(true, std::memory_order_relaxed);
+	while (sn_ticker_start(&ticker_, sn_now(), 0) == -ENOMEM)
+		sn_sleep(short_of_memory.count());
+}
+
+} // namespace relay
