@@ -14,6 +14,7 @@
 
 #include "base/sigpipe.h"
 #include "base/standard.h"
+#include "io/client_ports.h"
 
 static int result(int n)
 {
@@ -107,6 +108,8 @@ int sn_sys_connected_to(int fd, const struct sockaddr_storage *to)
 	struct sockaddr_storage own = {0};
 	socklen_t length = sizeof own;
 
+	if (!sn_client_ports_include(ntohs(port_of(to))))
+		return 0;
 	/* Compares only the ports, because the address in `to` may be a wildcard. */
 	if (getsockname(fd, (struct sockaddr *)&own, &length) == 0 && port_of(&own) != port_of(to))
 		return 0;

@@ -26,8 +26,9 @@ sn_noinline int sn_sys_accept(int fd);
 sn_noinline int sn_sys_connect(int fd, const struct sockaddr *address, socklen_t length);
 /* Returns 0 when connected, -EINPROGRESS when not yet, or the error. */
 sn_noinline int sn_sys_connect_result(int fd);
-/* The same with one system call less, for a socket whose connection to that address has
- * succeeded. */
+/* The same for a socket whose connection to that address has succeeded. Needs no system call if the
+ * kernel does not choose the address's port for clients (client_ports.h), and otherwise one
+ * less. */
 sn_noinline int sn_sys_connected_to(int fd, const struct sockaddr_storage *to);
 sn_noinline ssize_t sn_sys_recv(int fd, void *buf, size_t size);
 /* With `more`, bytes that do not fill a packet wait up to 200 ms for the next send or the
