@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "io/fd_table.h"
 #include "io/watch.h"
 #include "sched/netpoll.h"
 #include "sched/runqueue.h"
@@ -16,62 +17,12 @@
 #include "sched/thread.h"
 #include "task/cancel.h"
 
-/* Descriptors are allocated in chunks, which are never freed, because an event may name any of them
- * at any time. */
-#define CHUNK_SIZE 256
-#define MOST_CHUNKS 4096 /* a million descriptors: fs.nr_open's default */
-
-/* How many free descriptors a processor takes from the others, or gives to them, at a time. */
-#define FREE_BATCH 32
-
-static struct sn_lock lock = SN_LOCK_INIT(SN_RANK_FDS); /* guards the number of chunks */
-static uint32_t nchunks;
-static struct sn_fd *_Atomic chunks[MOST_CHUNKS];
-static struct sn_free_store free_fds = SN_FREE_STORE_INIT(SN_RANK_FREE_FDS, FREE_BATCH, UINT32_MAX);
-
 /* Set in a child of fork() while the table is still as the parent left it (disown_inherited()). */
 static _Atomic bool inherited;
 
 static sn_guest_event *on_guest; /* constant while a runtime runs */
 
 /* ---- opening and closing ---- */
-
-static struct sn_fd *fd_by_index(uint32_t index)
-{
-	struct sn_fd *chunk =
-		index / CHUNK_SIZE < MOST_CHUNKS
-			? atomic_load_explicit(&chunks[index / CHUNK_SIZE], memory_order_acquire)
-			: NULL;
-
-	return chunk ? &chunk[index % CHUNK_SIZE] : NULL;
-}
-
-/* Returns one of the new descriptors, or NULL if there is no memory. The lock is held. */
-static struct sn_fd *add_chunk(void)
-{
-	struct sn_fd *chunk;
-
-	if (nchunks == MOST_CHUNKS ||
-	    !(chunk = aligned_alloc(_Alignof(struct sn_fd), CHUNK_SIZE * sizeof *chunk)))
-		return NULL;
-	memset(chunk, 0, CHUNK_SIZE * sizeof *chunk);
-	for (uint32_t i = 0; i < CHUNK_SIZE; i++) {
-		chunk[i].index = nchunks * CHUNK_SIZE + i;
-		chunk[i].fd = -1;
-		sn_lock_init(&chunk[i].lock, SN_RANK_FD);
-		chunk[i].free_link.next = i + 1 < CHUNK_SIZE ? &chunk[i + 1].free_link : NULL;
-	}
-	atomic_store_explicit(&chunks[nchunks++], chunk, memory_order_release);
-	sn_free_store_add(&free_fds, chunk[0].free_link.next);
-	return chunk;
-}
-
-static struct sn_fd *take_free(void)
-{
-	struct sn_free_link *link = sn_free_store_take(&free_fds);
-
-	return link ? sn_container_of(link, struct sn_fd, free_link) : NULL;
-}
 
 static uint32_t life_of(uintptr_t handle)
 {
@@ -94,16 +45,9 @@ void sn_fd_give_back(struct sn_fd *d)
 
 int sn_fd_open(struct sn_fd **out, const struct sn_fd_ops *ops, int fd, bool register_now)
 {
-	struct sn_fd *d = take_free();
+	struct sn_fd *d = sn_fd_table_take();
 	int err = 0;
 
-	if (sn_unlikely(!d)) {
-		sn_lock(&lock);
-		d = take_free(); /* another thread may have added a chunk */
-		if (!d)
-			d = add_chunk();
-		sn_unlock(&lock);
-	}
 	if (!d)
 		return -ENOMEM;
 	set_number(d, fd);
@@ -163,13 +107,11 @@ static bool has_number(const struct sn_fd *but, int fd)
 {
 	bool found = false;
 
-	sn_lock(&lock);
-	for (uint32_t i = 0; i < nchunks * CHUNK_SIZE && !found; i++) {
-		struct sn_fd *d = fd_by_index(i);
+	for (uint32_t i = 0; i < sn_fd_table_size() && !found; i++) {
+		struct sn_fd *d = sn_fd_at(i);
 
 		found = d != but && __atomic_load_n(&d->fd, __ATOMIC_RELAXED) == fd;
 	}
-	sn_unlock(&lock);
 	return found;
 }
 
@@ -260,7 +202,7 @@ static void fd_destroy(struct sn_fd *d, uint32_t control)
 	if (!atomic_load_explicit(&d->open, memory_order_relaxed))
 		return;
 	atomic_store_explicit(&d->open, false, memory_order_relaxed);
-	sn_free_store_put(&free_fds, &d->free_link);
+	sn_fd_table_put(d);
 }
 
 /* ---- operations and users ---- */
@@ -453,15 +395,14 @@ static void disown_inherited(void)
 {
 	if (!atomic_load(&inherited))
 		return;
-	sn_lock(&lock);
+	sn_lock(&sn_fd_table.lock);
 	if (atomic_load(&inherited)) {
-		for (uint32_t i = 0; i < nchunks; i++)
-			for (int k = 0; k < CHUNK_SIZE; k++)
-				disown(&atomic_load(&chunks[i])[k]);
+		for (uint32_t i = 0; i < sn_fd_table_size(); i++)
+			disown(sn_fd_at(i));
 		sn_netpoll_forget();
 		atomic_store(&inherited, false); /* last: a thread that sees false needs no lock */
 	}
-	sn_unlock(&lock);
+	sn_unlock(&sn_fd_table.lock);
 }
 
 void sn_fds_begin(sn_guest_event *guest)
@@ -491,8 +432,8 @@ static bool is_left_open(struct sn_fd *d, bool *used)
  * because the program did not ask for one. */
 static void abandon_all(bool orphans)
 {
-	for (uint32_t i = 0; i < nchunks * CHUNK_SIZE; i++) {
-		struct sn_fd *d = fd_by_index(i);
+	for (uint32_t i = 0; i < sn_fd_table_size(); i++) {
+		struct sn_fd *d = sn_fd_at(i);
 		bool used;
 
 		if (is_left_open(d, &used) && sn_fd_ops(d)->abandoned)
@@ -524,20 +465,20 @@ void sn_fds_end(bool orphans)
 	struct sn_free_link *unused = NULL;
 
 	abandon_all(orphans);
-	sn_free_store_lock(&free_fds);
-	for (uint32_t i = 0; i < nchunks * CHUNK_SIZE; i++)
-		end_one(fd_by_index(i), &unused);
-	sn_free_store_unlock(&free_fds);
-	for (uint32_t i = 0; i < nchunks * CHUNK_SIZE; i++) {
-		struct sn_fd *d = fd_by_index(i);
+	sn_free_store_lock(&sn_fd_table.unused);
+	for (uint32_t i = 0; i < sn_fd_table_size(); i++)
+		end_one(sn_fd_at(i), &unused);
+	sn_free_store_unlock(&sn_fd_table.unused);
+	for (uint32_t i = 0; i < sn_fd_table_size(); i++) {
+		struct sn_fd *d = sn_fd_at(i);
 
 		if (!(atomic_load(&d->control) & SN_FD_INHERITED))
 			close_abandoned(d);
 	}
-	sn_free_store_lock(&free_fds);
-	sn_free_store_replace(&free_fds, unused);
+	sn_free_store_lock(&sn_fd_table.unused);
+	sn_free_store_replace(&sn_fd_table.unused, unused);
 	sn_netpoll_forget();
-	sn_free_store_unlock(&free_fds);
+	sn_free_store_unlock(&sn_fd_table.unused);
 	sn_watches_reset();
 }
 
@@ -548,12 +489,7 @@ void sn_fds_end(bool orphans)
  */
 void sn_fds_fork(enum sn_fork_phase phase)
 {
-	/* The outer lock first, and released last. */
-	if (phase == SN_FORK_PREPARE)
-		sn_fork_lock(&lock, phase);
-	sn_free_store_fork(&free_fds, phase);
-	if (phase != SN_FORK_PREPARE)
-		sn_fork_lock(&lock, phase);
+	sn_fd_table_fork(phase);
 	if (phase == SN_FORK_CHILD)
 		atomic_store(&inherited, true);
 }
@@ -578,7 +514,7 @@ static struct sn_task *side_event(struct sn_side *side, uint32_t what, uint32_t 
 
 int sn_fds_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
 {
-	struct sn_fd *d = fd_by_index((uint32_t)tag);
+	struct sn_fd *d = sn_fd_at((uint32_t)tag);
 	struct sn_task *task;
 	uint32_t crossed = 0;
 	int count = 0;

@@ -52,10 +52,10 @@ struct sn_free_store {
 };
 
 /* rank: of all locks of the store; it has SN_LOCK_ALIKE. */
-#define SN_FREE_STORE_INIT(rank, objects_in_batch, most_common)                            \
-	{                                                                                  \
-		.batch = (objects_in_batch), .most = (most_common),                        \
-		.lists = {[0 ... SN_HOMES] = {.lock = SN_LOCK_INIT(rank)}},                \
+#define SN_FREE_STORE_INIT(rank, objects_in_batch, most_common)             \
+	{                                                                   \
+		.batch = (objects_in_batch), .most = (most_common),         \
+		.lists = {[0 ... SN_HOMES] = {.lock = SN_LOCK_INIT(rank)}}, \
 	}
 
 /* Returns NULL if there is nothing to take. Any thread may call it. */

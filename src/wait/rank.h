@@ -47,7 +47,7 @@
 	X(CHANNEL, "a channel", SN_LOCK_ALIKE | SN_LOCK_MEMORY)                                 \
 	/* sched/timer.c: the first processor's last. It grows, twice as large each time. */    \
 	X(TIMERS, "a heap of timers", SN_LOCK_ALIKE | SN_LOCK_MEMORY)                           \
-	/* io/fd.c: grows by 256 descriptors. */                                                \
+	/* io/fd_table.c: grows by 256 descriptors. */                                          \
 	X(FDS, "the table of descriptors", SN_LOCK_MEMORY)                                      \
 	/* sched/free_store.h: in the order of the lists. */                                    \
 	X(FREE_FDS, "free descriptors", SN_LOCK_ALIKE)                                          \

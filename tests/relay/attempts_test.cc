@@ -110,7 +110,10 @@ struct connection {
 		client = peer::connect(at.address());
 		accepted = listener_accept(at);
 	}
-	static peer listener_accept(const listener &at) { return peer(accept(at.fd(), nullptr, nullptr)); }
+	static peer listener_accept(const listener &at)
+	{
+		return peer(accept(at.fd(), nullptr, nullptr));
+	}
 
 	peer client, accepted;
 };

@@ -5,8 +5,7 @@
 
 #include "sched/free_store.h"
 
-static struct sn_free_store store =
-	SN_FREE_STORE_INIT(SN_RANK_BUFFERS, STORE_BATCH, STORE_MOST);
+static struct sn_free_store store = SN_FREE_STORE_INIT(SN_RANK_BUFFERS, STORE_BATCH, STORE_MOST);
 static struct sn_free_link objects[STORE_OBJECTS];
 
 void store_reset(void)
