@@ -180,6 +180,10 @@ static void fd_destroy(struct sn_fd *d, uint32_t control)
 
 	if (ops->closed)
 		ops->closed(d, !(control & (SN_FD_ABORT | SN_FD_INHERITED)));
+	/* After the hook, which may park, and so never return if the run ends: then sn_fds_end()
+	 * still has to find d open. Whoever takes `open` owns d from here on. */
+	if (!atomic_exchange(&d->open, false))
+		return;
 	/*
 	 * A late event, or the end of a commit_wait() that was overtaken by its own task, may still
 	 * touch d after it is reused: that costs the next owner at most a spurious wake-up.
@@ -198,10 +202,6 @@ static void fd_destroy(struct sn_fd *d, uint32_t control)
 	}
 	if (!(control & SN_FD_INHERITED))
 		sn_netpoll_remove();
-	/* sn_fds_end() has freed d if the run ended meanwhile. */
-	if (!atomic_load_explicit(&d->open, memory_order_relaxed))
-		return;
-	atomic_store_explicit(&d->open, false, memory_order_relaxed);
 	sn_fd_table_put(d);
 }
 
@@ -441,44 +441,36 @@ static void abandon_all(bool orphans)
 	}
 }
 
-/* Puts the descriptor into a list of free ones, unless it is open and inherited. */
-static void end_one(struct sn_fd *d, struct sn_free_link **unused)
+/* Takes a descriptor that is open and not inherited, and puts it into the list. */
+static void end_one(struct sn_fd *d, struct sn_free_link **ended)
 {
-	if (atomic_load(&d->open) && (atomic_load(&d->control) & SN_FD_INHERITED))
+	if ((atomic_load(&d->control) & SN_FD_INHERITED) || !atomic_exchange(&d->open, false))
 		return;
-	atomic_store(&d->open, false);
 	atomic_store(&d->control, SN_FD_CLOSED); /* nothing uses it until it is opened */
 	forget_timers(d);
 	atomic_fetch_add(&d->generation, 1);
-	d->free_link.next = *unused;
-	*unused = &d->free_link;
+	d->free_link.next = *ended;
+	*ended = &d->free_link;
 }
 
 /*
- * Closes what abandoned tasks have left open; no task runs any more. An orphan that closes a
- * descriptor at this moment puts it into a list whose contents are then replaced. The numbers are
- * closed while no lock is held, because a close may wait for a peer or a device, and a fork() in
- * another thread waits for the locks. The number of what is free already is -1.
+ * Closes what abandoned tasks have left open; no task runs any more. A thread outside the runtime
+ * may be closing a descriptor at this moment: the one of the two that takes `open` frees it. The
+ * free ones are not touched, so a fork() at any moment finds consistent lists. Descriptors that are
+ * being closed then are lost to the child. No lock is held, because a close may wait for a peer or
+ * a device.
  */
 void sn_fds_end(bool orphans)
 {
-	struct sn_free_link *unused = NULL;
+	struct sn_free_link *ended = NULL;
 
 	abandon_all(orphans);
-	sn_free_store_lock(&sn_fd_table.unused);
 	for (uint32_t i = 0; i < sn_fd_table_size(); i++)
-		end_one(sn_fd_at(i), &unused);
-	sn_free_store_unlock(&sn_fd_table.unused);
-	for (uint32_t i = 0; i < sn_fd_table_size(); i++) {
-		struct sn_fd *d = sn_fd_at(i);
-
-		if (!(atomic_load(&d->control) & SN_FD_INHERITED))
-			close_abandoned(d);
-	}
-	sn_free_store_lock(&sn_fd_table.unused);
-	sn_free_store_replace(&sn_fd_table.unused, unused);
+		end_one(sn_fd_at(i), &ended);
+	for (struct sn_free_link *link = ended; link; link = link->next)
+		close_abandoned(sn_container_of(link, struct sn_fd, free_link));
+	sn_free_store_add(&sn_fd_table.unused, ended);
 	sn_netpoll_forget();
-	sn_free_store_unlock(&sn_fd_table.unused);
 	sn_watches_reset();
 }
 

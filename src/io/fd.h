@@ -118,7 +118,7 @@ struct sn_fd {
 	 * 1 when the next begins, and 0 when the one after that does. stream/stream.h says what the
 	 * notes mean. Written by the holder of the read side. */
 	uint8_t notes[2];
-	_Atomic bool open; /* not free; written by the opener, the last user, and sn_fds_end() */
+	_Atomic bool open; /* set by the opener; who clears it frees the descriptor */
 	bool registered;   /* written by the opener, before the descriptor is shared */
 	/*
 	 * epoll has reported more than bytes: an end, an error, urgent data. Written by pollers,

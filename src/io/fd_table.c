@@ -4,12 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many free states a processor takes from the others, or gives to them, at a time. */
-#define BATCH 32
-
 struct sn_fd_table sn_fd_table = {
 	.lock = SN_LOCK_INIT(SN_RANK_FDS),
-	.unused = SN_FREE_STORE_INIT(SN_RANK_FREE_FDS, BATCH, UINT32_MAX),
+	.unused = SN_FREE_STORE_INIT(SN_RANK_FREE_FDS, SN_FD_BATCH, UINT32_MAX),
 };
 
 /* Returns one of the new states, or NULL if there is no memory. The lock is held. */

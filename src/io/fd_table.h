@@ -5,7 +5,8 @@
  * Guarantees: a state is never freed, because an event may name any of them at any time. It keeps
  * its index. Free ones are in a store of lists by processor (sched/free_store.h).
  *
- * Who may write what: sn_fd_table is written under its lock, by the thread that adds a chunk.
+ * Who may write what: size and chunks, the thread that adds a chunk, under the lock; unused, as
+ * free_store.h says.
  */
 #ifndef SENNIT_IO_FD_TABLE_H
 #define SENNIT_IO_FD_TABLE_H
@@ -19,10 +20,13 @@
 #include "wait/lock.h"
 
 #define SN_FD_CHUNK 256
-#define SN_FD_CHUNKS 4096 /* a million descriptors: fs.nr_open's default */
+/* A million descriptors, fs.nr_open's default, and what the lists of other processors may hold. */
+#define SN_FD_CHUNKS (4096 + SN_HOMES * 2 * SN_FD_BATCH / SN_FD_CHUNK)
+/* How many free states a processor takes from the others, or gives to them, at a time. */
+#define SN_FD_BATCH 32
 
 extern struct sn_fd_table {
-	struct sn_lock lock; /* held while a chunk is added, or all states are changed */
+	struct sn_lock lock; /* held while a chunk is added, and by disown_inherited() */
 	_Atomic uint32_t size;
 	struct sn_fd *_Atomic chunks[SN_FD_CHUNKS];
 	struct sn_free_store unused;

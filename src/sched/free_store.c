@@ -149,30 +149,6 @@ void sn_free_store_add(struct sn_free_store *store, struct sn_free_link *first)
 	sn_unlock(&common->lock);
 }
 
-void sn_free_store_lock(struct sn_free_store *store)
-{
-	for (int i = 0; i <= SN_HOMES; i++)
-		sn_lock(&store->lists[i].lock);
-}
-
-void sn_free_store_unlock(struct sn_free_store *store)
-{
-	for (int i = SN_HOMES; i >= 0; i--)
-		sn_unlock(&store->lists[i].lock);
-}
-
-void sn_free_store_replace(struct sn_free_store *store, struct sn_free_link *first)
-{
-	for (int i = 0; i <= SN_HOMES; i++) {
-		struct sn_free_list *list = &store->lists[i];
-
-		list->first = list->spare = NULL;
-		list->count = list->spare_count = 0;
-	}
-	common_list(store)->first = first;
-	common_list(store)->count = length(first);
-}
-
 void sn_free_store_fork(struct sn_free_store *store, enum sn_fork_phase phase)
 {
 	for (int i = 0; i <= SN_HOMES; i++)

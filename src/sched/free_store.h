@@ -10,12 +10,13 @@
  * home, which are those that the runtime did not start, use the common list directly.
  *
  * Guarantees: what has been returned last at a home is taken there first, while it is still in the
- * processor's cache. A taker finds nothing only if the common list and its own home are empty:
- * homes of other processors may then hold 2 * batch objects each, which is what the store may waste.
- * Each call holds one lock at a time, and none while it allocates or frees.
+ * processor's cache. A taker finds nothing only if the common list and its own home are empty, or
+ * other threads are about to put a batch into its home. Homes of other processors may then hold
+ * about 2 * batch objects each, which is what the store may waste. Each call holds one lock at a
+ * time, and none while it allocates or frees.
  *
- * Who may write what: each list is guarded by its own lock. The links and `home` belong to the list
- * that holds the object. sn_thread.home is written by sn_processor_assign().
+ * Who may write what: each list, and the links of the objects in it, are guarded by its own lock;
+ * the link of an object in no list belongs to whoever has the object. sn_thread.home: thread.h.
  *
  * Rejected: lists without locks that belong to the processor's owner, as for control blocks
  * (sched/control_block.h). Descriptors are closed, and buffers returned, by threads that have lost
@@ -41,7 +42,7 @@ struct sn_free_list {
 	_Alignas(SN_CACHE_LINE) struct sn_lock lock;
 	uint32_t count, spare_count;
 	struct sn_free_link *first;
-	struct sn_free_link *spare; /* a full batch, or NULL */
+	struct sn_free_link *spare; /* a full batch or more, or NULL */
 };
 
 struct sn_free_store {
@@ -69,12 +70,6 @@ struct sn_free_link *sn_free_store_put(struct sn_free_store *store, struct sn_fr
 
 /* Adds a linked list of objects to the common list, whatever its length. */
 void sn_free_store_add(struct sn_free_store *store, struct sn_free_link *first);
-
-/* Holds all locks of the store, so that no object enters or leaves it. */
-void sn_free_store_lock(struct sn_free_store *store);
-void sn_free_store_unlock(struct sn_free_store *store);
-/* Forgets what the store holds, and gives it these objects instead. The caller holds all locks. */
-void sn_free_store_replace(struct sn_free_store *store, struct sn_free_link *first);
 
 void sn_free_store_fork(struct sn_free_store *store, enum sn_fork_phase phase);
 

@@ -196,7 +196,7 @@ static void drain_wakeup(void)
 }
 
 /* By processor, because the processors of a busy program poll all the time. The poller that sleeps
- * and the monitor have none. */
+ * for long and the monitor have none. */
 static void count_poll(void)
 {
 	struct sn_thread *self = sn_thread_self();

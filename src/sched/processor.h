@@ -56,7 +56,8 @@ struct sn_processor {
 
 	uint64_t last_id, ids_end; /* the ids for tasks spawned here: next_id() in task/spawn.c */
 
-	/* Written by the owner with plain increments, read by sn_run_stats(): see sn_count(). */
+	/* Written by the owner with plain increments: see sn_count(). Read by sn_run_stats(), and
+	 * polls by sn_processors_polls(). */
 	struct {
 		_Atomic uint64_t spawned, ended, switches, steals, polls;
 	} stats;

@@ -7,7 +7,7 @@
  * Who may write what:
  *   lease             see lease.h
  *   processor         the thread itself; while its lease is being revoked, the monitor
- *   home              the thread itself
+ *   home              the thread's creator, later the thread itself
  *   handed, spinning, apart
  *                     while the thread is in its parker, or on its way there: the thread that hands
  *                     it a processor; otherwise the thread itself

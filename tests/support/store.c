@@ -10,9 +10,14 @@ static struct sn_free_link objects[STORE_OBJECTS];
 
 void store_reset(void)
 {
-	sn_free_store_lock(&store);
-	sn_free_store_replace(&store, NULL);
-	sn_free_store_unlock(&store);
+	for (int i = 0; i <= SN_HOMES; i++) {
+		struct sn_free_list *list = &store.lists[i];
+
+		sn_lock(&list->lock);
+		list->first = list->spare = NULL;
+		list->count = list->spare_count = 0;
+		sn_unlock(&list->lock);
+	}
 }
 
 int store_take(void)
@@ -48,23 +53,26 @@ static uint32_t length(const struct sn_free_link *link)
 	return n;
 }
 
-uint32_t store_common(void)
+static uint32_t in_list(struct sn_free_list *list)
 {
 	uint32_t n;
 
-	sn_free_store_lock(&store);
-	n = length(store.lists[SN_HOMES].first);
-	sn_free_store_unlock(&store);
+	sn_lock(&list->lock);
+	n = length(list->first) + length(list->spare);
+	sn_unlock(&list->lock);
 	return n;
+}
+
+uint32_t store_common(void)
+{
+	return in_list(&store.lists[SN_HOMES]);
 }
 
 uint32_t store_homes(void)
 {
 	uint32_t n = 0;
 
-	sn_free_store_lock(&store);
 	for (int i = 0; i < SN_HOMES; i++)
-		n += length(store.lists[i].first) + length(store.lists[i].spare);
-	sn_free_store_unlock(&store);
+		n += in_list(&store.lists[i]);
 	return n;
 }
