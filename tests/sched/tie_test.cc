@@ -137,18 +137,25 @@ TEST(Tie, ATaskGoesOnWithItsThread)
 	});
 }
 
+// Tried again, because the processor is lent to another thread if the kernel does not let this one
+// run for long enough.
 TEST(Tie, ItsThreadRunsOthersMeanwhile)
 {
 	test::run(1, [] {
-		Channel channel;
-		const long here = thread_id();
+		bool was_here = false;
 
-		test::Task other([&] {
-			EXPECT_EQ(here, thread_id());
-			channel.send();
-		});
-		EXPECT_TRUE(stays_over([&] { channel.receive(); }));
-		other.join();
+		for (int i = 0; i < 20 && !was_here; i++) {
+			Channel channel;
+			const long here = thread_id();
+
+			test::Task other([&] {
+				was_here = here == thread_id();
+				channel.send();
+			});
+			EXPECT_TRUE(stays_over([&] { channel.receive(); }));
+			other.join();
+		}
+		EXPECT_TRUE(was_here);
 	});
 }
 
