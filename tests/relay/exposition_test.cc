@@ -38,6 +38,10 @@ relay::snapshot example()
 	now.active = 7;
 	now.limit = 1000;
 	now.log_dropped = 3;
+	now.processors = 4;
+	now.threads_blocking = 5;
+	now.thread_limit_hits = 6;
+	now.revocations = 8;
 	now.process = {.cpu = 12345670us,
 		       .started = 1699999939500ms,
 		       .resident = 4096,
@@ -128,6 +132,10 @@ TEST(Metrics, HaveTheValuesOfTheSnapshot)
 	      "sennit_relay_uptime_seconds 61.5"s,
 	      "sennit_relay_sessions_limit 1000"s,
 	      "sennit_relay_access_log_dropped_total 3"s,
+	      "sennit_relay_processors 4"s,
+	      "sennit_relay_threads_blocking 5"s,
+	      "sennit_relay_thread_limit_hits_total 6"s,
+	      "sennit_relay_revocations_total 8"s,
 	      "sennit_relay_group_backends{group=\"web\",state=\"ejected\"} 1"s,
 	      "sennit_relay_group_backends{group=\"web\",state=\"up\"} 0"s,
 	      "sennit_relay_group_resolve_failing{group=\"web\"} 1"s,
@@ -322,6 +330,9 @@ TEST(Status, HasTheValuesOfTheSnapshot)
 	EXPECT_EQ(asked_of_json(json, R"(now["version"], now["time_ms"], now["uptime_ms"],
 		now["ready"], now["active"], now["log_dropped"])"),
 		  "0.1.0 1700000000123 61500 True 7 3\n");
+	EXPECT_EQ(asked_of_json(json, R"([now[each] for each in ("processors", "threads_blocking",
+		"thread_limit_hits", "revocations")])"),
+		  "[4, 5, 6, 8]\n");
 	EXPECT_EQ(asked_of_json(json, R"(repr(now["listeners"][0]["name"]),
 		now["listeners"][0]["ended"]["server_reset"], len(now["listeners"][0]["ended"]),
 		now["listeners"][0]["to_client"], now["listeners"][0]["connect"])"),

@@ -6,6 +6,7 @@
 #include "harness.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <deque>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -136,6 +137,19 @@ TEST(TooLowALimit, IsSaidAtTheStart)
 		return;
 	}
 	FAIL() << "it serves with no limit below 64";
+}
+
+/* Reading what the process uses blocks, and one of the two threads may already do that. */
+TEST(ThreadShortage, IsInTheMetrics)
+{
+	listener backends;
+	setenv("SENNIT_MAX_THREADS", "2", 1);
+	relay_process relay({"--admin", "127.0.0.1:0", "127.0.0.1:0", backends.address()});
+	unsetenv("SENNIT_MAX_THREADS");
+	EXPECT_TRUE(eventually([&] { return relay.metric("thread_limit_hits_total") > 0; }));
+	EXPECT_GE(relay.metric("processors"), 1U);
+	EXPECT_LE(relay.metric("threads_blocking"), 2U);
+	EXPECT_EQ(relay.stop().status, 0);
 }
 
 TEST_P(Shortage, AcceptingPausesAndResumes)

@@ -450,6 +450,7 @@ function draw(now) {
 		bytes(now.resident_bytes) + " resident · " +
 		now.reloads + " reloads" + (now.reload_failures ? ", " + now.reload_failures + " rejected" : "") +
 		(now.accept_pauses ? " · accepting paused " + count(now.accept_pauses) + " times" : "") +
+		(now.thread_limit_hits ? " · at the limit of threads " + count(now.thread_limit_hits) + " times" : "") +
 		(now.log_dropped ? " · " + count(now.log_dropped) + " log lines dropped" : ""));
 	const down = judged.filter((a) => a.trouble.rank === 6).length;
 	const others = judged.filter((a) => a.trouble.rank >= 3).length - down;

@@ -21,6 +21,10 @@ void fill_process(snapshot &into)
 	into.time = std::chrono::nanoseconds(sn_walltime());
 	into.accept_pauses = runtime.accept_pauses;
 	into.tasks = runtime.tasks_alive;
+	into.processors = runtime.processors;
+	into.threads_blocking = runtime.threads_blocking;
+	into.thread_limit_hits = runtime.thread_limit_hits;
+	into.revocations = runtime.revocations;
 	into.process = sn::blocking(read_process_use);
 	into.descriptors = into.process.descriptors;
 	into.descriptor_limit = into.process.descriptor_limit;

@@ -131,6 +131,13 @@ void add_process(page &to, const snapshot &now)
 	one("pipes_missed_total", "counter", now.pipes_missed,
 	    "Times that no pipe was available, and bytes went through userspace.");
 	one("tasks", "gauge", now.tasks, "Tasks of the runtime.");
+	one("processors", "gauge", now.processors, "Processors that the runtime uses.");
+	one("threads_blocking", "gauge", now.threads_blocking,
+	    "Threads of the runtime that are in a call that blocks.");
+	one("thread_limit_hits_total", "counter", now.thread_limit_hits,
+	    "Times that a thread was wanted and could not be started.");
+	one("revocations_total", "counter", now.revocations,
+	    "Processors taken from threads that blocked or computed for long.");
 	one("events_suppressed_total", "counter", now.events_suppressed,
 	    "Events that were over the limit of their kind.");
 	one("events_lost_total", "counter", now.events_lost,

@@ -237,8 +237,13 @@ struct snapshot {
 	std::uint64_t descriptor_limit = 0;
 	std::uint64_t pipes = 0; /* existing now, for splicing */
 	std::uint64_t pipes_limit = 0;
-	std::uint64_t pipes_missed = 0;      /* total: times that none was available */
-	std::uint64_t tasks = 0;             /* alive in the runtime now */
+	std::uint64_t pipes_missed = 0; /* total: times that none was available */
+	/* Of the runtime, see <sennit/run.h>. */
+	std::uint64_t tasks = 0;             /* alive now */
+	std::uint64_t processors = 0;        /* in use now */
+	std::uint64_t threads_blocking = 0;  /* in a call that blocks, now */
+	std::uint64_t thread_limit_hits = 0; /* total: times that no thread could be started */
+	std::uint64_t revocations = 0; /* total: processors taken from threads that kept them */
 	std::uint64_t events_suppressed = 0; /* total: over the limit of their kind */
 	std::uint64_t events_lost = 0;       /* total: that could not be written */
 	process_use process;
