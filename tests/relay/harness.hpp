@@ -64,6 +64,15 @@ private:
 	std::jthread watching_;
 };
 
+/* How often the text is in the other one. */
+inline std::size_t count_of(std::string_view what, std::string_view in)
+{
+	std::size_t n = 0;
+	for (auto at = in.find(what); at != in.npos; at = in.find(what, at + what.size()))
+		n++;
+	return n;
+}
+
 /* The seed of this run. Show it when a test fails (SCOPED_TRACE). */
 std::uint64_t seed();
 

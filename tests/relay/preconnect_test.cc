@@ -52,14 +52,6 @@ bool has_ready(relay_process &relay, std::uint64_t n)
 	return eventually([&] { return of_group(relay, "ready") == n; });
 }
 
-std::size_t count_of(const std::string &what, const std::string &in)
-{
-	std::size_t n = 0;
-	for (auto at = in.find(what); at != in.npos; at = in.find(what, at + 1))
-		n++;
-	return n;
-}
-
 /*
  * A backend that echoes on any number of connections, in one thread. It notices ended connections
  * before it counts a newer one, so most_open() is exact.

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/resource.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace harness;
@@ -247,6 +248,31 @@ TEST_P(Shortage, StopsGracefullyWhileItPauses)
 		clients.push_back(peer::connect(address));
 	ASSERT_TRUE(eventually([&] { return relay.counter("accept_pauses") > 0; }));
 	EXPECT_EQ(relay.stop().status, 0);
+}
+
+/* While clients come and go at the limit, there is room for one now and then. */
+TEST_P(Shortage, IsToldOnce)
+{
+	constexpr std::size_t clients_count = 60;
+	listener backends;
+	const auto begin = std::chrono::steady_clock::now();
+	relay_process relay({"127.0.0.1:0", backends.address()}, GetParam());
+	std::vector<std::jthread> clients;
+	while (clients.size() < clients_count)
+		clients.emplace_back([client = peer::connect(relay.address())]() mutable {
+			EXPECT_EQ(client.receive_end(), ending::fin);
+			client.close();
+		});
+	for (std::size_t i = 0; i < clients_count; i++)
+		backends.accept().close();
+	clients.clear();
+	const auto end = relay.stop();
+	EXPECT_EQ(end.status, 0);
+	/* If the machine stands still for ten seconds, another spell begins. */
+	const auto spells = 1 + (std::chrono::steady_clock::now() - begin) / 10s;
+	const auto told = count_of("error no_room", end.errors);
+	EXPECT_GE(told, 1U);
+	EXPECT_LE(told, static_cast<std::size_t>(spells)) << end.errors;
 }
 
 INSTANTIATE_TEST_SUITE_P(Descriptors, Shortage, testing::Values(40U, 41U),

@@ -571,9 +571,9 @@ TEST(UdpShortage, NewClientsAreDroppedUntilThereIsRoom)
 				return true;
 		}
 	}));
-	const auto errors = relay.errors();
 	const auto end = relay.stop();
 	EXPECT_EQ(end.status, 0) << end.errors;
+	EXPECT_EQ(count_of("error no_room", end.errors), 1U) << end.errors;
 }
 
 } // namespace

@@ -335,12 +335,15 @@ bool listener::wait_for_room()
 	if (all_.sessions.reserve())
 		return true;
 	all_.counters.accept_holds.add();
-	tell_no_room(address_, all_.sessions.most());
+	if (no_room_.begins(sn_now()))
+		tell_no_room(address_, all_.sessions.most());
 	while (!is(phase::stopping)) {
 		/* Polling is simple, and clients do not notice a delay this short. */
 		sn::sleep(10ms);
-		if (all_.sessions.reserve())
+		if (all_.sessions.reserve()) {
+			no_room_.goes_on(sn_now());
 			return true;
+		}
 	}
 	return false;
 }

@@ -14,6 +14,7 @@
 #ifndef RELAY_LISTENER_HPP
 #define RELAY_LISTENER_HPP
 
+#include "base/spell.hpp"
 #include "sessions/listening.hpp"
 #include "sessions/session.hpp"
 
@@ -179,6 +180,7 @@ private:
 	std::uint64_t without_keepalive_ = UINT64_MAX;
 	std::atomic<phase> phase_{phase::open};
 	std::atomic<bool> closed_{false};
+	spell no_room_; /* only the listener's task uses it */
 	sn::task<void> accepting_;
 };
 

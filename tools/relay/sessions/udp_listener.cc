@@ -390,7 +390,6 @@ void udp_listener::try_session(const std::shared_ptr<route> &via, pool &to, cons
 			port_->remove(*made); /* no task would ever end it */
 			throw;
 		}
-		is_short_ = false;
 		std::size_t passed = 0;
 		while (passed < first.kept.size() && made->pass_on(first.kept[passed]))
 			passed++;
@@ -521,10 +520,9 @@ std::shared_ptr<udp_session> udp_listener::open_session(const std::shared_ptr<ro
 	}
 }
 
-/* Emits the event once, until there is room again. */
 void udp_listener::tell_shortage()
 {
-	if (std::exchange(is_short_, true))
+	if (!no_room_.begins(sn_now()))
 		return;
 	emit(event_kind::no_room,
 	     "no more sessions fit into the limit of open files or the range of ports, so "

@@ -32,6 +32,7 @@
 #ifndef RELAY_UDP_LISTENER_HPP
 #define RELAY_UDP_LISTENER_HPP
 
+#include "base/spell.hpp"
 #include "sessions/listening.hpp"
 #include "sessions/session.hpp"
 #include "sessions/udp_pending.hpp"
@@ -136,7 +137,7 @@ private:
 	/* Only the listener's task uses these. */
 	udp_pending pending_;
 	std::int64_t watched_ = INT64_MAX; /* the deadline of receiving */
-	bool is_short_ = false;            /* a lack of room for sessions is reported */
+	spell no_room_;                    /* a lack of room for sessions */
 	std::uint64_t dropped_before_ = 0; /* the socket's drops at the last count */
 };
 
