@@ -113,6 +113,7 @@ TEST(Queue, RefusesMoreThanItsLimit)
 	}
 	EXPECT_EQ(peer::connect(relay.address()).receive_end(), ending::fin);
 	relay.await_error("cause=queue_full listener=web ");
+	relay.await_error("is at its max_connections, and its queue is full");
 	EXPECT_EQ(of_queue(relay, "full_total"), 1U);
 	EXPECT_EQ(of_queue(relay, "limit"), 2U);
 	EXPECT_EQ(of_queue(relay, "connections"), 2U);
@@ -136,6 +137,7 @@ TEST(Queue, OfNoLengthRefusesAtOnce)
 	auto first = pair::open(relay, backend);
 	EXPECT_EQ(peer::connect(relay.address()).receive_end(), ending::fin);
 	relay.await_error("cause=refused_limit listener=web ");
+	relay.await_error("is at its max_connections, and the group has no queue");
 	first.close();
 	stop_idle(relay);
 }
@@ -151,6 +153,7 @@ TEST(Queue, EndsWhenItTakesTooLong)
 	EXPECT_EQ(late.receive_end(), ending::fin);
 	EXPECT_GE(std::chrono::steady_clock::now() - start, 200ms);
 	relay.await_error("cause=queue_timeout listener=web ");
+	relay.await_error("is at its max_connections, and the client has waited for queue_timeout");
 	EXPECT_EQ(of_queue(relay, "timeouts_total"), 1U);
 	first.client.send("y");
 	EXPECT_EQ(first.backend.receive(1), "y");

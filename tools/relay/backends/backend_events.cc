@@ -191,12 +191,13 @@ void tell_no_backend(std::string_view listener, const pool &of) noexcept
 	});
 }
 
-void tell_full(std::string_view listener, const pool &of, const char *limit) noexcept
+void tell_full(std::string_view listener, const pool &of, const char *limit,
+	       const char *beside) noexcept
 {
 	try_to_tell([&] {
 		emit(event_kind::limit_reached,
 		     "a client is closed, because each backend of " + of.name() +
-			     " is at its max_connections, and " + limit + " is reached",
+			     " is at its max_connections, and " + beside,
 		     {{"listener", listener}, {"group", of.name()}, {"limit", limit}});
 	});
 }

@@ -51,9 +51,11 @@ void tell_cut(const pool &of, const endpoint &at, std::uint64_t n) noexcept;
 void tell_speaks_first(const pool &of, const endpoint &at) noexcept;
 
 /* A client of that listener is closed because the group has no backend for it, or because all of
- * them are at their max_connections and the client may not wait, or has waited too long. */
+ * them are at their max_connections and the client may not wait, or has waited too long. limit:
+ * the key that was decisive; beside: why the client does not wait, in words. */
 void tell_no_backend(std::string_view listener, const pool &of) noexcept;
-void tell_full(std::string_view listener, const pool &of, const char *limit) noexcept;
+void tell_full(std::string_view listener, const pool &of, const char *limit,
+	       const char *beside) noexcept;
 
 /* A client of that listener is closed because a limit of its configuration is reached. */
 void tell_limit(std::string_view listener, const char *limit) noexcept;

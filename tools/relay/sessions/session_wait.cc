@@ -75,7 +75,8 @@ session::placing session::take_place(std::uint64_t source, const tried_endpoints
 	if (to_->line().limit() == 0 && to_->line().is_empty()) {
 		ended_ = termination::refused_limit;
 		all_.counters.refused.add();
-		tell_full(via_->counts->name, *to_, "backends.max_connections");
+		tell_full(via_->counts->name, *to_, "backends.max_connections",
+			  "the group has no queue");
 		return placing::over;
 	}
 
@@ -86,7 +87,7 @@ session::placing session::take_place(std::uint64_t source, const tried_endpoints
 		ended_ = termination::queue_full;
 		all_.counters.refused.add();
 		to_->line().full.add();
-		tell_full(via_->counts->name, *to_, "queue");
+		tell_full(via_->counts->name, *to_, "queue", "its queue is full");
 		return placing::over;
 	case queue::entry::waits:
 		placed = wait_in_queue(mine);
@@ -158,7 +159,8 @@ session::placing session::stop_waiting(queued_choice &mine, woken why)
 	ended_ = termination::queue_timeout;
 	all_.counters.refused.add();
 	line.timeouts.add();
-	tell_full(via_->counts->name, *to_, "queue_timeout");
+	tell_full(via_->counts->name, *to_, "queue_timeout",
+		  "the client has waited for queue_timeout");
 	return placing::over;
 }
 
