@@ -35,9 +35,9 @@ named_tables named(section &top, const char *key)
 {
 	named_tables found;
 	const std::string header = std::string("[") + key + ".NAME]";
+	const auto *node = top.take_tables(key);
 	if (!top.required(key, "at least one table " + header))
 		return found;
-	const auto *node = top.take(key);
 	const auto *table = node->as_table();
 	if (!table) {
 		top.mistyped(*node, key, "tables " + header);

@@ -42,32 +42,97 @@ std::string join(const key_names &names, const char *between)
 
 } // namespace
 
-std::string complaints::explain(const unknown_key &which) const
+complaints::unknown_kind complaints::kind_of(const toml::node &value)
 {
-	/* Keys that have another name now. */
-	static const std::map<std::string, std::string> renamed = {{"gather", "coalesce"}};
-	key_names where;
+	if (value.is_array_of_tables())
+		return unknown_kind::tables;
+	const auto *table = value.as_table();
+	return table && !table->is_inline() ? unknown_kind::table : unknown_kind::key;
+}
+
+/* Whether it is a table where tables of tables are expected, such as [listeners.NAME]. */
+bool complaints::is_of_tables(const unknown_key &which)
+{
+	return which.kind != unknown_kind::key && !which.known->tables.empty();
+}
+
+/* The present name of a key that has another one now; empty if it never was a key. */
+std::string complaints::renamed(const unknown_key &which)
+{
+	static const std::map<std::string, std::string> names = {{"gather", "coalesce"}};
+	const auto now = names.find(which.key);
+	return now != names.end() && which.known->all.contains(now->second) ? now->second : "";
+}
+
+/* The kinds of tables that have such a key, unless the key is rather a misspelt table of tables:
+ * [group] is not a key of a listener. */
+key_names complaints::homes_of(const unknown_key &which) const
+{
+	key_names homes;
 	for (const auto &[kind, keys] : kinds_)
 		if (keys.contains(which.key))
-			where.insert(kind);
-	const auto near = near_word(which.key, *which.known);
-	const auto now = renamed.find(which.key);
-	const bool is_renamed = now != renamed.end() && which.known->contains(now->second);
-	return "unknown key" +
-	       (is_renamed       ? ", which is called " + now->second + " now"
-		: !where.empty() ? ", which belongs to " + join(where, " or ")
-		: !near.empty()  ? ", perhaps " + near
-				 : "") +
-	       "; expected one of " + join(*which.known, ", ");
+			homes.insert(kind);
+	if (is_of_tables(which) && !near_word(which.key, which.known->tables).empty())
+		homes.clear();
+	return homes;
+}
+
+/* The known key that was probably meant; empty if none is near. */
+std::string complaints::meant_by(const unknown_key &which) const
+{
+	if (const auto now = renamed(which); !now.empty())
+		return now;
+	if (!homes_of(which).empty())
+		return "";
+	if (!is_of_tables(which))
+		return near_word(which.key, which.known->all);
+	/* What other programs call listeners and groups. */
+	static const std::map<std::string, std::string> foreign = {
+		{"bind", "listeners"},   {"frontend", "listeners"}, {"frontends", "listeners"},
+		{"server", "listeners"}, {"servers", "listeners"},  {"backend", "groups"},
+		{"cluster", "groups"},   {"clusters", "groups"},    {"pool", "groups"},
+		{"pools", "groups"},     {"upstream", "groups"},    {"upstreams", "groups"},
+	};
+	if (const auto other = foreign.find(which.key); other != foreign.end())
+		return other->second;
+	return near_word(which.key, which.known->tables);
+}
+
+std::string complaints::explain(const unknown_key &which) const
+{
+	std::string text = which.kind == unknown_kind::key     ? "unknown key"
+			   : which.kind == unknown_kind::table ? "unknown table"
+							       : "unknown array of tables";
+	const auto homes = homes_of(which);
+	const auto meant = meant_by(which);
+	if (!renamed(which).empty())
+		text += ", which is called " + meant + " now";
+	else if (!homes.empty())
+		text += ", which belongs to " + join(homes, " or ");
+	else if (!meant.empty())
+		text += ", perhaps " + meant;
+	if (!is_of_tables(which))
+		return text + "; expected one of " + join(which.known->all, ", ");
+	std::string headers;
+	for (const auto &each : which.known->tables)
+		headers += (headers.empty() ? "[" : " or [") + each + ".NAME]";
+	return text + "; expected " + headers;
 }
 
 /* Makes each error one line. Keys, values and the parser's quotations come from the file, and
  * may have line breaks. */
 config_errors complaints::in_order()
 {
-	for (const auto &each : unknown_)
-		add(each.where, each.path, explain(each));
+	std::set<std::pair<std::string, std::string>> misspelt; /* of a table, a key */
+	for (const auto &each : unknown_) {
+		misspelt.emplace(each.table, meant_by(each));
+		add(each.where, path_of(each.table, each.key), explain(each));
+	}
 	unknown_.clear();
+	for (const auto &each : missing_)
+		if (!misspelt.contains({each.table, each.key}))
+			add(each.where, path_of(each.table, each.key), each.text);
+	missing_.clear();
 	std::ranges::stable_sort(found_, {}, [](const auto &each) {
 		return std::pair(each.first.line, each.first.column);
 	});
@@ -84,16 +149,23 @@ config_errors complaints::in_order()
 
 const toml::node *section::take(std::string_view key)
 {
-	known_.emplace(key);
+	known_.all.emplace(key);
 	return table_.get(key);
+}
+
+const toml::node *section::take_tables(std::string_view key)
+{
+	known_.tables.emplace(key);
+	return take(key);
 }
 
 bool section::required(std::string_view key, const std::string &expected)
 {
 	if (take(key))
 		return true;
-	to_.add(where(), path(key),
-		"missing; " + (expected.empty() ? "it has no default" : "expected " + expected));
+	to_.add_missing(where(), path_, key,
+			"missing; " +
+				(expected.empty() ? "it has no default" : "expected " + expected));
 	return false;
 }
 
@@ -228,14 +300,14 @@ bool section::mistyped(const toml::node &node, std::string_view key, const std::
 void section::finish(const std::string &kind)
 {
 	if (!kind.empty())
-		to_.learn(kind, known_);
-	std::shared_ptr<const key_names> known; /* shared by all unknown keys of the table */
+		to_.learn(kind, known_.all);
+	std::shared_ptr<const complaints::known_keys> known; /* shared by all unknown keys */
 	for (const auto &[key, value] : table_) {
-		if (known_.contains(std::string(key.str())))
+		if (known_.all.contains(std::string(key.str())))
 			continue;
 		if (!known)
-			known = std::make_shared<const key_names>(known_);
-		to_.add_unknown(key.source().begin, key.str(), path(key.str()), known);
+			known = std::make_shared<const complaints::known_keys>(known_);
+		to_.add_unknown(key, value, path_, known);
 	}
 }
 

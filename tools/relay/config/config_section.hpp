@@ -54,9 +54,15 @@ constexpr std::int64_t connections_max = 1'000'000'000;
 
 using key_names = std::set<std::string>;
 
+inline std::string path_of(const std::string &table, std::string_view key)
+{
+	return table.empty() ? std::string(key) : table + '.' + std::string(key);
+}
+
 /*
  * Errors in the order in which they are found, which is not quite the order of the file. The
- * message for an unknown key depends on the keys of all kinds of tables, so it is made last.
+ * message for an unknown key depends on the keys of all kinds of tables, so it is made last. A key
+ * that is missing because it is misspelt is one error: the unknown key, which names the other.
  */
 class complaints
 {
@@ -68,12 +74,25 @@ public:
 		found_.emplace_back(where, (key.empty() ? "" : key + ": ") + text);
 	}
 
-	/* Reports an unknown key of a table that has the known ones. path: the key with the
-	 * table's name. */
-	void add_unknown(source_position where, std::string_view key, const std::string &path,
-			 std::shared_ptr<const key_names> known)
+	/* Reports that a key of the table with that path is missing. */
+	void add_missing(source_position where, std::string table, std::string_view key,
+			 std::string text)
 	{
-		unknown_.push_back({where, std::string(key), path, std::move(known)});
+		missing_.push_back({where, std::move(table), std::string(key), std::move(text)});
+	}
+
+	/* The keys that one table may have. */
+	struct known_keys {
+		key_names all;
+		key_names tables; /* those of them that are tables of tables: "listeners" */
+	};
+
+	/* Reports an unknown key of the table with that path. */
+	void add_unknown(const toml::key &key, const toml::node &value, std::string table,
+			 std::shared_ptr<const known_keys> known)
+	{
+		unknown_.push_back({key.source().begin, std::move(table), std::string(key.str()),
+				    kind_of(value), std::move(known)});
 	}
 
 	/* Remembers the keys of a kind of table, such as "[groups.NAME]". */
@@ -85,22 +104,36 @@ public:
 		kinds_.insert(others.kinds_.begin(), others.kinds_.end());
 	}
 
-	bool none() const { return found_.empty() && unknown_.empty(); }
+	bool none() const { return found_.empty() && missing_.empty() && unknown_.empty(); }
 
 	config_errors in_order();
 
 private:
+	struct missing_key {
+		source_position where;
+		std::string table;
+		std::string key;
+		std::string text;
+	};
+	enum class unknown_kind : unsigned char { key, table, tables /* [[NAME]] */ };
 	struct unknown_key {
 		source_position where;
+		std::string table;
 		std::string key;
-		std::string path;
-		std::shared_ptr<const key_names> known;
+		unknown_kind kind;
+		std::shared_ptr<const known_keys> known;
 	};
 
+	static unknown_kind kind_of(const toml::node &value);
+	static bool is_of_tables(const unknown_key &which);
+	static std::string renamed(const unknown_key &which);
+	key_names homes_of(const unknown_key &which) const;
+	std::string meant_by(const unknown_key &which) const;
 	std::string explain(const unknown_key &which) const;
 
 	std::string file_;
 	std::vector<std::pair<source_position, std::string>> found_;
+	std::vector<missing_key> missing_;
 	std::vector<unknown_key> unknown_;
 	std::map<std::string, key_names> kinds_;
 };
@@ -117,10 +150,7 @@ public:
 	{
 	}
 
-	std::string path(std::string_view key) const
-	{
-		return path_.empty() ? std::string(key) : path_ + '.' + std::string(key);
-	}
+	std::string path(std::string_view key) const { return path_of(path_, key); }
 
 	source_position where() const { return table_.source().begin; }
 
@@ -130,6 +160,9 @@ public:
 	}
 
 	const toml::node *take(std::string_view key);
+
+	/* The same for a table of tables, such as "listeners" for [listeners.NAME]. */
+	const toml::node *take_tables(std::string_view key);
 
 	bool required(std::string_view key, const std::string &expected = "");
 
@@ -205,7 +238,7 @@ private:
 	complaints &to_;
 	const toml::table &table_;
 	const std::string path_;
-	key_names known_;
+	complaints::known_keys known_;
 };
 
 } // namespace relay
