@@ -44,13 +44,11 @@ void sn_samples_end(struct sn_samples *samples)
 	samples->all = NULL;
 }
 
+/* Acquire, pairs with the release of list(): the keys of all samples that were listed before are
+ * complete, because each compare-and-swap continues the release sequence of the earlier ones. */
 struct sn_sample *sn_samples_next(struct sn_samples *samples, struct sn_sample *after)
 {
-	for (struct sn_sample *sample = after ? after + 1 : samples->all;
-	     sample < samples->all + samples->size; sample++)
-		if (atomic_load_explicit(&sample->whole, memory_order_acquire))
-			return sample;
-	return NULL;
+	return after ? after->next : atomic_load_explicit(&samples->last, memory_order_acquire);
 }
 
 /* ---- adding ---- */
@@ -79,6 +77,14 @@ static uint64_t hash_of(const struct sn_sample_key *key)
 	return hash ? hash : 1;
 }
 
+static void list(struct sn_samples *samples, struct sn_sample *sample)
+{
+	sample->next = atomic_load_explicit(&samples->last, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&samples->last, &sample->next, sample,
+						      memory_order_release, memory_order_relaxed))
+		;
+}
+
 /* Finds or adds the sample of a key. Returns NULL if the table has `most` samples already. */
 static struct sn_sample *find(struct sn_samples *samples, const struct sn_sample_key *key,
 			      size_t most)
@@ -105,7 +111,7 @@ static struct sn_sample *find(struct sn_samples *samples, const struct sn_sample
 			       offsetof(struct sn_sample_key, pcs) +
 				       key->frames * sizeof key->pcs[0]);
 			sn_labels_hold(sample->key.labels);
-			atomic_store_explicit(&sample->whole, 1, memory_order_release);
+			list(samples, sample);
 			return sample;
 		}
 		atomic_fetch_sub_explicit(&samples->used, 1, memory_order_relaxed);

@@ -17,10 +17,17 @@
  * name and the labels. When it is full, events are only counted (left_out). The profile always says
  * how many are missing.
  *
+ * Samples with a complete key are in a list, to which each owner adds its own. Nothing is ever
+ * removed, so that a compare-and-swap of its head is enough, and a signal handler may add a sample
+ * while the thread that it has interrupted is about to do so. Readers follow the list. Rejected:
+ * that they look at each place of the table. Nearly all of its 23 MB are untouched, and reading them
+ * took 4 ms for each profile, and a page fault for every 4 KiB. A sample whose owner is lost before
+ * its key was complete, in a child of fork(), is not in the list, and nothing waits for it.
+ *
  * Who may write what:
  *   hash       any thread, from 0 to a value, by compare-and-swap
- *   key        the thread that has set the hash
- *   whole      that thread, with release, after the key
+ *   key, next  the thread that has set the hash
+ *   last       that thread, by compare-and-swap with release, after the key
  *   values, left_out*   any thread, by atomic additions
  *   used       any thread, atomically
  */
@@ -58,8 +65,8 @@ struct sn_sample_key {
 };
 
 struct sn_sample {
-	_Atomic uint64_t hash;  /* 0 if the place is free */
-	_Atomic uint32_t whole; /* 1 if the key is complete */
+	_Atomic uint64_t hash; /* 0 if the place is free */
+	struct sn_sample *next;
 	_Atomic int64_t values[SN_SAMPLE_VALUES];
 	struct sn_sample_key key;
 };
@@ -70,6 +77,7 @@ struct sn_samples {
 	_Atomic uint64_t left_out; /* events that had no place */
 	_Atomic int64_t left_out_values[SN_SAMPLE_VALUES];
 	struct sn_sample *all;
+	struct sn_sample *_Atomic last; /* the head of the list */
 };
 
 /* Makes an empty table. Returns 0 or -ENOMEM. The memory is a mapping, of which only the used part
@@ -81,7 +89,7 @@ void sn_samples_end(struct sn_samples *samples);
 void sn_samples_add(struct sn_samples *samples, struct sn_sample_key *key, const int64_t *values);
 
 /* The next sample with a complete key after this one, or the first after NULL; NULL if there is no
- * more. */
+ * more. They are in no particular order. */
 struct sn_sample *sn_samples_next(struct sn_samples *samples, struct sn_sample *after);
 
 /* ---- filling in keys ---- */

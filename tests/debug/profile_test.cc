@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -723,6 +724,31 @@ TEST(Profiles, EndWithTheRunThatAbandonsTheirTask)
 				[&] { return is_busy(sn_profile_cpu(fd, 0, 0)); }));
 		});
 	}
+}
+
+// The table of samples has room for 32,768, in 23 MB. Only what is used of it is touched.
+TEST(Profiles, OfNothingTakeNoTimeForTheirRoom)
+{
+	if (TEST_ASAN || TEST_TSAN || TEST_EMULATED)
+		GTEST_SKIP() << "they touch memory themselves";
+	test::run({1}, [] {
+		const auto faults = [] {
+			rusage used = {};
+
+			EXPECT_EQ(0, getrusage(RUSAGE_SELF, &used));
+			return used.ru_minflt;
+		};
+
+		EXPECT_EQ(0, sn_profile_waits(null_device(), 0, 0));
+		EXPECT_EQ(0, sn_profile_cpu(null_device(), 0, 0));
+		const long before = faults();
+
+		for (int i = 0; i < 5; i++) {
+			EXPECT_EQ(0, sn_profile_waits(null_device(), 0, 0));
+			EXPECT_EQ(0, sn_profile_cpu(null_device(), 0, 0));
+		}
+		EXPECT_LT(faults() - before, 10 * 1000);
+	});
 }
 
 TEST(Profiles, OfAThreadOutlastTheRun)
