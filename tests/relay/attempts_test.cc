@@ -102,6 +102,8 @@ namespace
 
 using attempt = relay::attempts::attempt;
 
+const std::atomic<bool> never_over{false};
+
 /* A client's connection, and what the relay has of it. */
 struct connection {
 	connection()
@@ -131,7 +133,7 @@ void run(const std::function<void(relay::attempts &)> &body)
 void expect_watched(relay::attempts &all)
 {
 	connection reset;
-	const attempt made(all, reset.accepted.fd());
+	const attempt made(all, reset.accepted.fd(), never_over);
 	reset.client.reset();
 	EXPECT_EQ(sn_sleep(3600 * test::second), -ECANCELED);
 	EXPECT_TRUE(made.client_left());
@@ -146,6 +148,24 @@ TEST(Attempts, EndWithAReset)
 	});
 }
 
+TEST(Attempts, EndWhenTheSessionIsOver)
+{
+	run([](auto &all) {
+		const connection open;
+		std::atomic<bool> is_over{false};
+		sn_scope *before = sn_scope_current();
+		{
+			const attempt made(all, open.accepted.fd(), is_over);
+			is_over = true;
+			EXPECT_EQ(sn_sleep(3600 * test::second), -ECANCELED);
+			EXPECT_FALSE(made.client_left());
+			is_over = false;
+		}
+		EXPECT_EQ(sn_scope_current(), before);
+		expect_watched(all);
+	});
+}
+
 TEST(Attempts, EndWhenAUnixSocketIsClosed)
 {
 	run([](auto &all) {
@@ -153,7 +173,7 @@ TEST(Attempts, EndWhenAUnixSocketIsClosed)
 		ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, both), 0);
 		peer client(both[0]);
 		const peer accepted(both[1]);
-		const attempt made(all, accepted.fd());
+		const attempt made(all, accepted.fd(), never_over);
 		client.close();
 		EXPECT_EQ(sn_sleep(3600 * test::second), -ECANCELED);
 		EXPECT_TRUE(made.client_left());
@@ -171,7 +191,7 @@ TEST(Attempts, DoNotEndWithTheEndOfAStream)
 			ended.client.shutdown_write();
 			sn::semaphore begun, over;
 			test::Task other([&] {
-				const attempt made(all, ended.accepted.fd());
+				const attempt made(all, ended.accepted.fd(), never_over);
 				begun.release();
 				EXPECT_TRUE(over.try_acquire_for(30s));
 				EXPECT_FALSE(made.client_left());
@@ -191,7 +211,7 @@ TEST(Attempts, AreAllLookedAt)
 		std::deque<test::Task> tasks;
 		for (auto &each : many)
 			tasks.emplace_back([&] {
-				const attempt made(all, each.accepted.fd());
+				const attempt made(all, each.accepted.fd(), never_over);
 				EXPECT_EQ(sn_sleep(3600 * test::second), -ECANCELED);
 				EXPECT_TRUE(made.client_left());
 			});
@@ -207,7 +227,7 @@ TEST(Attempts, AreForgottenWhenTheyThrow)
 	run([](auto &all) {
 		try {
 			const connection quiet;
-			const attempt made(all, quiet.accepted.fd());
+			const attempt made(all, quiet.accepted.fd(), never_over);
 			throw std::runtime_error("no memory");
 		} catch (const std::runtime_error &) {
 			EXPECT_EQ(sn_scope_current(), nullptr);
@@ -225,7 +245,7 @@ TEST(Attempts, DoNotAllocateEachTimeWhenTheyAreAnsweredAtOnce)
 		expect_watched(all);
 		const unsigned before = allocations;
 		for (int i = 0; i < 1000; i++)
-			const attempt made(all, quiet.accepted.fd());
+			const attempt made(all, quiet.accepted.fd(), never_over);
 		EXPECT_LT(allocations - before, 50U);
 	});
 }
@@ -246,7 +266,7 @@ TEST(Attempts, LeaveNothingWhenMemoryIsShort)
 			reset.client.reset();
 			left = succeed;
 			try {
-				const attempt made(all, reset.accepted.fd());
+				const attempt made(all, reset.accepted.fd(), never_over);
 				const auto connected =
 					sn::tcp::connect(silent.address(), sn::after(300ms));
 				EXPECT_FALSE(connected);
@@ -274,7 +294,7 @@ TEST(Attempts, AreMadeUnwatchedWithoutMemory)
 			connection reset;
 			reset.client.reset();
 			left = 0;
-			const attempt made(all, reset.accepted.fd());
+			const attempt made(all, reset.accepted.fd(), never_over);
 		}
 		left = -1;
 		expect_watched(all);

@@ -284,6 +284,27 @@ TEST_F(Names, TheFirstAnswerIsWaitedFor)
 	EXPECT_EQ(another.stop().status, 0);
 }
 
+/* A client that waits for the first answer and goes away gives its place back. */
+TEST_F(Names, AClientThatResetsDoesNotWaitForTheFirstAnswer)
+{
+	names_->set(how::is_silent);
+	const file config(
+		"drain = 0\naccess_log = \"stderr\"\nadmin = \"127.0.0.1:0\"\n[listeners.web]\n"
+		"address = \"127.0.0.1:0\"\ngroup = \"g\"\nconnect_timeout = 0\n"
+		"[groups.g]\nresolve_timeout = \"30s\"\nbackends = [\"" +
+		backend_ + "\"]\n");
+	setenv("RES_OPTIONS", "timeout:30 attempts:5", 1);
+	relay_process relay({"--config", config.name()});
+	unsetenv("RES_OPTIONS");
+	auto client = peer::connect(relay.address());
+	EXPECT_TRUE(
+		eventually([&] { return names_->asked() > 0 && relay.counter("active") == 1; }));
+	client.reset();
+	relay.await_error("cause=client_left");
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
 /* Four times as many lookups hang as begin at the same time. The resolver gives up after half a
  * minute. */
 TEST_F(Names, ThatHangDelayNoOther)

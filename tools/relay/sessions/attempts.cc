@@ -27,7 +27,8 @@ constexpr std::chrono::nanoseconds short_of_memory = std::chrono::milliseconds(1
 
 } // namespace
 
-attempts::attempt::attempt(attempts &all, int client) noexcept : all_(all), client_(client)
+attempts::attempt::attempt(attempts &all, int client, const std::atomic<bool> &is_over) noexcept
+    : all_(all), client_(client), is_over_(is_over)
 {
 	if (sn_scope_open(&scope_, SN_NO_DEADLINE) < 0) {
 		scope_ = nullptr;
@@ -47,7 +48,7 @@ attempts::attempt::~attempt()
 		return;
 	{
 		const std::lock_guard lock(all_.lock_);
-		if (!has_left_)
+		if (!is_ended_)
 			all_.remove(*this);
 	}
 	sn_scope_close(scope_);
@@ -81,8 +82,9 @@ void attempts::remove(attempt &one) noexcept
 	(one.next_ ? one.next_->previous_ : last_) = one.previous_;
 }
 
-/* Looks at the attempts that are due, and ends those whose clients have gone. Returns when the next
- * one is due; no_deadline if there are none, and then the next attempt sets the ticker. */
+/* Looks at the attempts that are due, and ends those whose clients have gone, or whose sessions are
+ * over. Returns when the next one is due; no_deadline if there are none, and then the next attempt
+ * sets the ticker. */
 sn::deadline attempts::look() noexcept
 {
 	for (bool is_first = true;; is_first = false) {
@@ -104,14 +106,17 @@ sn::deadline attempts::look() noexcept
 			is_set_ = first_ != nullptr;
 			return first_ ? first_->due_ : sn::no_deadline;
 		}
-		if (poll(looks, static_cast<nfds_t>(n), 0) <= 0)
-			continue;
-		for (std::size_t i = 0; i < n; i++)
-			if (is_gone(looks[i].fd, looks[i].revents)) {
-				looked_at[i]->has_left_ = true;
-				remove(*looked_at[i]);
-				sn_scope_cancel(looked_at[i]->scope_);
-			}
+		const bool says_something = poll(looks, static_cast<nfds_t>(n), 0) > 0;
+		for (std::size_t i = 0; i < n; i++) {
+			attempt &each = *looked_at[i];
+			each.has_left_ = says_something && is_gone(looks[i].fd, looks[i].revents);
+			/* Relaxed: nothing that was written before it is read here. */
+			if (!each.has_left_ && !each.is_over_.load(std::memory_order_relaxed))
+				continue;
+			each.is_ended_ = true;
+			remove(each);
+			sn_scope_cancel(each.scope_);
+		}
 	}
 }
 

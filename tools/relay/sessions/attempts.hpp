@@ -2,7 +2,8 @@
 /*
  * The attempts to connect to backends that are under way, and the task that watches their clients:
  * a client that resets its connection ends the attempt, instead of keeping its place until a dead
- * backend has had its time.
+ * backend has had its time. So does a session that is over: one that is cut when the relay ends
+ * would otherwise be neither counted nor logged, because the relay does not wait for it for long.
  *
  * Which clients count. Only those whose connection was reset, or, with a Unix socket, closed while
  * the relay has read all that they sent. The end of a client's stream does not count: the client
@@ -20,13 +21,16 @@
  * no timer for the ticker, until another attempt sets it. Nothing refers to an attempt
  * once it is destroyed, however it ends, and nothing waits for the task that watches.
  *
- * Rejected: a task for each attempt that takes long, started by an alarm. An alarm that has fired
- * may be lost if there is no memory for its task, and a session that waits for that task would then
- * wait forever.
+ * Rejected: that whoever ends a session cancels the scope of its attempt immediately. The scope
+ * would have to be set and cleared under a lock by each attempt, and a session that is cut may as
+ * well end an interval later. Rejected: a task for each attempt that takes long, started by an
+ * alarm. An alarm that has fired may be lost if there is no memory for its task, and a session that
+ * waits for that task would then wait forever.
  *
- * Who may write what: the task that makes the attempt writes `client_` and `scope_` before it is
- * listed; everything else is guarded by the lock. The lock is held during poll(2), which does not
- * wait, and during sn_scope_cancel(), which does not park.
+ * Who may write what: the task that makes the attempt writes `client_`, `is_over_` and `scope_`
+ * before it is listed; any thread may set what `is_over_` refers to; everything else is guarded by
+ * the lock. The lock is held during poll(2), which does not wait, and during sn_scope_cancel(),
+ * which does not park.
  */
 #ifndef RELAY_ATTEMPTS_HPP
 #define RELAY_ATTEMPTS_HPP
@@ -51,12 +55,13 @@ public:
 	/*
 	 * One attempt. The task that makes it works in its scope until it is destroyed, and
 	 * destroys it; scopes are opened and closed in order. `client`: the descriptor, which stays
-	 * open as long as this object.
+	 * open as long as this object. `is_over`: once it is true, the attempt is ended within an
+	 * interval; it outlives this object.
 	 */
 	class attempt
 	{
 	public:
-		attempt(attempts &all, int client) noexcept;
+		attempt(attempts &all, int client, const std::atomic<bool> &is_over) noexcept;
 		attempt(const attempt &) = delete;
 		attempt &operator=(const attempt &) = delete;
 		~attempt();
@@ -69,8 +74,10 @@ public:
 
 		attempts &all_;
 		const int client_;
+		const std::atomic<bool> &is_over_;
 		sn_scope *scope_ = nullptr; /* null: it is not watched, and not listed */
-		bool has_left_ = false;     /* then it is not listed any more */
+		bool is_ended_ = false; /* its scope is cancelled, and it is not listed any more */
+		bool has_left_ = false; /* its client, which has ended it */
 		sn::clock::time_point due_; /* when to look at it */
 		attempt *previous_ = nullptr;
 		attempt *next_ = nullptr;

@@ -142,8 +142,10 @@ bool session::connect()
 	unsigned rounds = 0;
 
 	all_.stock.make_room();
-	to_->await_names(until,
-			 [this] { return cause_.load(std::memory_order_relaxed) != cause::none; });
+	if (await_names(until)) {
+		leave_unanswered();
+		return false;
+	}
 	for (;;) {
 		ticket next = std::move(kept_);
 		const auto asked = sn::now();
@@ -230,10 +232,25 @@ bool session::connect()
 	return false;
 }
 
+/* Waits for the first lookups of names. Returns true if the client has gone. */
+bool session::await_names(sn::deadline until)
+{
+	auto look_at = sn::now() + attempts::interval;
+	bool has_left = false;
+	to_->await_names(until, [&] {
+		if (const auto now = sn::now(); now >= look_at) {
+			look_at = now + attempts::interval;
+			has_left = attempts::has_left(client_.native_handle());
+		}
+		return has_left || is_over_.load(std::memory_order_relaxed);
+	});
+	return has_left;
+}
+
 /* Makes one attempt, which ends early if the client goes away; ended_ is client_left then. */
 sn::result<sn::tcp> session::try_to_connect(ticket &next, sn::deadline until, bool has_other)
 {
-	const attempts::attempt watched(all_.attempts, client_.native_handle());
+	const attempts::attempt watched(all_.attempts, client_.native_handle(), is_over_);
 	if (sn::tcp ready = take_ready(next, until))
 		return sn::result<sn::tcp>(std::move(ready));
 	auto connected = connect_to(*next.get(), until, has_other);
@@ -402,6 +419,7 @@ void session::end(cause why) noexcept
 		all_.counters.cut.add();
 		break;
 	}
+	is_over_.store(true, std::memory_order_relaxed); /* ends an attempt to connect */
 	client_.cancel();
 	if (rings_)
 		rings_->ring();

@@ -199,6 +199,7 @@ private:
 	bool find_pool(std::string_view protocols);
 	bool fail_opening(termination why, std::string text);
 	bool connect();
+	bool await_names(sn::deadline until);
 	enum class placing { given, none_left, over };
 	placing take_place(std::uint64_t source, const tried_endpoints &tried, ticket &into);
 	placing wait_in_queue(queued_choice &mine);
@@ -253,6 +254,7 @@ private:
 	ticket kept_;               /* the place of a lost connection */
 	bool is_replacing_ = false; /* this connection replaces a lost one */
 	std::atomic<cause> cause_{cause::none};
+	std::atomic<bool> is_over_{false}; /* set by end() for a cause but `finished` */
 	bool lost_bytes_ = false;
 
 	/* For the counters and the access log. */
