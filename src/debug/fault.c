@@ -6,7 +6,8 @@
  * (modules.h), which takes the loader's lock; a thread that crashes holds that only if it crashes
  * in the loader itself. The facts are written first, so that they are out whatever happens next.
  *
- * There is one report at a time (report.h). A report walks a stack that may be corrupt. If the
+ * There is one report at a time (report.h). If that does not end for 5 s, a line says that there is
+ * no other. A report walks a stack that may be corrupt. If the
  * report itself faults, the nested signal finds that its own thread is the reporter, and jumps back
  * to where the walk began. Then the previous action follows, with the information of the first
  * signal. After a signal whose action ends the process there is no other report, so that a second
@@ -397,9 +398,13 @@ static void handle_fault(int signum, siginfo_t *info, void *context)
 	if (may_give_up && sn_report_is_mine())
 		siglongjmp(give_up, 1);
 	examine(&fault, which, info, context);
-	if (is_worth_reporting(&fault, which) && sn_report_begin()) {
-		report(&fault);
-		sn_report_end(is_default(&action, info));
+	if (is_worth_reporting(&fault, which)) {
+		if (sn_report_begin()) {
+			report(&fault);
+			sn_report_end(is_default(&action, info));
+		} else if (!sn_report_is_mine()) {
+			sn_report_refused(fault.name, fault.task);
+		}
 	}
 	errno = saved;
 	chain(which, info, context);

@@ -98,6 +98,28 @@ void sn_report_miss(void)
 	put_missed_if_no_reporter();
 }
 
+/* The process may be about to die, and then no other report follows that could say it. One
+ * write(2), of up to PIPE_BUF bytes, that does not wait: whoever has to read stderr may be the one
+ * that holds up the other report. */
+void sn_report_refused(const char *signal, const struct sn_task *task)
+{
+	struct sn_out line = {.fd = STDERR_FILENO};
+	struct pollfd writable = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+	sn_out_text(&line, "sennit: ");
+	sn_out_text(&line, signal);
+	if (task) {
+		sn_out_text(&line, " in task ");
+		sn_out_number(&line, sn_task_id(task), 10);
+		sn_out_text(&line, " \"");
+		sn_out_text(&line, sn_task_name(task));
+		sn_out_text(&line, "\"");
+	}
+	sn_out_text(&line, ": no report, because another one has been under way for 5 s\n");
+	if (poll(&writable, 1, 0) > 0 && (writable.revents & POLLOUT))
+		(void)!write(STDERR_FILENO, line.buffer, line.used);
+}
+
 bool sn_report_is_mine(void)
 {
 	return atomic_load_explicit(&reporter, memory_order_relaxed) == my_tid();

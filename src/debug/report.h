@@ -35,6 +35,10 @@ void sn_report_end(bool dying);
  * report that was in the way says at its end that there was one more. */
 void sn_report_miss(void);
 
+/* Called by a thread that has a fault to report, after sn_report_begin() has returned false: writes
+ * one line that names the signal and the task (NULL: none), if stderr has room for it. */
+void sn_report_refused(const char *signal, const struct sn_task *task);
+
 /* Whether the calling thread is the reporter. */
 bool sn_report_is_mine(void);
 

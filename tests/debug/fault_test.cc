@@ -638,4 +638,24 @@ TEST_F(Fault, AForkedChildMayEndItsThread)
 		testing::ExitedWithCode(0), "");
 }
 
+// A report that does not end, such as one that nobody reads, does not make another fault silent.
+TEST_F(Fault, BesideAReportThatDoesNotEndIsALine)
+{
+	EXPECT_EXIT(
+		in_task([] {
+			static std::atomic<bool> has_begun;
+
+			std::thread([] {
+				has_begun = probe_report_begin();
+				for (;;)
+					pause();
+			}).detach();
+			test::eventually([] { return has_begun.load(); });
+			write_to(nowhere());
+		}),
+		died_of_the_fault,
+		"^sennit: SIGSEGV in task [0-9]+ \"faulty\": no report, because another one has "
+		"been under way for 5 s\n");
+}
+
 } // namespace
