@@ -12,6 +12,7 @@ export JOBS
 
 PRESETS := release i386 debug checked asan tsan
 ARM_PRESETS := aarch64 arm
+MORE_PRESETS := riscv64
 # These need the release preset's build directory: scripts/test.
 PARTS := models benches
 # In an order in which no two neighbours have the same build directory, so that one is built while the
@@ -20,6 +21,7 @@ GATE := release asan models tsan benches checked i386 aarch64 arm
 
 .PHONY: help build run docs install install-variants install-preload deb format check-format clean \
 	$(PRESETS:%=build-%) $(PRESETS:%=test-%) $(PARTS:%=test-%) $(ARM_PRESETS:%=build-%) \
+	$(MORE_PRESETS:%=build-%) $(MORE_PRESETS:%=test-%) \
 	test test-aarch64 test-all test-arm test-clock test-copy test-descriptors test-idle \
 	test-mutants test-of test-programs test-revocations test-scan test-threads \
 	check-abi dist gate flaky fuzz nightly soak chaos-relay demo-blocking demo-dump screenshot \
@@ -33,12 +35,13 @@ help:
 	@echo 'make run                  build the relay and try it, on 127.0.0.1:8080'
 	@echo 'make test                 every test of the release preset'
 	@echo 'make gate                 what a change must pass before it lands: .ci/run'
-	@echo 'make test-all             every preset ($(PRESETS) $(ARM_PRESETS)), the models, the benchmarks'
+	@echo 'make test-all             every preset ($(PRESETS) $(ARM_PRESETS) $(MORE_PRESETS)), the models, the benchmarks'
 	@echo 'make test-PRESET          every test of one preset'
 	@echo 'make test-models          the models of the protocols, and their mutants'
 	@echo 'make test-benches         that the benchmarks run'
 	@echo 'make test-arm             every test for aarch64 and 32-bit ARM, under qemu'
 	@echo 'make test-aarch64         every test for aarch64 only'
+	@echo 'make test-riscv64         every test for riscv64, under qemu'
 	@echo 'make test-of              which tests cover a file, and runs them: FILE=src/sched/wake.c'
 	@echo 'make flaky                repeats a test beside busy processes: CASE= ROUNDS=100 PRESET=release'
 	@echo 'make nightly              the release suite under load: ROUNDS=5 BUSY=4 PRESET=release'
@@ -121,7 +124,9 @@ gate:
 test-all:
 	@scripts/setup test
 	@scripts/setup arm
-	@SENNIT_TEST_PACKAGES=1 scripts/test $(filter-out $(EXCEPT),$(PRESETS) $(PARTS) $(ARM_PRESETS))
+	@scripts/setup cross
+	@SENNIT_TEST_PACKAGES=1 scripts/test \
+		$(filter-out $(EXCEPT),$(PRESETS) $(PARTS) $(ARM_PRESETS) $(MORE_PRESETS))
 
 # FILE=src/sched/wake.c; the table that it reads is made by scripts/test-of --make.
 test-of:
@@ -146,6 +151,15 @@ $(ARM_PRESETS:%=build-%): build-%:
 	@scripts/setup arm
 	cmake --preset $*
 	cmake --build --preset $* -j $(JOBS)
+
+$(MORE_PRESETS:%=build-%): build-%:
+	@scripts/setup cross
+	cmake --preset $*
+	cmake --build --preset $* -j $(JOBS)
+
+$(MORE_PRESETS:%=test-%): test-%:
+	@scripts/setup cross
+	@scripts/test $*
 
 test-arm:
 	@scripts/setup arm

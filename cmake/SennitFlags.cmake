@@ -56,7 +56,7 @@ endif()
 if(SENNIT_CHECKED)
 	target_compile_definitions(sennit-flags INTERFACE SENNIT_CHECKED=1)
 endif()
-target_link_libraries(sennit-flags INTERFACE Threads::Threads)
+target_link_libraries(sennit-flags INTERFACE Threads::Threads ${SENNIT_ARCH_LIBRARIES})
 
 add_library(sennit-internal INTERFACE)
 target_include_directories(sennit-internal INTERFACE

@@ -92,9 +92,11 @@ if(SENNIT_VARIANT)
 endif()
 list(TRANSFORM sennit_variant_options PREPEND " " OUTPUT_VARIABLE pc_options)
 string(CONCAT pc_options ${pc_options})
+list(TRANSFORM SENNIT_ARCH_LIBRARIES PREPEND " -l" OUTPUT_VARIABLE pc_libraries)
+string(CONCAT pc_libraries ${pc_libraries})
 sennit_install_pc(sennit${sennit_suffix} DESCRIPTION "${pc_description}"
 	CFLAGS "${pc_stack_clash}${pc_options}" LIBS "-lsennit${sennit_suffix}${pc_options}"
-	LIBS_PRIVATE -pthread)
+	LIBS_PRIVATE "-pthread${pc_libraries}")
 if(SENNIT_VARIANT)
 	return()
 endif()

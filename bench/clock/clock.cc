@@ -218,6 +218,8 @@ void print_table()
 		    "i386"
 #elif defined(__aarch64__)
 		    "aarch64"
+#elif defined(__riscv)
+		    "riscv64"
 #else
 		    "arm"
 #endif

@@ -65,6 +65,16 @@ static inline struct sn_private_lease *sn_private_self(void)
 			 :
 			 : "memory");
 	return lease;
+#elif defined(__riscv) && defined(__LP64__) && !defined(__SANITIZE_THREAD__)
+	struct sn_private_lease *lease;
+
+	__asm__ volatile("la.tls.ie %0, sn_private_current\n\t"
+			 "add %0, %0, tp\n\t"
+			 "ld %0, 0(%0)"
+			 : "=r"(lease)
+			 :
+			 : "memory");
+	return lease;
 #else
 	return sn_private_current_slow();
 #endif

@@ -35,6 +35,8 @@ void sn_arch_task_start(void);
 #	include "arch/aarch64/machine.h"
 #elif defined(__arm__)
 #	include "arch/arm/machine.h"
+#elif defined(__riscv) && defined(__LP64__)
+#	include "arch/riscv64/machine.h"
 #else
 #	error "sennit has no context switch for this architecture"
 #endif

@@ -32,6 +32,8 @@
 #	include "arch/aarch64/clock.h"
 #elif defined(__arm__)
 #	include "arch/arm/clock.h"
+#elif defined(__riscv) && defined(__LP64__)
+#	include "arch/riscv64/clock.h"
 #else
 #	error "sennit's clocks do not know this architecture"
 #endif

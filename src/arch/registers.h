@@ -25,6 +25,11 @@ enum { SN_REGISTERS = 33, SN_REGISTER_FP = 29, SN_REGISTER_SP = 31, SN_REGISTER_
 #elif defined(__arm__)
 enum { SN_REGISTERS = 16, SN_REGISTER_FP = 11, SN_REGISTER_SP = 13, SN_REGISTER_PC = 15 };
 #	define SN_RED_ZONE 0
+#elif defined(__riscv)
+/* The program counter has no number in the ABI; 32 is that of a floating-point register which no
+ * function saves. */
+enum { SN_REGISTERS = 33, SN_REGISTER_SP = 2, SN_REGISTER_FP = 8, SN_REGISTER_PC = 32 };
+#	define SN_RED_ZONE 0
 #endif
 
 struct sn_registers {
@@ -70,6 +75,16 @@ static inline void sn_registers_saved(const void *saved, struct sn_registers *r)
 		r->at[4 + i] = sp[1 + i];
 	r->at[14] = r->at[15] = sp[9];
 	r->at[13] = (uintptr_t)(sp + 10);
+#elif defined(__riscv)
+#	if defined(__riscv_float_abi_double)
+	sp += 12;
+#	endif
+	for (int i = 2; i < 12; i++)
+		r->at[16 + i] = sp[12 - i]; /* s2 to s11 */
+	r->at[9] = sp[11];
+	r->at[8] = sp[12];
+	r->at[1] = r->at[32] = sp[13];
+	r->at[2] = (uintptr_t)(sp + 14);
 #endif
 }
 
@@ -96,6 +111,12 @@ static inline void sn_registers_interrupted(const ucontext_t *context, struct sn
 #elif defined(__arm__)
 	/* arm_r0 to arm_pc are contiguous. */
 	memcpy(r->at, &context->uc_mcontext.arm_r0, sizeof r->at);
+#elif defined(__riscv)
+	/* Where x0 would be, which is always 0, the kernel puts the program counter. */
+	for (int i = 1; i < 32; i++)
+		r->at[i] = (uintptr_t)context->uc_mcontext.__gregs[i];
+	r->at[0] = 0;
+	r->at[32] = (uintptr_t)context->uc_mcontext.__gregs[0];
 #endif
 }
 

@@ -125,8 +125,9 @@ static bool apply(const struct sn_frame_rule *rule, struct sn_registers *registe
 #endif
 	/* Callers have higher stack pointers. A step without progress ends the walk, so that it
 	 * ends even if the information is wrong. */
-	if (next.at[SN_REGISTER_SP] <= registers->at[SN_REGISTER_SP] && !rule->interrupted &&
-	    next.at[SN_REGISTER_PC] == registers->at[SN_REGISTER_PC])
+	if (next.at[SN_REGISTER_PC] == registers->at[SN_REGISTER_PC] &&
+	    (rule->interrupted ? next.at[SN_REGISTER_SP] == registers->at[SN_REGISTER_SP]
+			       : next.at[SN_REGISTER_SP] <= registers->at[SN_REGISTER_SP]))
 		return false;
 	*registers = next;
 	return true;

@@ -157,6 +157,8 @@ static char *sp_of(const ucontext_t *context)
 	return (char *)(uintptr_t)context->uc_mcontext.sp;
 #elif defined(__arm__)
 	return (char *)context->uc_mcontext.arm_sp;
+#elif defined(__riscv)
+	return (char *)(uintptr_t)context->uc_mcontext.__gregs[REG_SP];
 #else
 #	error "no such architecture"
 #endif

@@ -199,6 +199,137 @@ fill_switch:
 	.size fill_switch, . - fill_switch
 	.popsection
 )");
+#elif defined(__riscv)
+constexpr uint64_t kWordMask = UINT64_MAX;
+#	if defined(__riscv_float_abi_double)
+constexpr size_t kWords = 24; // s0 to s11, fs0 to fs11
+#	else
+constexpr size_t kWords = 12;
+#	endif
+asm(R"(
+	.pushsection .text
+	.type fill_switch, @function
+	.globl fill_switch
+fill_switch:
+	addi	sp, sp, -208
+	sd	ra, 200(sp)
+	sd	a3, 0(sp)
+	sd	s0, 8(sp)
+	ld	s0, 0(a2)
+	sd	s1, 16(sp)
+	ld	s1, 8(a2)
+	sd	s2, 24(sp)
+	ld	s2, 16(a2)
+	sd	s3, 32(sp)
+	ld	s3, 24(a2)
+	sd	s4, 40(sp)
+	ld	s4, 32(a2)
+	sd	s5, 48(sp)
+	ld	s5, 40(a2)
+	sd	s6, 56(sp)
+	ld	s6, 48(a2)
+	sd	s7, 64(sp)
+	ld	s7, 56(a2)
+	sd	s8, 72(sp)
+	ld	s8, 64(a2)
+	sd	s9, 80(sp)
+	ld	s9, 72(a2)
+	sd	s10, 88(sp)
+	ld	s10, 80(a2)
+	sd	s11, 96(sp)
+	ld	s11, 88(a2)
+)"
+#	if defined(__riscv_float_abi_double)
+    R"(
+	fsd	fs0, 104(sp)
+	fld	fs0, 96(a2)
+	fsd	fs1, 112(sp)
+	fld	fs1, 104(a2)
+	fsd	fs2, 120(sp)
+	fld	fs2, 112(a2)
+	fsd	fs3, 128(sp)
+	fld	fs3, 120(a2)
+	fsd	fs4, 136(sp)
+	fld	fs4, 128(a2)
+	fsd	fs5, 144(sp)
+	fld	fs5, 136(a2)
+	fsd	fs6, 152(sp)
+	fld	fs6, 144(a2)
+	fsd	fs7, 160(sp)
+	fld	fs7, 152(a2)
+	fsd	fs8, 168(sp)
+	fld	fs8, 160(a2)
+	fsd	fs9, 176(sp)
+	fld	fs9, 168(a2)
+	fsd	fs10, 184(sp)
+	fld	fs10, 176(a2)
+	fsd	fs11, 192(sp)
+	fld	fs11, 184(a2)
+)"
+#	endif
+    R"(
+	call	sn_arch_switch
+	ld	a3, 0(sp)
+	sd	s0, 0(a3)
+	ld	s0, 8(sp)
+	sd	s1, 8(a3)
+	ld	s1, 16(sp)
+	sd	s2, 16(a3)
+	ld	s2, 24(sp)
+	sd	s3, 24(a3)
+	ld	s3, 32(sp)
+	sd	s4, 32(a3)
+	ld	s4, 40(sp)
+	sd	s5, 40(a3)
+	ld	s5, 48(sp)
+	sd	s6, 48(a3)
+	ld	s6, 56(sp)
+	sd	s7, 56(a3)
+	ld	s7, 64(sp)
+	sd	s8, 64(a3)
+	ld	s8, 72(sp)
+	sd	s9, 72(a3)
+	ld	s9, 80(sp)
+	sd	s10, 80(a3)
+	ld	s10, 88(sp)
+	sd	s11, 88(a3)
+	ld	s11, 96(sp)
+)"
+#	if defined(__riscv_float_abi_double)
+    R"(
+	fsd	fs0, 96(a3)
+	fld	fs0, 104(sp)
+	fsd	fs1, 104(a3)
+	fld	fs1, 112(sp)
+	fsd	fs2, 112(a3)
+	fld	fs2, 120(sp)
+	fsd	fs3, 120(a3)
+	fld	fs3, 128(sp)
+	fsd	fs4, 128(a3)
+	fld	fs4, 136(sp)
+	fsd	fs5, 136(a3)
+	fld	fs5, 144(sp)
+	fsd	fs6, 144(a3)
+	fld	fs6, 152(sp)
+	fsd	fs7, 152(a3)
+	fld	fs7, 160(sp)
+	fsd	fs8, 160(a3)
+	fld	fs8, 168(sp)
+	fsd	fs9, 168(a3)
+	fld	fs9, 176(sp)
+	fsd	fs10, 176(a3)
+	fld	fs10, 184(sp)
+	fsd	fs11, 184(a3)
+	fld	fs11, 192(sp)
+)"
+#	endif
+    R"(
+	ld	ra, 200(sp)
+	addi	sp, sp, 208
+	ret
+	.size fill_switch, . - fill_switch
+	.popsection
+)");
 #endif
 
 namespace

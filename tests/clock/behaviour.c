@@ -766,6 +766,8 @@ static uintptr_t program_counter(const ucontext_t *context)
 	return (uintptr_t)context->uc_mcontext.gregs[REG_EIP];
 #elif defined(__aarch64__)
 	return (uintptr_t)context->uc_mcontext.pc;
+#elif defined(__riscv)
+	return (uintptr_t)context->uc_mcontext.__gregs[REG_PC];
 #else
 	return (uintptr_t)context->uc_mcontext.arm_pc;
 #endif

@@ -45,7 +45,8 @@ with=$(SENNIT_HOOKS=1 "$program-linked") || fail "the linked program with hooks"
 [ "$with" -le 10 ] || fail "100 tasks that park have $with threads"
 # The hooks do not see the tasks of a static libsennit, and do them no harm.
 "$CC" "${cflags[@]}" -D_GNU_SOURCE -I "$SENNIT_SOURCE_DIR/include" -O2 -o "$program-static" \
-	"$SENNIT_SOURCE_DIR/tests/hooks/preload.c" "$SENNIT_BUILD_DIR/src/libsennit.a" -pthread
+	"$SENNIT_SOURCE_DIR/tests/hooks/preload.c" "$SENNIT_BUILD_DIR/src/libsennit.a" \
+	"${libraries[@]}"
 "${hooked[@]}" "$program-static" 100 >/dev/null || fail "a program with a static libsennit"
 
 # An invalid value is reported, and leaves the hooks off.

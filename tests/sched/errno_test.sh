@@ -17,7 +17,7 @@ program=$scratch/errno-shapes
 build() {
 	"$1" "${@:2}" "${cflags[@]}" -D_GNU_SOURCE -std=gnu11 -Wall -Wextra -Werror -I "$SENNIT_SOURCE_DIR/include" \
 		"$SENNIT_SOURCE_DIR/tests/sched/errno_shapes.c" -o "$program" \
-		"$SENNIT_BUILD_DIR/src/libsennit.a" -lpthread || fail "it does not compile: $*"
+		"$SENNIT_BUILD_DIR/src/libsennit.a" "${libraries[@]}" || fail "it does not compile: $*"
 }
 
 for compiler in "${compilers[@]}"; do

@@ -14,9 +14,9 @@ expect() {
 	grep -qF -- "$2" "$scratch/err" || { cat "$scratch/err" >&2; fail "${*:3}: does not say: $2"; }
 }
 
-expect 2 'unknown group "nonsense"; expected: build, test, docs, arm, demo, variants, preload, bench,' \
+expect 2 'unknown group "nonsense"; expected: build, test, docs, arm, cross, demo, variants,' \
 	scripts/setup nonsense
-expect 2 'unknown part "nonsense"; expected: release i386 debug checked asan tsan models benches aarch64 arm' \
+expect 2 'unknown part "nonsense"; expected: release i386 debug checked asan tsan models benches aarch64 arm riscv64' \
 	scripts/test nonsense
 expect 2 "invalid choice: 'nonsense'" scripts/nightly nonsense
 expect 2 'must not be negative: -1' scripts/nightly -- release -1

@@ -25,6 +25,9 @@ export -n CFLAGS
 # What to put before a program of this build, as words.
 read -r -a launcher <<<"${SENNIT_LAUNCHER:-}"
 
+# What a program links after libsennit.a, as words.
+read -r -a libraries <<<"${SENNIT_LIBRARIES:--pthread}"
+
 # Compiling the library again, or everything that is shipped, takes minutes, so only the nightly
 # test does it.
 only_nightly() {

@@ -78,7 +78,7 @@ compile() {
 compile -c -o "$scratch/typed.o" ||
 	fail "the program does not compile"
 "$CC" "${cflags[@]}" "${sanitizer[@]}" -o "$scratch/typed" "$scratch/typed.o" \
-	"$SENNIT_BUILD_DIR/src/libsennit.a" -pthread
+	"$SENNIT_BUILD_DIR/src/libsennit.a" "${libraries[@]}"
 "${launcher[@]}" "$scratch/typed" || fail "the program exits with $?"
 
 refused() {

@@ -33,6 +33,9 @@ LAYOUTS = {
     "aarch64": (
         {"x29": 0, "pc": 1, "x30": 1, **{"x%d" % (19 + i): 2 + i for i in range(10)}},
         22, "sp", "pc"),
+    "riscv:rv64": (
+        {"pc": 25, "ra": 25, "fp": 24, "s1": 23, **{"s%d" % i: 24 - i for i in range(2, 12)}},
+        26, "sp", "pc"),
     # Sixteen words of floating-point registers come first.
     "arm": ({**{"r%d" % (4 + i): 17 + i for i in range(8)}, "lr": 25, "pc": 25}, 26, "sp", "pc"),
 }
