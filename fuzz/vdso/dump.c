@@ -2,7 +2,7 @@
 /*
  * dump: prints this process's vDSO image in hexadecimal. The files of fuzz/vdso/seeds were made
  * from its output, by `xxd -r -p`, on the machine itself (x86_64, i386) and under Debian's kernels
- * for ARM (scripts/arm-kernel).
+ * for ARM (scripts/arm-kernel); those whose name ends with -made by the script make.
  */
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
 /*
  * Finds functions in the vDSO, the small ELF image that the kernel maps into every process so that
  * clocks can be read without a system call. It also reads such an image from a file or a dump, of
- * any of the four architectures on any of them; functions found in those must not be called.
+ * any architecture on any other; functions found in those must not be called.
  *
  * None of these calls parks, allocates or makes a system call, except that sn_vdso_self() makes
  * some in a program without a C library.
@@ -33,14 +33,15 @@ struct sn_vdso {
 
 	uint64_t shift; /* an address in the image plus this is its offset; wraps */
 	int wide;       /* 64-bit ELF */
+	int big;        /* big-endian */
 };
 
 /*
  * Reads the headers of the ELF image at `image`, of which `size` bytes may be read. Whatever those
  * bytes are, nothing outside them is touched, by this call or by sn_vdso_find() later.
  *
- * Returns 0, or -ENOEXEC if it is not a little-endian ELF image with a loadable and a dynamic
- * segment and with symbols that can be looked up.
+ * Returns 0, or -ENOEXEC if it is not an ELF image with a loadable and a dynamic segment and with
+ * symbols that can be looked up.
  */
 SN_API SN_CHECK_RESULT int sn_vdso_open(struct sn_vdso *vdso, const void *image, size_t size);
 

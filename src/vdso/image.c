@@ -21,8 +21,8 @@
 #include <elf.h>
 #include <errno.h>
 
-/* Returns the little-endian number in `width` bytes at the offset; 0 if any of them is outside the
- * image. */
+/* Returns the number in `width` bytes at the offset, in the image's byte order; 0 if any of them is
+ * outside the image. */
 static uint64_t get(const struct sn_vdso *v, uint64_t offset, unsigned width)
 {
 	uint64_t value = 0;
@@ -30,7 +30,7 @@ static uint64_t get(const struct sn_vdso *v, uint64_t offset, unsigned width)
 	if (offset > v->size || v->size - offset < width)
 		return 0;
 	for (unsigned i = 0; i < width; i++)
-		value |= (uint64_t)v->image[offset + i] << 8 * i;
+		value |= (uint64_t)v->image[offset + (v->big ? width - 1 - i : i)] << 8 * i;
 	return value;
 }
 
@@ -71,7 +71,11 @@ static uint64_t offset_of(const struct sn_vdso *v, uint64_t address)
 
 static int open_header(struct sn_vdso *v)
 {
-	if (get(v, 0, 4) != 0x464c457f /* \177ELF */ || get(v, EI_DATA, 1) != ELFDATA2LSB)
+	if (get(v, 0, 4) != 0x464c457f /* \177ELF */)
+		return -ENOEXEC;
+	if (get(v, EI_DATA, 1) == ELFDATA2MSB)
+		v->big = 1;
+	else if (get(v, EI_DATA, 1) != ELFDATA2LSB)
 		return -ENOEXEC;
 	if (get(v, EI_CLASS, 1) == ELFCLASS64)
 		v->wide = 1;
@@ -150,7 +154,7 @@ int sn_vdso_open(struct sn_vdso *v, const void *image, size_t size)
 	v->size = size;
 	v->strings = v->symbols = v->gnu_hash = v->hash = v->versions = v->definitions = 0;
 	v->shift = 0;
-	v->wide = 0;
+	v->wide = v->big = 0;
 	if (open_header(v) < 0 || open_segments(v, &dynamic, &dynamic_end) < 0)
 		return -ENOEXEC;
 	return open_tables(v, dynamic, dynamic_end);
@@ -236,11 +240,12 @@ static void *find_by_gnu_hash(const struct sn_vdso *v, const char *version, cons
 }
 
 /* The table: two words (number of buckets, number of symbols), the buckets, and for each symbol the
- * next one in its chain. */
+ * next one in its chain. A word has 4 bytes, except in 64-bit images of s390. */
 static void *find_by_hash(const struct sn_vdso *v, const char *version, const char *name)
 {
-	uint64_t buckets = get(v, v->hash, 4), symbols = get(v, v->hash + 4, 4);
-	uint64_t chains = v->hash + 8 + 4 * buckets, index;
+	const unsigned width = v->wide && FIELD(v, 0, Ehdr, e_machine) == EM_S390 ? 8 : 4;
+	uint64_t buckets = get(v, v->hash, width), symbols = get(v, v->hash + width, width);
+	uint64_t table = v->hash + 2 * width, chains = table + width * buckets, index;
 	uint32_t hash = 0;
 
 	if (!buckets)
@@ -252,14 +257,14 @@ static void *find_by_hash(const struct sn_vdso *v, const char *version, const ch
 	}
 	if (symbols > v->size / 4)
 		symbols = v->size / 4;
-	index = get(v, v->hash + 8 + 4 * (hash % buckets), 4);
+	index = get(v, table + width * (hash % buckets), width);
 	/* A cyclic chain ends after as many steps as there can be symbols. */
 	for (uint64_t steps = 0; index && steps < symbols; steps++) {
 		void *place = match(v, index, version, name);
 
 		if (place)
 			return place;
-		index = get(v, chains + 4 * index, 4);
+		index = get(v, chains + width * index, width);
 	}
 	return NULL;
 }
