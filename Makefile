@@ -12,7 +12,7 @@ export JOBS
 
 PRESETS := release i386 debug checked asan tsan
 ARM_PRESETS := aarch64 arm
-MORE_PRESETS := riscv64
+MORE_PRESETS := riscv64 portable s390x ppc64le
 # These need the release preset's build directory: scripts/test.
 PARTS := models benches
 # In an order in which no two neighbours have the same build directory, so that one is built while the
@@ -42,6 +42,8 @@ help:
 	@echo 'make test-arm             every test for aarch64 and 32-bit ARM, under qemu'
 	@echo 'make test-aarch64         every test for aarch64 only'
 	@echo 'make test-riscv64         every test for riscv64, under qemu'
+	@echo 'make test-portable        the core tests with the switch for unknown architectures'
+	@echo 'make test-s390x           the same for s390x (also test-ppc64le), under qemu'
 	@echo 'make test-of              which tests cover a file, and runs them: FILE=src/sched/wake.c'
 	@echo 'make flaky                repeats a test beside busy processes: CASE= ROUNDS=100 PRESET=release'
 	@echo 'make nightly              the release suite under load: ROUNDS=5 BUSY=4 PRESET=release'

@@ -56,6 +56,13 @@ endif()
 if(SENNIT_CHECKED)
 	target_compile_definitions(sennit-flags INTERFACE SENNIT_CHECKED=1)
 endif()
+if(SENNIT_SWITCH STREQUAL "portable")
+	if(SENNIT_SANITIZE)
+		message(FATAL_ERROR "SENNIT_SANITIZE=${SENNIT_SANITIZE} cannot be used with the portable "
+			"switch, whose longjmp() the sanitizers would misunderstand")
+	endif()
+	target_compile_definitions(sennit-flags INTERFACE SENNIT_PORTABLE_SWITCH=1)
+endif()
 target_link_libraries(sennit-flags INTERFACE Threads::Threads ${SENNIT_ARCH_LIBRARIES})
 
 add_library(sennit-internal INTERFACE)

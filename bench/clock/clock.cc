@@ -220,8 +220,10 @@ void print_table()
 		    "aarch64"
 #elif defined(__riscv)
 		    "riscv64"
-#else
+#elif defined(__arm__)
 		    "arm"
+#else
+		    "another architecture"
 #endif
 	);
 	std::printf("%-20s", "");

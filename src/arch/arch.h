@@ -6,7 +6,11 @@
  *   switch.S   sn_arch_switch() and sn_arch_task_start
  *
  * A saved context is one word, the stack pointer. Everything else that the calling convention
- * requires a callee to preserve lies on the stack, at that address.
+ * requires a callee to preserve lies on the stack, at that address and above. Below it may be
+ * memory that the switch still needs: no more than SN_RED_ZONE (registers.h).
+ *
+ * The folder portable is for every other 64-bit architecture, and for builds that ask for it
+ * (SENNIT_PORTABLE_SWITCH). It has switch.c in the place of switch.S.
  */
 #ifndef SENNIT_ARCH_ARCH_H
 #define SENNIT_ARCH_ARCH_H
@@ -27,7 +31,9 @@ void sn_arch_switch(void **save, void *target);
  * with. */
 void sn_arch_task_start(void);
 
-#if defined(__x86_64__) && defined(__LP64__)
+#if SENNIT_PORTABLE_SWITCH
+#	include "arch/portable/machine.h"
+#elif defined(__x86_64__) && defined(__LP64__)
 #	include "arch/x86_64/machine.h"
 #elif defined(__i386__)
 #	include "arch/i386/machine.h"

@@ -50,6 +50,10 @@
 #ifndef SENNIT_DEBUG
 #	define SENNIT_DEBUG 0
 #endif
+/* The build sets this where it compiles src/arch/portable/switch.c instead of a switch.S. */
+#ifndef SENNIT_PORTABLE_SWITCH
+#	define SENNIT_PORTABLE_SWITCH 0
+#endif
 /* The checked build, which finds code that waits while others need its thread: wait/checked.h. */
 #ifndef SENNIT_CHECKED
 #	define SENNIT_CHECKED 0

@@ -3,7 +3,9 @@
  * The registers of a context that does not run: one that was switched away from, or one that a
  * signal interrupted. They are numbered as in the architecture's DWARF ABI, as call-frame
  * information needs. In a context that was switched away from, the registers that a function may
- * change without saving them are 0.
+ * change without saving them are 0. The portable switch leaves all registers on the stack: of its
+ * contexts only the program counter and the stack pointer are known, at a place in the switch from
+ * which call-frame information leads to the others.
  */
 #ifndef SENNIT_ARCH_REGISTERS_H
 #define SENNIT_ARCH_REGISTERS_H
@@ -11,6 +13,8 @@
 #include <stdint.h>
 #include <string.h>
 #include <ucontext.h>
+
+#include "arch/arch.h"
 
 #if defined(__x86_64__)
 enum { SN_REGISTERS = 17, SN_REGISTER_FP = 6, SN_REGISTER_SP = 7, SN_REGISTER_PC = 16 };
@@ -30,6 +34,22 @@ enum { SN_REGISTERS = 16, SN_REGISTER_FP = 11, SN_REGISTER_SP = 13, SN_REGISTER_
  * function saves. */
 enum { SN_REGISTERS = 33, SN_REGISTER_SP = 2, SN_REGISTER_FP = 8, SN_REGISTER_PC = 32 };
 #	define SN_RED_ZONE 0
+#elif defined(__s390x__)
+/* The return address is in register 14; the program counter itself has no number. */
+enum { SN_REGISTERS = 33, SN_REGISTER_FP = 11, SN_REGISTER_SP = 15, SN_REGISTER_PC = 32 };
+#elif defined(__powerpc64__)
+/* The link register, which holds the return address, is 65. */
+enum { SN_REGISTERS = 66, SN_REGISTER_SP = 1, SN_REGISTER_FP = 31, SN_REGISTER_PC = 65 };
+#elif defined(__loongarch_lp64)
+enum { SN_REGISTERS = 33, SN_REGISTER_SP = 3, SN_REGISTER_FP = 22, SN_REGISTER_PC = 32 };
+#else
+/* Nothing is known but the three that the portable switch notes. */
+enum { SN_REGISTERS = 3, SN_REGISTER_SP = 0, SN_REGISTER_FP = 1, SN_REGISTER_PC = 2 };
+#endif
+#if SENNIT_PORTABLE_SWITCH
+/* The frame of the switch, and what functions of any ABI keep below the stack pointer. */
+#	undef SN_RED_ZONE
+#	define SN_RED_ZONE 1024
 #endif
 
 struct sn_registers {
@@ -43,7 +63,12 @@ static inline void sn_registers_saved(const void *saved, struct sn_registers *r)
 	const uintptr_t *sp = (const uintptr_t *)saved;
 
 	memset(r, 0, sizeof *r);
-#if defined(__x86_64__)
+#if SENNIT_PORTABLE_SWITCH
+	r->at[SN_REGISTER_PC] = ((const struct sn_arch_saved *)saved)->pc;
+	r->at[SN_REGISTER_SP] = ((const struct sn_arch_saved *)saved)->sp;
+	r->at[SN_REGISTER_FP] = ((const struct sn_arch_saved *)saved)->fp;
+	(void)sp;
+#elif defined(__x86_64__)
 	for (int i = 0; i < 4; i++)
 		r->at[15 - i] = sp[1 + i]; /* r15 to r12 */
 	r->at[3] = sp[5];
@@ -117,6 +142,25 @@ static inline void sn_registers_interrupted(const ucontext_t *context, struct sn
 		r->at[i] = (uintptr_t)context->uc_mcontext.__gregs[i];
 	r->at[0] = 0;
 	r->at[32] = (uintptr_t)context->uc_mcontext.__gregs[0];
+#else
+	memset(r, 0, sizeof *r);
+#	if defined(__s390x__)
+	for (int i = 0; i < 16; i++)
+		r->at[i] = context->uc_mcontext.gregs[i];
+	r->at[32] = context->uc_mcontext.psw.addr;
+#	elif defined(__powerpc64__)
+	for (int i = 0; i < 32; i++)
+		r->at[i] = context->uc_mcontext.gp_regs[i];
+	r->at[65] = context->uc_mcontext.gp_regs[32]; /* nip */
+#	elif defined(__loongarch_lp64)
+	for (int i = 0; i < 32; i++)
+		r->at[i] = context->uc_mcontext.__gregs[i];
+	r->at[32] = context->uc_mcontext.__pc;
+#	else
+	/* The registers are in the context. It lies on the interrupted stack, or on an alternate
+	 * one, which is no task's. */
+	r->at[SN_REGISTER_SP] = (uintptr_t)context;
+#	endif
 #endif
 }
 

@@ -160,7 +160,10 @@ static char *sp_of(const ucontext_t *context)
 #elif defined(__riscv)
 	return (char *)(uintptr_t)context->uc_mcontext.__gregs[REG_SP];
 #else
-#	error "no such architecture"
+	struct sn_registers registers;
+
+	sn_registers_interrupted(context, &registers);
+	return (char *)registers.at[SN_REGISTER_SP];
 #endif
 }
 

@@ -768,6 +768,9 @@ static uintptr_t program_counter(const ucontext_t *context)
 	return (uintptr_t)context->uc_mcontext.pc;
 #elif defined(__riscv)
 	return (uintptr_t)context->uc_mcontext.__gregs[REG_PC];
+#elif !defined(__arm__)
+	(void)context;
+	return 0;
 #else
 	return (uintptr_t)context->uc_mcontext.arm_pc;
 #endif

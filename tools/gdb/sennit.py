@@ -40,9 +40,20 @@ LAYOUTS = {
     "arm": ({**{"r%d" % (4 + i): 17 + i for i in range(8)}, "lr": 25, "pc": 25}, 26, "sp", "pc"),
 }
 
+# The portable switch notes a place in itself, from which call-frame information leads on. There the
+# stack pointer is among the words.
+PORTABLE = {
+    "i386:x86-64": ({"rip": 0, "rsp": 1, "rbp": 2}, None, "rsp", "rip"),
+    "s390:64-bit": ({"pc": 0, "r15": 1}, None, "r15", "pc"),
+    "powerpc:common64": ({"pc": 0, "r1": 1}, None, "r1", "pc"),
+}
+
 
 def layout(architecture):
     name = architecture.name()
+    # Elsewhere this is an inline function.
+    if gdb.lookup_global_symbol("sn_arch_prepare") is not None and name in PORTABLE:
+        return PORTABLE[name]
     if name.startswith("arm"):
         name = "arm"
     if name not in LAYOUTS:
@@ -122,7 +133,8 @@ class Innermost(gdb.unwinder.Unwinder):
         for register, offset in words.items():
             at = gdb.Value(saved + offset * word.sizeof).cast(word.pointer())
             info.add_saved_register(register, at.dereference())
-        info.add_saved_register(sp, gdb.Value(saved + size * word.sizeof).cast(word))
+        if size is not None:
+            info.add_saved_register(sp, gdb.Value(saved + size * word.sizeof).cast(word))
         return info
 
 
