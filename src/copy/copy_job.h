@@ -66,6 +66,9 @@ struct sn_copy_job {
 	 * of both sides, the idle limit and coalescing all use it instead of reading the clock.
 	 * Otherwise 0. */
 	int64_t now;
+	/* Written by the relay: its task has begun an operation that reads from src, within
+	 * which the attempts to read are made (sn_copy_attempt()). */
+	bool holds_src;
 	/* These are explained in copy_late.h. */
 	bool waited[2];    /* the job has waited for the side, and made no attempt since */
 	bool read_late;    /* the last attempt to read was made past src's deadline */

@@ -37,6 +37,19 @@ static bool owes_look(struct sn_copy_job *job, enum sn_side_index side)
 	return job->read_late;
 }
 
+/* Whether the attempt is part of an operation that the relay has begun. */
+static bool is_held(const struct sn_copy_job *job, enum sn_side_index side)
+{
+	return side == SN_SIDE_READ && job->holds_src;
+}
+
+static int continue_held(struct sn_copy_job *job)
+{
+	int err = sn_fd_check(job->src);
+
+	return err ? err : sn_conn_check_deadline_at(job->src, SN_SIDE_READ, job->now);
+}
+
 int sn_copy_attempt(struct sn_copy_job *job, enum sn_side_index side)
 {
 	struct sn_fd *d = fd_of(job, side);
@@ -45,9 +58,16 @@ int sn_copy_attempt(struct sn_copy_job *job, enum sn_side_index side)
 	if (owes_look(job, side))
 		return sn_fd_begin(d, side);
 	do {
-		err = sn_conn_attempt_begin_at(d, side, job->now);
+		err = is_held(job, side) ? continue_held(job)
+					 : sn_conn_attempt_begin_at(d, side, job->now);
 	} while (sn_unlikely(err < 0) && sn_copy_goes_on(job, side, err));
 	return err;
+}
+
+void sn_copy_attempt_end(struct sn_copy_job *job, enum sn_side_index side)
+{
+	if (!is_held(job, side))
+		sn_fd_end(fd_of(job, side), side);
 }
 
 ssize_t sn_copy_peek(struct sn_copy_job *job)
@@ -59,7 +79,7 @@ ssize_t sn_copy_peek(struct sn_copy_job *job)
 	/* Other kinds have no urgent data, and cannot be peeked at, so this says yes and the
 	 * next read finds out. */
 	n = sn_conn_kind(job->src) == SN_KIND_SOCKET ? sn_sys_peek(job->src->fd) : 1;
-	sn_fd_end(job->src, SN_SIDE_READ);
+	sn_copy_attempt_end(job, SN_SIDE_READ);
 	return n;
 }
 

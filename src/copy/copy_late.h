@@ -27,9 +27,13 @@
 
 struct sn_copy_job;
 
-/* Begins an attempt on src (SN_SIDE_READ) or dst (SN_SIDE_WRITE), like sn_conn_attempt_begin_at()
- * at the job's time. sn_fd_end() ends it. */
+/*
+ * Begin and end an attempt on src (SN_SIDE_READ) or dst (SN_SIDE_WRITE), like
+ * sn_conn_attempt_begin_at() at the job's time, and sn_fd_end(). If the relay holds src, an attempt
+ * to read belongs to the operation that the relay has begun, and is refused for the same reasons.
+ */
 int sn_copy_attempt(struct sn_copy_job *job, enum sn_side_index side);
+void sn_copy_attempt_end(struct sn_copy_job *job, enum sn_side_index side);
 
 /* Looks for bytes in src without taking them. Returns more than 0 if there are some, 0 at the end,
  * -EAGAIN if there are none, or an error. */

@@ -26,7 +26,7 @@ static ssize_t read_now(struct sn_copy_job *job, void *buf, size_t size)
 		return n;
 	sn_fd_forget(src, SN_SIDE_READ);
 	n = sn_conn_attempt_read(src, buf, size);
-	sn_fd_end(src, SN_SIDE_READ);
+	sn_copy_attempt_end(job, SN_SIDE_READ);
 	return n;
 }
 

@@ -41,7 +41,7 @@ static ssize_t once(struct sn_copy_job *job, size_t size, enum sn_copy_side *ref
 	} else {
 		*refused = SN_COPY_WRITE;
 	}
-	sn_fd_end(job->src, SN_SIDE_READ);
+	sn_copy_attempt_end(job, SN_SIDE_READ);
 	return n;
 }
 

@@ -49,7 +49,7 @@ static ssize_t available(struct sn_copy_job *job)
 	if (n < 0)
 		return n;
 	n = (ssize_t)sn_sys_readable(job->src->fd);
-	sn_fd_end(job->src, SN_SIDE_READ);
+	sn_copy_attempt_end(job, SN_SIDE_READ);
 	if (n > 0)
 		return n;
 	n = sn_copy_peek(job);

@@ -75,7 +75,7 @@ static ssize_t fill(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
 	n = sn_sys_splice(job->src->fd, pipe->write_end, size, false);
 	sn_conn_blocking_leave(job->src);
 	sn_conn_note_read(job->src, n);
-	sn_fd_end(job->src, SN_SIDE_READ);
+	sn_copy_attempt_end(job, SN_SIDE_READ);
 	return n;
 }
 
@@ -89,7 +89,7 @@ static void disarm(struct sn_copy_job *job)
 	if (sn_fd_begin(job->src, SN_SIDE_READ) < 0)
 		return; /* the next read finds out */
 	sn_fd_disarm(job->src);
-	sn_fd_end(job->src, SN_SIDE_READ);
+	sn_copy_attempt_end(job, SN_SIDE_READ);
 }
 
 static int wait_for_room(struct sn_copy_job *job)
@@ -304,7 +304,7 @@ static ssize_t move_directly(struct sn_copy_job *job, size_t size, enum sn_copy_
 	n = sn_copy_attempt(job, SN_SIDE_WRITE);
 	if (n < 0) {
 		*refused = SN_COPY_WRITE;
-		sn_fd_end(job->src, SN_SIDE_READ);
+		sn_copy_attempt_end(job, SN_SIDE_READ);
 		return n;
 	}
 	*refused = SN_COPY_NONE;
@@ -314,7 +314,7 @@ static ssize_t move_directly(struct sn_copy_job *job, size_t size, enum sn_copy_
 	sn_conn_blocking_leave(blocking);
 	sn_copy_write_end(job, n);
 	sn_fd_end(job->dst, SN_SIDE_WRITE);
-	sn_fd_end(job->src, SN_SIDE_READ);
+	sn_copy_attempt_end(job, SN_SIDE_READ);
 	return n;
 }
 

@@ -242,6 +242,15 @@ int sn_fd_begin(struct sn_fd *d, enum sn_side_index side)
 	return begin(d, side, 0, 0);
 }
 
+int sn_fd_check(struct sn_fd *d)
+{
+	/* Relaxed, as in begin(): the flags carry no data, and the number stays open until this
+	 * operation has ended. */
+	int err = sn_fd_error(atomic_load_explicit(&d->control, memory_order_relaxed));
+
+	return err ? err : sn_cancel_reason(sn_thread_self()->task);
+}
+
 int sn_fd_begin_handle(struct sn_fd *d, const void *handle, enum sn_side_index side)
 {
 	return begin(d, side, life_of((uintptr_t)handle), SN_FD_LIFE_MASK);

@@ -58,7 +58,7 @@ int sn_conn_attempt_begin_at(struct sn_fd *d, enum sn_side_index side, int64_t n
 
 	if (err < 0)
 		return err;
-	err = now ? sn_fd_check_deadline_at(d, side, now) : sn_fd_check_deadline(d, side);
+	err = sn_conn_check_deadline_at(d, side, now);
 	if (err < 0)
 		sn_fd_end(d, side);
 	return err;

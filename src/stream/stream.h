@@ -130,6 +130,12 @@ int sn_conn_attempt_begin(struct sn_fd *d, enum sn_side_index side);
 /* The same for a caller that has just read the clock, as `now`; 0: it has not. */
 int sn_conn_attempt_begin_at(struct sn_fd *d, enum sn_side_index side, int64_t now);
 
+/* Returns -ETIMEDOUT if the side's deadline has passed, otherwise 0. now: as above. */
+static inline int sn_conn_check_deadline_at(struct sn_fd *d, enum sn_side_index side, int64_t now)
+{
+	return now ? sn_fd_check_deadline_at(d, side, now) : sn_fd_check_deadline(d, side);
+}
+
 /* One attempt within an operation that has begun. `more` is that of sn_sys_send(), and only for
  * sockets. */
 ssize_t sn_conn_attempt_read(struct sn_fd *d, void *buf, size_t size);

@@ -188,6 +188,68 @@ TEST(RelayAlone, ClosingAStreamEndsIt)
 	});
 }
 
+// The task reads within an operation that it has begun before its last wait.
+TEST(RelayAlone, ReadsNothingFromAStreamThatHasEndedSinceItWoke)
+{
+	test::run(1, [] {
+		for (const bool close : {false, true}) {
+			Listener listener;
+			Relay relay(listener);
+
+			relay.options.arg = &relay;
+			relay.options.progress = [](void *arg, enum sn_relay_direction, size_t n) {
+				auto &right = static_cast<Relay *>(arg)->right;
+
+				if (n == 2) {
+					EXPECT_EQ(0, sn_tcp_cancel(right.server));
+				} else if (n == 3) {
+					right.close_server();
+				}
+			};
+			relay.start();
+			pass(relay.left.client, relay.right.client, "w");
+			pass(relay.right.client, relay.left.client, "w");
+			EXPECT_TRUE(relay.is_waiting());
+			// The only processor finds both at its next poll, and the first is passed on
+			// first.
+			EXPECT_EQ(close ? 3 : 2,
+				  sn_tcp_write(relay.left.client, "abc", close ? 3 : 2));
+			EXPECT_EQ(4, sn_tcp_write(relay.right.client, "left", 4));
+			EXPECT_EQ(close ? -EBADF : -ECANCELED, relay.task->join());
+			EXPECT_EQ(SN_RELAY_CANCELED, relay.result.end);
+			EXPECT_EQ(1u, relay.result.directions[SN_RELAY_B_TO_A].bytes_read);
+		}
+	});
+}
+
+TEST(RelayAlone, NobodyElseReadsFromItsStreamsUntilItIsDone)
+{
+	test::run([] {
+		for (const bool left : {false, true}) {
+			Listener listener;
+			Relay relay(listener);
+			char buf[8];
+
+			relay.options.arg = left ? relay.left.server : relay.right.server;
+			relay.options.progress = [](void *arg, enum sn_relay_direction, size_t n) {
+				const auto stream = static_cast<sn_tcp *>(arg);
+
+				if (n == 2) {
+					EXPECT_EQ(-EBUSY, sn_tcp_read(stream, &n, 0));
+				}
+			};
+			relay.start();
+			pass(relay.left.client, relay.right.client, "w");
+			EXPECT_TRUE(relay.is_waiting());
+			pass(relay.left.client, relay.right.client, "ab");
+			pass(relay.right.client, relay.left.client, "ab");
+			relay.finish();
+			EXPECT_EQ(0, sn_tcp_read(relay.left.server, buf, sizeof buf));
+			EXPECT_EQ(0, sn_tcp_read(relay.right.server, buf, sizeof buf));
+		}
+	});
+}
+
 TEST(RelayAlone, IsIdleWhenNeitherSendsAnything)
 {
 	test::run([] {
