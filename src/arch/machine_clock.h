@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the vdso and clock layers need from an architecture. Each <arch>/clock.h has
+ * What the vdso and clock layers need from an architecture, and io/sys.c its system calls. Each
+ * <arch>/clock.h has
  *
  *   SN_VDSO_VERSION, SN_VDSO_PREFIX  the version and the prefix of the kernel's vDSO symbols
  *   sn_sys1() to sn_sys5()           system calls: the result, or a negative errno value. They are

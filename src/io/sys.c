@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "arch/compiler.h"
+#include "arch/machine_clock.h"
 #include "base/sigpipe.h"
 #include "base/standard.h"
 #include "io/client_ports.h"
@@ -19,6 +21,69 @@
 static int result(int n)
 {
 	return n < 0 ? -errno : n;
+}
+
+/*
+ * The calls that move the bytes of sockets, and readv(), go to the kernel directly. libc's
+ * functions are cancellation points: in a process with threads each of them adds two
+ * read-modify-writes and two calls, and a thread that the program has cancelled would end in the
+ * middle of an operation. None of the calls waits, because the descriptors are non-blocking (those
+ * that are not registered are read in a bracket), so there is nothing to cancel.
+ *
+ * The sanitizers need libc's functions to learn which memory the kernel reads and writes, and so
+ * does bench/shared to count the calls (SN_SYS_BY_LIBC). On i386, libc makes the calls of sockets
+ * through socketcall(2), which is what old kernels have and filters of system calls expect.
+ */
+#ifndef SN_SYS_BY_LIBC
+#	if SN_TSAN || SN_ASAN || defined(__i386__)
+#		define SN_SYS_BY_LIBC 1
+#	else
+#		define SN_SYS_BY_LIBC 0
+#	endif
+#endif
+
+static ssize_t receive(int fd, void *buf, size_t size, int flags)
+{
+#if SN_SYS_BY_LIBC
+	ssize_t n = recv(fd, buf, size, flags);
+
+	return n < 0 ? -errno : n;
+#else
+	return sn_sys5(__NR_recvfrom, fd, (long)buf, (long)size, flags, 0);
+#endif
+}
+
+static ssize_t send_once(int fd, const void *buf, size_t size, int flags)
+{
+#if SN_SYS_BY_LIBC
+	ssize_t n = send(fd, buf, size, flags);
+
+	return n < 0 ? -errno : n;
+#else
+	return sn_sys5(__NR_sendto, fd, (long)buf, (long)size, flags, 0);
+#endif
+}
+
+static ssize_t send_message(int fd, const struct msghdr *message, int flags)
+{
+#if SN_SYS_BY_LIBC
+	ssize_t n = sendmsg(fd, message, flags);
+
+	return n < 0 ? -errno : n;
+#else
+	return sn_sys3(__NR_sendmsg, fd, (long)message, flags);
+#endif
+}
+
+static ssize_t read_pieces(int fd, const struct iovec *iov, int n)
+{
+#if SN_SYS_BY_LIBC
+	ssize_t got = readv(fd, iov, n);
+
+	return got < 0 ? -errno : got;
+#else
+	return sn_sys3(__NR_readv, fd, (long)iov, n);
+#endif
 }
 
 int sn_sys_socket(int family)
@@ -131,9 +196,9 @@ ssize_t sn_sys_recv(int fd, void *buf, size_t size)
 	ssize_t n;
 
 	do {
-		n = recv(fd, buf, size, 0);
-	} while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : n;
+		n = receive(fd, buf, size, 0);
+	} while (n == -EINTR);
+	return n;
 }
 
 ssize_t sn_sys_send(int fd, const void *buf, size_t size, bool more)
@@ -142,9 +207,9 @@ ssize_t sn_sys_send(int fd, const void *buf, size_t size, bool more)
 	ssize_t n;
 
 	do {
-		n = send(fd, buf, size, flags);
-	} while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : n;
+		n = send_once(fd, buf, size, flags);
+	} while (n == -EINTR);
+	return n;
 }
 
 bool sn_sys_sigpipe_ignored(void)
@@ -183,9 +248,9 @@ ssize_t sn_sys_readv(int fd, const struct iovec *iov, int n)
 	ssize_t got;
 
 	do {
-		got = readv(fd, iov, n);
-	} while (got < 0 && errno == EINTR);
-	return got < 0 ? -errno : got;
+		got = read_pieces(fd, iov, n);
+	} while (got == -EINTR);
+	return got;
 }
 
 ssize_t sn_sys_writev(int fd, const struct iovec *iov, int n, size_t size)
@@ -208,9 +273,9 @@ ssize_t sn_sys_sendv(int fd, const struct iovec *iov, int n)
 	ssize_t put;
 
 	do {
-		put = sendmsg(fd, &message, MSG_NOSIGNAL);
-	} while (put < 0 && errno == EINTR);
-	return put < 0 ? -errno : put;
+		put = send_message(fd, &message, MSG_NOSIGNAL);
+	} while (put == -EINTR);
+	return put;
 }
 
 int sn_sys_poll_now(struct pollfd *fds, size_t n)
@@ -229,9 +294,9 @@ ssize_t sn_sys_peek(int fd)
 	ssize_t n;
 
 	do {
-		n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-	} while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : n;
+		n = receive(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	} while (n == -EINTR);
+	return n;
 }
 
 size_t sn_sys_readable(int fd)
