@@ -32,15 +32,20 @@
 #include "copy/reset_origin.h"
 #include "stream/stream.h"
 
-/* The additional state of a relay's direction. The relay passes the end of src on to dst
- * immediately. */
+/*
+ * The additional state of a relay's direction. The relay passes the end of src on to dst
+ * immediately.
+ *
+ * Order, here and in struct sn_copy_job: what a small piece needs comes first and has no gaps,
+ * because a relay with thousands of connections finds none of it in the cache.
+ */
 struct sn_relayed {
 	struct sn_reset_origin *origin;  /* of dst */
 	const _Atomic uint32_t *answers; /* how often the other direction has moved bytes */
+	struct sn_rate_limit rate_limit;
 	struct sn_coalesce coalesce;
 	uint32_t low_water; /* of src, once it was found to be 1 and may be changed
 			     * (low_water.c); until then 0 */
-	struct sn_rate_limit rate_limit;
 };
 
 struct sn_copy_job {
@@ -56,23 +61,24 @@ struct sn_copy_job {
 	bool (*late)(struct sn_copy_job *job);
 
 	/* The fields from here on belong to the copy, and are zero at first. */
-	struct sn_copy_policy policy;
+
+	/* While a relay moves a piece through userspace: the time when it began to. The deadlines
+	 * of both sides, the idle limit and coalescing all use it instead of reading the clock.
+	 * Otherwise 0. */
+	int64_t now;
 	struct sn_copy_piece piece;
 	bool begun;        /* the policy is initialised */
 	bool may_splice;   /* until the kernel refuses */
 	bool hold_sigpipe; /* SIGPIPE is not ignored by the program; known before the first
 			    * splice */
-	/* While a relay moves a piece through userspace: the time when it began to. The deadlines
-	 * of both sides, the idle limit and coalescing all use it instead of reading the clock.
-	 * Otherwise 0. */
-	int64_t now;
-	/* Written by the relay: its task has begun an operation that reads from src, within
-	 * which the attempts to read are made (sn_copy_attempt()). */
+	/* An operation that reads from src has begun, and attempts to read are part of it
+	 * (sn_copy_hold_src()). */
 	bool holds_src;
 	/* These are explained in copy_late.h. */
 	bool waited[2];    /* the job has waited for the side, and made no attempt since */
 	bool read_late;    /* the last attempt to read was made past src's deadline */
 	_Atomic bool full; /* the job waits for room in dst, with bytes that it has read */
+	struct sn_copy_policy policy;
 };
 
 /* How a pass ended. A negative result is an error, and result->failed names the side. */

@@ -37,7 +37,23 @@ static bool owes_look(struct sn_copy_job *job, enum sn_side_index side)
 	return job->read_late;
 }
 
-/* Whether the attempt is part of an operation that the relay has begun. */
+int sn_copy_hold_src(struct sn_copy_job *job)
+{
+	int err = job->holds_src ? 0 : sn_fd_begin(job->src, SN_SIDE_READ);
+
+	job->holds_src = err == 0;
+	return err;
+}
+
+void sn_copy_release_src(struct sn_copy_job *job)
+{
+	if (!job->holds_src)
+		return;
+	job->holds_src = false;
+	sn_fd_end(job->src, SN_SIDE_READ);
+}
+
+/* Whether the attempt is part of the operation that the job holds. */
 static bool is_held(const struct sn_copy_job *job, enum sn_side_index side)
 {
 	return side == SN_SIDE_READ && job->holds_src;

@@ -29,11 +29,17 @@ struct sn_copy_job;
 
 /*
  * Begin and end an attempt on src (SN_SIDE_READ) or dst (SN_SIDE_WRITE), like
- * sn_conn_attempt_begin_at() at the job's time, and sn_fd_end(). If the relay holds src, an attempt
- * to read belongs to the operation that the relay has begun, and is refused for the same reasons.
+ * sn_conn_attempt_begin_at() at the job's time, and sn_fd_end(). If the job holds src, an attempt
+ * to read belongs to that operation, and is refused for the same reasons.
  */
 int sn_copy_attempt(struct sn_copy_job *job, enum sn_side_index side);
 void sn_copy_attempt_end(struct sn_copy_job *job, enum sn_side_index side);
+
+/* Begins an operation that reads from src, unless the job holds src already, and keeps it for the
+ * waits and attempts that follow. Returns 0 or an error of sn_fd_begin(). */
+int sn_copy_hold_src(struct sn_copy_job *job);
+/* Ends that operation, if there is one. */
+void sn_copy_release_src(struct sn_copy_job *job);
 
 /* Looks for bytes in src without taking them. Returns more than 0 if there are some, 0 at the end,
  * -EAGAIN if there are none, or an error. */

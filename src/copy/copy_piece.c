@@ -51,7 +51,7 @@ void sn_piece_settle(struct sn_copy_job *job, int end)
 	n = sn_layer_settle_some(job->dst);
 	sn_fd_unuse(job->dst);
 	if (n > 0) {
-		piece->written += (size_t)n;
+		piece->written += (uint32_t)n;
 		sn_copy_delivered(job, (size_t)n, &job->result->bytes_userspace);
 	}
 }
@@ -68,7 +68,7 @@ int sn_piece_write(struct sn_copy_job *job)
 			return SN_PASS_FULL;
 		if (n < 0)
 			return sn_copy_fail(job, SN_COPY_WRITE, n);
-		piece->written += (size_t)n;
+		piece->written += (uint32_t)n;
 		sn_copy_delivered(job, (size_t)n, &job->result->bytes_userspace);
 		sn_fair_chance(sn_thread_self());
 	}

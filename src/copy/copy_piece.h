@@ -12,19 +12,19 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/types.h>
+#include <stdint.h>
 
 struct sn_copy_job;
 
 struct sn_copy_piece {
 	char *buffer; /* NULL: there is no piece */
-	size_t size, written;
-	bool partial; /* less was read than would have fitted */
-	bool is_last; /* the end of the stream follows immediately: the bytes go with the FIN */
+	uint32_t size, written;
 	/* What reading ahead has found after the piece, which is reported once the piece is
 	 * written: SN_BEHIND_UNKNOWN, 0 for the end, -EAGAIN if there is nothing for now, or an
 	 * error. */
-	ssize_t behind;
+	int behind;
+	bool partial; /* less was read than would have fitted */
+	bool is_last; /* the end of the stream follows immediately: the bytes go with the FIN */
 };
 
 #define SN_BEHIND_UNKNOWN 1

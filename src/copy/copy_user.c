@@ -44,7 +44,7 @@ static ssize_t read_now(struct sn_copy_job *job, void *buf, size_t size)
  * Bytes that are read here are added to the piece. Returns what follows the piece, as
  * piece->behind.
  */
-static ssize_t read_behind(struct sn_copy_job *job, struct sn_copy_piece *piece, size_t most)
+static int read_behind(struct sn_copy_job *job, struct sn_copy_piece *piece, size_t most)
 {
 	ssize_t more;
 
@@ -52,9 +52,9 @@ static ssize_t read_behind(struct sn_copy_job *job, struct sn_copy_piece *piece,
 		return SN_BEHIND_UNKNOWN;
 	more = read_now(job, piece->buffer + piece->size, most - piece->size);
 	if (more <= 0)
-		return more;
+		return (int)more;
 	sn_copy_taken(job, (size_t)more);
-	piece->size += (size_t)more;
+	piece->size += (uint32_t)more;
 	return SN_BEHIND_UNKNOWN;
 }
 
@@ -71,7 +71,7 @@ static int read_piece(struct sn_copy_job *job, struct sn_copy_piece *piece, size
 	if (n == 0)
 		return SN_PASS_END;
 	sn_copy_taken(job, (size_t)n);
-	piece->size = (size_t)n;
+	piece->size = (uint32_t)n;
 	piece->written = 0;
 	piece->behind = read_behind(job, piece, most);
 	piece->partial = piece->size < most;

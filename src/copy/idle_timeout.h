@@ -28,12 +28,12 @@
 struct sn_fd;
 
 struct sn_idle_timeout {
-	struct sn_fd *const *fds;     /* the two connections */
-	struct sn_lock lock;          /* keeps a late task from moving the deadlines back */
 	_Atomic int64_t counted_from; /* the time that the deadlines count from */
 	_Atomic int64_t limit;        /* ns; 0: none */
+	struct sn_lock lock;          /* keeps a late task from moving the deadlines back */
 	bool extended;                /* the limit was extended since a byte was delivered; under
 				       * the lock */
+	struct sn_fd *const *fds;     /* the two connections */
 };
 
 /* Starts without a limit. fds: the two connections. */

@@ -30,10 +30,10 @@ struct sn_copy_job;
 /* Belongs to the task of the job. */
 struct sn_rate_limit {
 	const struct sn_relay_rate_limit *calls; /* NULL: no limit, and nothing below is used */
-	enum sn_relay_direction direction;
-	bool limited;   /* `granted` was taken from a limited rate, so the rest of it has to be
-			 * given back */
 	size_t granted; /* bytes that may be read before the next request */
+	enum sn_relay_direction direction;
+	bool limited; /* `granted` was taken from a limited rate, so the rest of it has to be given
+		       * back */
 	/* Called when the job is about to sleep until that time. */
 	void (*pausing)(struct sn_copy_job *job, int64_t until);
 };

@@ -13,17 +13,15 @@
  * task. As soon as a direction needs more, the two *part*: a second task takes over the other
  * direction from where it is, and they stay apart until the end. That happens when a flow is large
  * enough for splicing or has more after two pieces, coalesces, has a rate limit, or would wait for
- * room. It is decided between two passes of a copy, whose whole state is in its job. Each of 4,000
- * open and idle connections through sennit-relay takes 5.8 KB of the relay's anonymous memory, and
- * 0.4 KB of page tables; with two tasks it would take 10.2 and 0.8.
+ * room. It is decided between two passes of a copy, whose state is its job. Of 4,000 idle
+ * connections each takes 5.8 KB of sennit-relay's anonymous memory and 0.4 KB of page tables; with
+ * two tasks 10.2 and 0.8.
  *
- * Claims. That task waits within two operations that read (io/fd.h). It does not end them when it
- * wakes, but makes its attempts within them and waits again, so a message costs one claim, that of
- * the side to which it is written, instead of four. The first wait makes them, not the start,
- * because a claim ends the silence of a connection (sn_fd_is_silent()). Before each attempt
- * (sn_fd_check()) and each wait, the task looks for what would have refused a new operation, so it
- * finds out as soon as before that a stream was closed or cancelled. Rejected: the same for the
- * sides that are written to. The program may write there meanwhile, and no task waits with them.
+ * Claims. That task waits within two operations that read (io/fd.h), and keeps them when it wakes,
+ * so a message costs one claim instead of four. The first wait makes them, not the start, because a
+ * claim ends the silence of a connection (sn_fd_is_silent()). What would have refused a new
+ * operation is looked for before each attempt (sn_fd_check()) and each wait. Rejected: to keep the
+ * sides that are written to as well. The program may write to them, and no task waits with them.
  *
  * The end of a stream is passed on only when it is a real one. A reset appears as an error once,
  * and as an end of stream after that. Therefore the direction that reads the end of a stream checks
@@ -44,7 +42,7 @@
  * caller's stack: the caller always waits for the second task to end. end and ended_first are
  * written once. The direction that ended first writes half_closed, and the other one writes over.
  * The task that wrote end writes error and failed_side, which the caller reads when both directions
- * are done. alone, holds_both, second and the fields of the other direction belong to the caller
+ * are done. alone, second and the fields of the other direction belong to the caller
  * until the two part.
  */
 #include <errno.h>
@@ -56,6 +54,7 @@
 
 #include "arch/sized.h"
 #include "copy/copy.h"
+#include "copy/copy_late.h"
 #include "copy/idle_timeout.h"
 #include "io/fd.h"
 #include "io/sys.h"
@@ -64,34 +63,36 @@
 #include "sched/thread.h"
 #include "task/cancel.h"
 
+/* Each begins a line of the cache with what a small message needs, as copy_job.h says. */
 struct relay {
-	struct sn_fd *fds[2]; /* direction d reads from fds[d] and writes to fds[1 - d] */
+	_Alignas(64) struct sn_fd *fds[2]; /* direction d reads from fds[d], writes to fds[1 - d] */
 	struct sn_reset_origin origins[2]; /* of fds[0], fds[1] */
-	const struct sn_relay_options *options;
-	const struct sn_relay_tuning *tuning;
-	struct sn_relay_result *result;
-	_Atomic int end; /* enum sn_relay_end; FINISHED until something happens */
-	int error;
-	int failed_side;         /* 0 or 1, an index of fds; -1: neither */
-	_Atomic int ended_first; /* the direction that ended first; -1: neither yet */
-	_Atomic bool half_closed;
-	_Atomic bool over; /* both streams have ended, and neither connection was reset */
-	struct direction *directions;
-	bool alone;      /* there is no second task, and may never be one */
-	bool holds_both; /* the caller's task has begun operations that read from both */
-	sn_task *second; /* NULL: there was none, or it could not be started */
-	struct sn_idle_timeout idle;
 	/* How often a direction has moved bytes; written by its task. Relaxed: the other task only
 	 * uses the count to decide how long to wait (coalesce.h). */
 	_Atomic uint32_t moves[2];
+	_Atomic int end;         /* enum sn_relay_end; FINISHED until something happens */
+	_Atomic int ended_first; /* the direction that ended first; -1: neither yet */
+	_Atomic bool half_closed;
+	_Atomic bool over; /* both streams have ended, and neither connection was reset */
+	bool alone;        /* there is no second task, and may never be one */
+	struct sn_idle_timeout idle;
+	struct direction *directions;
+	void (*progress)(void *arg, enum sn_relay_direction direction, size_t bytes);
+	void *progress_arg;
+	const struct sn_relay_options *options;
+	const struct sn_relay_tuning *tuning;
+	struct sn_relay_result *result;
+	int error, failed_side; /* 0 or 1, an index of fds; -1: neither */
+	sn_task *second;        /* NULL: there was none, or it could not be started */
 };
 
 struct direction {
-	struct sn_copy_job job;
-	struct sn_relayed relayed; /* the job's */
+	_Alignas(64) struct sn_copy_job job;
 	struct relay *relay;
+	struct sn_copy_result result; /* the job's, until both directions have ended */
 	enum sn_relay_direction number;
 	bool passed; /* it has passed its end on, the other has not: it only watches for a reset */
+	struct sn_relayed relayed; /* the job's */
 };
 
 /* ---- the end ---- */
@@ -169,18 +170,17 @@ static enum sn_relay_end meaning(const struct relay *relay, int err)
 static void delivered(struct sn_copy_job *job, size_t n)
 {
 	struct direction *d = sn_container_of(job, struct direction, job);
-	const struct sn_relay_options *options = d->relay->options;
+	struct relay *relay = d->relay;
+	_Atomic uint32_t *moves = &relay->moves[d->number];
 
-	atomic_store_explicit(
-		&d->relay->moves[d->number],
-		atomic_load_explicit(&d->relay->moves[d->number], memory_order_relaxed) + 1,
-		memory_order_relaxed);
-	sn_idle_timeout_touch(&d->relay->idle, job->now);
-	if (!options->progress)
-		return;
-	sn_runtime_leave();
-	options->progress(options->arg, d->number, n);
-	sn_runtime_enter();
+	atomic_store_explicit(moves, atomic_load_explicit(moves, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	sn_idle_timeout_touch(&relay->idle, job->now);
+	if (relay->progress) {
+		sn_runtime_leave();
+		relay->progress(relay->progress_arg, d->number, n);
+		sn_runtime_enter();
+	}
 }
 
 static void pausing(struct sn_copy_job *job, int64_t until)
@@ -316,37 +316,10 @@ static int second_task(void *arg)
 
 /* ---- one task for both ---- */
 
-static void set_held(struct relay *relay, bool held)
-{
-	relay->holds_both = held;
-	for (int i = 0; i < 2; i++)
-		relay->directions[i].job.holds_src = held;
-}
-
-/* On failure *side says whose connection failed. */
-static int hold_both(struct relay *relay, int *side)
-{
-	for (int i = 0; i < 2; i++) {
-		int err = sn_fd_begin(relay->fds[i], SN_SIDE_READ);
-
-		if (err < 0) {
-			if (i == 1)
-				sn_fd_end(relay->fds[0], SN_SIDE_READ);
-			*side = i;
-			return err;
-		}
-	}
-	set_held(relay, true);
-	return 0;
-}
-
 static void release_both(struct relay *relay)
 {
-	if (!relay->holds_both)
-		return;
-	set_held(relay, false);
 	for (int i = 0; i < 2; i++)
-		sn_fd_end(relay->fds[i], SN_SIDE_READ);
+		sn_copy_release_src(&relay->directions[i].job);
 }
 
 /* The calling task keeps this direction; a new task gets the other one. */
@@ -375,7 +348,7 @@ static void prepare(struct direction *d, struct relay *relay, enum sn_relay_dire
 	*d = (struct direction){.job = {.src = relay->fds[number],
 					.dst = relay->fds[1 - number],
 					.left = -1,
-					.result = &relay->result->directions[number],
+					.result = &d->result,
 					.delivered = delivered,
 					.late = late,
 					.relay = &d->relayed},
@@ -446,10 +419,13 @@ static void acknowledge(struct direction *d)
 /* On failure *side says whose connection failed. */
 static int wait_for_either(struct relay *relay, int *side)
 {
-	int err = relay->holds_both ? 0 : hold_both(relay, side);
+	int err;
 
-	if (err < 0)
-		return err;
+	for (*side = 0; *side < 2; ++*side) {
+		err = sn_copy_hold_src(&relay->directions[*side].job);
+		if (err < 0)
+			return err;
+	}
 	*side = 0;
 	acknowledge(&relay->directions[0]);
 	acknowledge(&relay->directions[1]);
@@ -528,14 +504,15 @@ static void both_directions(struct relay *relay)
 	sn_runtime_leave();
 	if (relay->second)
 		wait_for_second(relay->second);
+	for (int i = 0; i < 2; i++)
+		relay->result->directions[i] = directions[i].result;
 }
 
 static bool lost(const struct sn_relay_result *result)
 {
-	for (int i = 0; i < 2; i++)
-		if (result->directions[i].bytes_read != result->directions[i].bytes_written)
-			return true;
-	return false;
+	const struct sn_copy_result *d = result->directions;
+
+	return d[0].bytes_read != d[0].bytes_written || d[1].bytes_read != d[1].bytes_written;
 }
 
 static int whose(const struct relay *relay)
@@ -589,6 +566,8 @@ int sn_relay(sn_stream *a, sn_stream *b, struct sn_relay_result *result,
 			return relay.result->error = err;
 		}
 	}
+	relay.progress = own.progress;
+	relay.progress_arg = own.arg;
 	both_directions(&relay);
 	for (int i = 0; i < 2; i++)
 		sn_fd_unuse(relay.fds[i]);

@@ -151,7 +151,7 @@ static int empty_by_hand(struct sn_copy_job *job, struct sn_pipe *pipe, size_t s
 			break;
 		}
 		size -= (size_t)n;
-		piece->size = (size_t)n;
+		piece->size = (uint32_t)n;
 		piece->written = 0;
 		err = write_piece(job);
 	}
@@ -171,7 +171,7 @@ static int take_out(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
 
 		if (n <= 0)
 			return sn_copy_fail(job, SN_COPY_WRITE, n < 0 ? n : -EIO);
-		piece->size += (size_t)n;
+		piece->size += (uint32_t)n;
 	}
 	piece->partial = false;
 	piece->behind = SN_BEHIND_UNKNOWN;
