@@ -27,8 +27,8 @@ GATE := release asan models tsan benches checked i386 aarch64 arm
 	check-abi dist gate flaky fuzz nightly soak chaos-relay demo-blocking demo-dump screenshot \
 	benches \
 	bench-blocking bench-blocking-server bench-clock bench-copy bench-files bench-gc \
-	bench-hooks bench-http bench-http-idle bench-ramp bench-relay bench-relay-idle bench-resolve \
-	bench-shared bench-stall bench-tasks bench-tls bench-udp bench-unix bench-wait
+	bench-hooks bench-http bench-http-idle bench-lines bench-ramp bench-relay bench-relay-idle \
+	bench-resolve bench-shared bench-stall bench-tasks bench-tls bench-udp bench-unix bench-wait
 .NOTPARALLEL:
 
 help:
@@ -75,6 +75,7 @@ help:
 	@echo 'make bench-copy           TCP to TCP copies by chunk, beside Go and a bare epoll loop'
 	@echo 'make bench-relay          the relay beside HAProxy, nginx, Go, socat and bare epoll loops'
 	@echo 'make bench-ramp           the relay and the HTTP server with 16 to 10,000 connections, beside others'
+	@echo 'make bench-lines          lines and locked instructions of one request of the relay: BY_NAME=1'
 	@echo 'make bench-relay-idle     memory of idle connections, plain and with TLS, beside HAProxy and nginx'
 	@echo 'make chaos-relay          clients of the relay and HAProxy while all behind them changes: SECONDS=600'
 	@echo 'make bench-udp            datagrams that a server echoes, beside Go, tokio and bare loops'
@@ -302,6 +303,14 @@ bench-ramp:
 		$(if $(RELAYS),--only '$(RELAYS)'),true)
 	@$(if $(filter http,$(WHAT)),bench/http/ramp.py build/release $(RAMP) \
 		$(if $(SERVERS),--only '$(SERVERS)'),true)
+
+# CONNECTIONS=32; BY_NAME=1 lists each line. The short form is in the release preset's relay/bench.
+bench-lines:
+	@scripts/setup test
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target sennit-relay
+	@bench/relay/lines.py build/release --connections $(or $(CONNECTIONS),32) \
+		$(BY_NAME:1=--by-name)
 
 # CONNECTIONS=10000 ROUNDS=3; the short form is in the release preset's relay/bench.
 bench-relay-idle:

@@ -4,9 +4,11 @@
 The benchmarks of `make bench-relay`, `make bench-ramp` and `make bench-relay-idle` work: the first
 measures sennit-relay, two bare loops and a direct connection for a moment each, the second a relay
 and two that share a listening socket, the third a few connections of sennit-relay. The test asserts
-no figures. The programs themselves check that bytes and answers arrive.
+no times. The programs themselves check that bytes and answers arrive. The figures of `make
+bench-lines` are counts, which may not grow much: a change that needs more changes docs/scale.md.
 """
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -56,6 +58,17 @@ class Bench(unittest.TestCase):
             capture_output=True, text=True, timeout=100, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("| socat | NOT MEASURED: socat is not installed |", done.stdout)
+
+    @unittest.skipUnless(shutil.which("valgrind"), "valgrind is not installed")
+    def test_a_request_touches_few_lines_and_has_few_locked_instructions(self):
+        done = subprocess.run([sys.executable, f"{SOURCE}/bench/relay/lines.py", BUILD,
+                               "--connections=8", "--rounds=4"],
+                              capture_output=True, text=True, timeout=100, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        private = int(re.search(r"^private +(\d+)", done.stdout, re.M)[1])
+        locked = float(re.search(r"without the monitor's ([\d.]+)", done.stdout)[1])
+        self.assertLessEqual(private, 40, done.stdout)
+        self.assertLessEqual(locked, 40, done.stdout)
 
     def test_a_ramp_has_each_relay_with_each_number_of_connections(self):
         relays = ["sennit-relay", "2 relays, one processor each", "none (direct)"]
