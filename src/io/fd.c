@@ -456,6 +456,7 @@ static void end_one(struct sn_fd *d, struct sn_free_link **ended)
 	if ((atomic_load(&d->control) & SN_FD_INHERITED) || !atomic_exchange(&d->open, false))
 		return;
 	atomic_store(&d->control, SN_FD_CLOSED); /* nothing uses it until it is opened */
+	sn_netpoll_remove();
 	forget_timers(d);
 	atomic_fetch_add(&d->generation, 1);
 	d->free_link.next = *ended;
@@ -479,7 +480,7 @@ void sn_fds_end(bool orphans)
 	for (struct sn_free_link *link = ended; link; link = link->next)
 		close_abandoned(sn_container_of(link, struct sn_fd, free_link));
 	sn_free_store_add(&sn_fd_table.unused, ended);
-	sn_netpoll_forget();
+	sn_netpoll_forget_waits();
 	sn_watches_reset();
 }
 

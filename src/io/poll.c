@@ -106,7 +106,7 @@ static int wait_once(struct pollfd *fds, struct sn_watch_wait *waits, size_t n, 
 
 	sn_waiter_init(&waiter, self, looks ? next_look : deadline, SN_WAITER_SHARED);
 	if (polls)
-		sn_netpoll_add();
+		sn_netpoll_wait_begins();
 	err = begin(fds, waits, n, &waiter);
 	if (err == 0) {
 		sn_task_waits(waiter.task, "a descriptor of the program's", NULL);
@@ -120,7 +120,7 @@ static int wait_once(struct pollfd *fds, struct sn_watch_wait *waits, size_t n, 
 	}
 	count = end(fds, waits, n);
 	if (polls)
-		sn_netpoll_remove();
+		sn_netpoll_wait_ends();
 	return count > 0 ? count : err;
 }
 

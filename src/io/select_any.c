@@ -292,7 +292,7 @@ static int wait_once(struct sn_thread *self, const struct select *s)
 	if (index >= 0)
 		return index;
 	if (s->fd_count > 0)
-		sn_netpoll_add(); /* something may wake the task, so it is no deadlock */
+		sn_netpoll_wait_begins(); /* something may wake the task, so it is no deadlock */
 	err = begin_others(self, s, &waiter);
 	/* If the claim is gone, another party is ending the wait, and its result counts. */
 	if (err == 0 || !sn_waiter_claim(&waiter)) {
@@ -301,7 +301,7 @@ static int wait_once(struct sn_thread *self, const struct select *s)
 	}
 	done = end_all(s, count);
 	if (s->fd_count > 0)
-		sn_netpoll_remove();
+		sn_netpoll_wait_ends();
 	if (done >= 0)
 		return done;
 	/* A time has come, or the deadline. */

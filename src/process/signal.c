@@ -336,7 +336,7 @@ static int wait_signal(signal_set set, int64_t deadline)
 
 	if (err < 0)
 		return err;
-	sn_netpoll_add();
+	sn_netpoll_wait_begins();
 	sn_lock(&passing);
 	signum = begin_wait(&wait, set, deadline);
 	sn_unlock(&passing);
@@ -349,7 +349,7 @@ static int wait_signal(signal_set set, int64_t deadline)
 		signum = wait.signum;
 		sn_unlock(&passing);
 	}
-	sn_netpoll_remove();
+	sn_netpoll_wait_ends();
 	return signum ? signum : err;
 }
 
@@ -405,7 +405,7 @@ static void add_to_sink(sn_chan *chan, signal_set set, struct sink **made)
 		*made = NULL;
 		*sink = (struct sink){.next = sinks, .chan = sn_chan_ref(chan)};
 		sinks = sink;
-		sn_netpoll_add();
+		sn_netpoll_wait_begins();
 	}
 	sink->set |= set;
 	/* Passes on the signals that have come already and that no other receiver wanted. */
@@ -467,7 +467,7 @@ int sn_signal_stop(sn_chan *chan)
 		*at = sink->next;
 	sn_unlock(&passing);
 	if (sink) {
-		sn_netpoll_remove();
+		sn_netpoll_wait_ends();
 		sn_chan_unref(sink->chan);
 		free(sink);
 	}

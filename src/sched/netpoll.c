@@ -30,7 +30,7 @@ static struct sn_lock lock = SN_LOCK_INIT(SN_RANK_NETPOLL);
 static int epoll_fd = -1, wakeup_fd = -1;
 static sn_netpoll_hook *on_event; /* constant while a runtime runs */
 static _Atomic uint32_t wakeup_pending;
-static _Atomic uint32_t open_fds;
+static _Atomic uint32_t open_fds, waits;
 static _Atomic bool no_pwait2; /* the kernel lacks it, or a seccomp filter refuses it */
 
 /* The lock is held, or this is a child of fork(). A child therefore finds either both descriptors
@@ -83,7 +83,8 @@ void sn_netpoll_fork(enum sn_fork_phase phase)
 
 bool sn_netpoll_used(void)
 {
-	return atomic_load_explicit(&open_fds, memory_order_relaxed) > 0;
+	return atomic_load_explicit(&open_fds, memory_order_relaxed) > 0 ||
+	       atomic_load_explicit(&waits, memory_order_relaxed) > 0;
 }
 
 void sn_netpoll_add(void)
@@ -96,9 +97,25 @@ void sn_netpoll_remove(void)
 	atomic_fetch_sub(&open_fds, 1);
 }
 
+void sn_netpoll_wait_begins(void)
+{
+	atomic_fetch_add(&waits, 1);
+}
+
+void sn_netpoll_wait_ends(void)
+{
+	atomic_fetch_sub(&waits, 1);
+}
+
+void sn_netpoll_forget_waits(void)
+{
+	atomic_store(&waits, 0);
+}
+
 void sn_netpoll_forget(void)
 {
 	atomic_store(&open_fds, 0);
+	sn_netpoll_forget_waits();
 }
 
 int sn_netpoll_update(int operation, int fd, uint64_t tag, uint32_t events)

@@ -12,7 +12,8 @@
  *                         last, and the child of a fork(); closed under the lock
  *   on_event              the thread of sn_run(), before the first poll
  *   wakeup_pending        a waker, to 1; the thread that drains the eventfd, to 0
- *   open_fds              any thread that opens or closes a descriptor, by an atomic operation
+ *   open_fds, waits       any thread that opens or closes a descriptor, or begins or ends a wait,
+ *                         by an atomic operation
  *   no_pwait2             any thread, to true
  */
 #ifndef SENNIT_SCHED_NETPOLL_H
@@ -60,12 +61,22 @@ bool sn_netpoll_is_exact(void);
  * Preserves errno. */
 void sn_netpoll_probe(void);
 
-/* Whether any descriptor is open. If none is, polling is useless. */
+/* Whether any descriptor is open, or a task waits for one of the program's. Otherwise polling is
+ * useless. */
 bool sn_netpoll_used(void);
 
-/* These maintain the number of open descriptors: they add one, subtract one, or set it to zero. */
+/* These count open descriptors. A thread outside the runtime may close one after its run has ended,
+ * so each is added once and removed once, whatever happens in between. */
 void sn_netpoll_add(void);
 void sn_netpoll_remove(void);
+
+/* These count what else waits for events. The end of a run forgets such waits, whose tasks are
+ * abandoned. */
+void sn_netpoll_wait_begins(void);
+void sn_netpoll_wait_ends(void);
+void sn_netpoll_forget_waits(void);
+
+/* For a child of fork(), in which neither the parent's descriptors nor its waits count. */
 void sn_netpoll_forget(void);
 
 /* Calls epoll_ctl(), and returns 0 or a negative errno. The tag UINT64_MAX is reserved. The events

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
 //
-// What remains of one run when the next begins: counts of foreign callers, and handles of tasks
-// that were never joined.
+// What remains of one run when the next begins: counts of foreign callers and of open descriptors,
+// and handles of tasks that were never joined.
 #include <atomic>
 #include <csignal>
 #include <thread>
 
+#include <netinet/in.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/net.h"
 #include "support/runtime.h"
 
 namespace
@@ -41,6 +43,53 @@ TEST(BetweenRuns, ForeignCallersDelayNoEnd)
 	}
 	over = true;
 	outside.join();
+}
+
+// Stores both ends of a TCP connection. Whoever closes the first waits for the second.
+void connect_lingering(int ends[2])
+{
+	const linger wait = {.l_onoff = 1, .l_linger = 3600};
+	sockaddr_in address = {};
+	socklen_t length = sizeof address;
+	const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	address.sin_family = AF_INET;
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	ASSERT_EQ(0, bind(listener, reinterpret_cast<sockaddr *>(&address), length));
+	ASSERT_EQ(0, listen(listener, 1));
+	ASSERT_EQ(0, getsockname(listener, reinterpret_cast<sockaddr *>(&address), &length));
+	ends[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ASSERT_EQ(0, connect(ends[0], reinterpret_cast<sockaddr *>(&address), length));
+	ends[1] = accept(listener, nullptr, nullptr);
+	ASSERT_EQ(0, setsockopt(ends[0], SOL_SOCKET, SO_LINGER, &wait, sizeof wait));
+	close(listener);
+}
+
+// A thread outside the runtime is in close() when the run ends. The descriptor that it closes is
+// counted out once: if a later run found a count below zero, it would poll for nothing, and take no
+// deadlock for one.
+TEST(BetweenRuns, ADescriptorIsCountedOutOnceIfItsCloseOutlastsTheRun)
+{
+	for (int i = 0; i < 3; i++) {
+		int ends[2] = {-1, -1};
+		std::thread closes;
+
+		ASSERT_FALSE(probe_netpoll_used());
+		connect_lingering(ends);
+		test::run(2, [&] {
+			sn_tcp *conn = nullptr;
+
+			ASSERT_EQ(0, sn_tcp_adopt(&conn, ends[0]));
+			EXPECT_TRUE(probe_netpoll_used());
+			test::fill(conn);
+			closes = std::thread([conn] { EXPECT_EQ(0, sn_tcp_close(conn)); });
+			// The number is gone as soon as close() has begun to wait.
+			EXPECT_TRUE(test::eventually([&] { return fcntl(ends[0], F_GETFD) < 0; }));
+		});
+		close(ends[1]);
+		closes.join();
+		EXPECT_FALSE(probe_netpoll_used());
+	}
 }
 
 sn_task *parked, *ended;

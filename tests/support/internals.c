@@ -450,6 +450,11 @@ void probe_netpoll_wake(void)
 	sn_netpoll_wake();
 }
 
+bool probe_netpoll_used(void)
+{
+	return sn_netpoll_used();
+}
+
 bool probe_fd_waiting(const void *conn, int side)
 {
 	struct sn_fd *d = sn_handle_object(conn);

@@ -131,6 +131,8 @@ bool probe_foreign_admitted(void);
 
 /* sched/netpoll.h, io/fd.h */
 void probe_netpoll_wake(void);
+/* Whether anything counts as waiting for events. */
+bool probe_netpoll_used(void);
 /* Whether the first task has returned, so that no task is resumed any more. */
 bool probe_run_is_ending(void);
 /* Whether a task sleeps on a side (0: reading, 1: writing) of a connection or listener. */
