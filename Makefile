@@ -15,9 +15,9 @@ ARM_PRESETS := aarch64 arm
 MORE_PRESETS := riscv64 portable s390x ppc64le
 # These need the release preset's build directory: scripts/test.
 PARTS := models benches
-# In an order in which no two neighbours have the same build directory, so that one is built while the
-# other is tested.
-GATE := release asan models tsan benches checked i386 aarch64 arm
+# Builds go ahead of the tests, in this order (scripts/test). The models come last: they need no
+# build, and are the only tests that keep all CPUs busy by themselves.
+GATE := release asan tsan checked i386 benches aarch64 arm models
 
 .PHONY: help build run docs install install-variants install-preload deb format check-format clean \
 	$(PRESETS:%=build-%) $(PRESETS:%=test-%) $(PARTS:%=test-%) $(ARM_PRESETS:%=build-%) \
@@ -118,7 +118,8 @@ run:
 test: export SENNIT_TEST_SHORT = 1
 test: test-release
 
-# EXCEPT=release skips presets, such as those that were tested just before.
+# Begins with what `make test` does. EXCEPT=release skips presets, such as those that were tested
+# just before.
 gate:
 	@scripts/setup test
 	@scripts/setup arm
