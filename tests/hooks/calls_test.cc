@@ -434,6 +434,33 @@ TEST(Cancellation, EndsSleeping)
 	});
 }
 
+TEST(Cancellation, IsReportedByEachSleepInItsWay)
+{
+	expect_cancelled([] { return outcome(usleep(600 * 1000000)); });
+	expect_cancelled([] {
+		const struct timespec time = {600, 0};
+		struct timespec left = {0, 0};
+		const int error = clock_nanosleep(CLOCK_MONOTONIC, 0, &time, &left);
+
+		EXPECT_GT(left.tv_sec, 500);
+		return int64_t(-error);
+	});
+	expect_cancelled([] {
+		struct timespec until, left = {7, 0};
+
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_sec += 600;
+		const int error = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, &left);
+
+		EXPECT_EQ(7, left.tv_sec); // nothing is left of a time
+		return int64_t(-error);
+	});
+	expect_cancelled([] {
+		EXPECT_GT(sleep(600), 500u);
+		return outcome(usleep(1)); // it has no errno of its own
+	});
+}
+
 TEST(Cancellation, EndsAccepting)
 {
 	expect_cancelled([] {
