@@ -6,7 +6,8 @@
  *   SN_VDSO_VERSION, SN_VDSO_PREFIX  the version and the prefix of the kernel's vDSO symbols
  *   sn_sys1() to sn_sys5()           system calls: the result, or a negative errno value. They are
  *                                    not libc's syscall(), because these layers work without a
- *                                    libc and must not touch errno
+ *                                    libc and must not touch errno. All but i386 and the
+ *                                    portable one have sn_sys6(), too
  *   sn_sys_map()                     anonymous memory at a given place, with mmap's protection and
  *                                    flags
  *   SN_LARGEST_PAGE                  bytes of the largest page that a kernel may be built with

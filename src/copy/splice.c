@@ -89,7 +89,7 @@ static void disarm(struct sn_copy_job *job)
 	if (sn_fd_begin(job->src, SN_SIDE_READ) < 0)
 		return; /* the next read finds out */
 	sn_fd_disarm(job->src);
-	sn_copy_attempt_end(job, SN_SIDE_READ);
+	sn_fd_end(job->src, SN_SIDE_READ);
 }
 
 static int wait_for_room(struct sn_copy_job *job)
