@@ -8,10 +8,10 @@ A request is a message of 64 bytes from a client through the relay to a backend,
 it wakes the connection's task twice. The relay runs with one processor under valgrind's lackey,
 which prints each instruction and each access to memory. Only the end of that is kept.
 
-First all connections have a request under way at the same time. From this the instructions and the locked
-instructions (with `xchg` of memory and `mfence`) of a request are counted, by function. Those of
-other threads are in it, the monitor's above all, which under valgrind runs far more often for each
-request than otherwise: the last column of the table leaves out what sn_sysmon_* does.
+First all connections have a request under way at the same time. From this the instructions and the
+locked instructions (with `xchg` of memory and `mfence`) of a request are counted, by function.
+Those of other threads are in it, the monitor's above all, which under valgrind runs far more often
+for each request than otherwise: the last column of the table leaves out what sn_sysmon_* does.
 
 Then eight connections have one request each, one after another. A line of 64 bytes counts as
 private if this request touches it and the requests of the other seven do not. These lines have to
