@@ -368,14 +368,18 @@ static void abandon_all(bool orphans)
 	}
 }
 
-/* Takes a descriptor that is open and not inherited, and puts it into the list. */
+/*
+ * Takes a descriptor that is open and not inherited, and puts it into the list. The heaps end with
+ * the run, so no timer may refer to one, not even a free descriptor's: a waiter that its own task
+ * has overtaken may have armed it after the descriptor was closed (commit_wait() in fd_wait.c).
+ */
 static void end_one(struct sn_fd *d, struct sn_free_link **ended)
 {
+	forget_timers(d);
 	if ((atomic_load(&d->control) & SN_FD_INHERITED) || !atomic_exchange(&d->open, false))
 		return;
 	atomic_store(&d->control, SN_FD_CLOSED); /* nothing uses it until it is opened */
 	sn_netpoll_remove();
-	forget_timers(d);
 	atomic_fetch_add(&d->generation, 1);
 	d->free_link.next = *ended;
 	*ended = &d->free_link;
@@ -384,9 +388,9 @@ static void end_one(struct sn_fd *d, struct sn_free_link **ended)
 /*
  * Closes what abandoned tasks have left open; no task runs any more. A thread outside the runtime
  * may be closing a descriptor at this moment: the one of the two that takes `open` frees it. The
- * free ones are not touched, so a fork() at any moment finds consistent lists. Descriptors that are
- * being closed then are lost to the child. No lock is held, because a close may wait for a peer or
- * a device.
+ * lists of free ones are not touched, so a fork() at any moment finds them consistent. Descriptors
+ * that are being closed then are lost to the child. No lock is held, because a close may wait for a
+ * peer or a device.
  */
 void sn_fds_end(bool orphans)
 {

@@ -92,6 +92,27 @@ TEST(BetweenRuns, ADescriptorIsCountedOutOnceIfItsCloseOutlastsTheRun)
 	}
 }
 
+// A waiter may arm its deadline after another thread has woken its task, and that task has closed the
+// descriptor. The heap, which ends with the run, must then not be found by the next run, whose close
+// takes the timer out of where it is.
+TEST(BetweenRuns, ADeadlineThatIsArmedAfterTheCloseIsForgotten)
+{
+	const void *closed = nullptr;
+
+	for (int i = 0; i < 2; i++) {
+		test::run(1, [&] {
+			sn_tcp_listener *listener = nullptr;
+
+			ASSERT_EQ(0, sn_tcp_listen(&listener, "127.0.0.1:0"));
+			closed = listener;
+			ASSERT_EQ(0, sn_tcp_listener_close(listener));
+			ASSERT_EQ(0, probe_fd_arm(closed, 0, sn_now() + 3600 * test::second));
+			ASSERT_TRUE(probe_fd_has_timer(closed, 0));
+		});
+		EXPECT_FALSE(probe_fd_has_timer(closed, 0));
+	}
+}
+
 sn_task *parked, *ended;
 
 // Leaves the handles of two tasks that were not joined.

@@ -509,6 +509,26 @@ void probe_fd_end(const void *conn, int side)
 	sn_fd_end(sn_handle_object(conn), (enum sn_side_index)side);
 }
 
+int probe_fd_arm(const void *conn, int side, int64_t when)
+{
+	struct sn_fd *d = sn_handle_object(conn);
+	struct sn_thread *self = sn_runtime_enter();
+	int err;
+
+	sn_lock(&d->lock);
+	err = sn_timer_advance(self, &d->sides[side].timer, when);
+	sn_unlock(&d->lock);
+	sn_runtime_leave();
+	return err;
+}
+
+bool probe_fd_has_timer(const void *conn, int side)
+{
+	struct sn_fd *d = sn_handle_object(conn);
+
+	return atomic_load(&d->sides[side].timer.heap) != NULL;
+}
+
 bool probe_fd_same_place(const void *conn, const void *other)
 {
 	return sn_handle_object(conn) == sn_handle_object(other);

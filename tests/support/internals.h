@@ -148,6 +148,11 @@ int probe_watch_waits(int fd);
 /* The part of an operation that comes after it has found its connection: sn_fd_begin_handle(). */
 int probe_fd_begin(const void *conn, int side);
 void probe_fd_end(const void *conn, int side);
+/* What a waiter does that is overtaken by the task that it waits for: it arms the deadline of a
+ * side, perhaps after the descriptor was closed. */
+int probe_fd_arm(const void *conn, int side, int64_t when);
+/* Whether the timer of a side is in a processor's heap. */
+bool probe_fd_has_timer(const void *conn, int side);
 /* Whether two handles refer to the same structure, possibly in different generations. */
 bool probe_fd_same_place(const void *conn, const void *other);
 /* The memory of a stream plus that of a task that has not begun. */
