@@ -15,8 +15,8 @@ ARM_PRESETS := aarch64 arm
 MORE_PRESETS := riscv64 portable s390x ppc64le
 # These need the release preset's build directory: scripts/test.
 PARTS := models benches
-# Builds go ahead of the tests, in this order (scripts/test). The models come last: they need no
-# build, and are the only tests that keep all CPUs busy by themselves.
+# Builds go ahead of the tests, in this order (scripts/test). The models come last, because they need
+# no build, and their searches compute rather than wait.
 GATE := release asan tsan checked i386 benches aarch64 arm models
 
 .PHONY: help build run docs install install-variants install-preload deb format check-format clean \
