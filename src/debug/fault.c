@@ -7,11 +7,11 @@
  * in the loader itself. The facts are written first, so that they are out whatever happens next.
  *
  * There is one report at a time (report.h). If that does not end for 5 s, a line says that there is
- * no other. A report walks a stack that may be corrupt. If the
- * report itself faults, the nested signal finds that its own thread is the reporter, and jumps back
- * to where the walk began. Then the previous action follows, with the information of the first
- * signal. After a signal whose action ends the process there is no other report, so that a second
- * one cannot write into the end of the first.
+ * no other. A report walks a stack that may be corrupt. If the report itself faults, the nested
+ * signal finds that its own thread is the reporter, and jumps back to where the walk began. Then
+ * the previous action follows, with the information of the first signal. After a signal whose
+ * action ends the process there is no other report, so that a second one cannot write into the end
+ * of the first.
  *
  * The previous action is carried out as the kernel would do it: with its mask, and only once if it
  * has SA_RESETHAND. By default the faulting instruction is executed again and the process dies of

@@ -20,9 +20,9 @@
  * Samples with a complete key are in a list, to which each owner adds its own. Nothing is ever
  * removed, so that a compare-and-swap of its head is enough, and a signal handler may add a sample
  * while the thread that it has interrupted is about to do so. Readers follow the list. Rejected:
- * that they look at each place of the table. Nearly all of its 23 MB are untouched, and reading them
- * took 4 ms for each profile, and a page fault for every 4 KiB. A sample whose owner is lost before
- * its key was complete, in a child of fork(), is not in the list, and nothing waits for it.
+ * that they look at each place of the table. Nearly all of its 23 MB are untouched, and reading
+ * them took 4 ms for each profile, and a page fault for every 4 KiB. A sample whose owner is lost
+ * before its key was complete, in a child of fork(), is not in the list, and nothing waits for it.
  *
  * Who may write what:
  *   hash       any thread, from 0 to a value, by compare-and-swap
