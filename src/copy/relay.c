@@ -20,7 +20,9 @@
  * Claims. That task waits within two operations that read (io/fd.h), and keeps them when it wakes,
  * so a message costs one claim instead of four. The first wait makes them, not the start, because a
  * claim ends the silence of a connection (sn_fd_is_silent()). What would have refused a new
- * operation is looked for before each attempt (sn_fd_check()) and each wait. Rejected: to keep the
+ * operation is looked for before each attempt (sn_fd_check()). A wait looks at both descriptors,
+ * and when it really parks, at the scope. A close does not wait for the claims any longer than
+ * before, because sn_relay() uses both streams from its beginning to its end. Rejected: to keep the
  * sides that are written to as well. The program may write to them, and no task waits with them.
  *
  * The end of a stream is passed on only when it is a real one. A reset appears as an error once,
@@ -42,8 +44,8 @@
  * caller's stack: the caller always waits for the second task to end. end and ended_first are
  * written once. The direction that ended first writes half_closed, and the other one writes over.
  * The task that wrote end writes error and failed_side, which the caller reads when both directions
- * are done. alone, second and the fields of the other direction belong to the caller
- * until the two part.
+ * are done. alone, second and the fields of the other direction belong to the caller until the two
+ * part.
  */
 #include <errno.h>
 #include <poll.h>

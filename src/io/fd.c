@@ -162,8 +162,9 @@ int sn_fd_begin(struct sn_fd *d, enum sn_side_index side)
 
 int sn_fd_check(struct sn_fd *d)
 {
-	/* Relaxed, as in begin(): the flags carry no data, and the number stays open until this
-	 * operation has ended. */
+	/* Relaxed: the flags carry no data, and the number stays open until this operation has
+	 * ended. A close that precedes the attempt is seen; one that is not seen could as well have
+	 * come just after a new operation had begun. */
 	int err = sn_fd_error(atomic_load_explicit(&d->control, memory_order_relaxed));
 
 	return err ? err : sn_cancel_reason(sn_thread_self()->task);

@@ -182,8 +182,7 @@ int sn_fd_begin_handle(struct sn_fd *d, const void *handle, enum sn_side_index s
 void sn_fd_end(struct sn_fd *d, enum sn_side_index side);
 
 /* Whether an operation that makes several attempts may make another: 0, or the error with which
- * sn_fd_begin() would refuse a new one. It reads control as sn_fd_begin() does, so a descriptor
- * that was closed or cancelled is found out as soon. */
+ * sn_fd_begin() would refuse a new one. */
 int sn_fd_check(struct sn_fd *d);
 
 /*
