@@ -54,6 +54,7 @@
 #include "sched/thread_list.h"
 #include "task/cancel.h"
 #include "task/waiter.h"
+#include "wait/checked.h"
 #include "wait/lock.h"
 
 /* Chains of lookups with the same hash. Unless many different names are looked up at the same time,
@@ -311,7 +312,11 @@ static int start_thread(void)
 	pthread_sigmask(SIG_SETMASK, &all, &former);
 	sn_thread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	/* The monitor, too, gets here: it starts the threads of those that may not (birth.h). This
+	 * maps a stack, as for every thread of the runtime. */
+	sn_checked_pass();
 	err = pthread_create(&thread, &attr, helper_main, NULL);
+	sn_checked_pass_end();
 	pthread_attr_destroy(&attr);
 	pthread_sigmask(SIG_SETMASK, &former, NULL);
 	return -err;
