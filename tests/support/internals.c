@@ -42,6 +42,20 @@ static void *zeroed(size_t alignment, size_t size)
 	return memset(memory, 0, size);
 }
 
+/* A test holds a lock while it starts the thread that comes to the lock, and sleeps until that has
+ * happened. Only the test's own threads wait for the lock. */
+static void take_for_long(struct sn_lock *lock)
+{
+	sn_lock(lock);
+	sn_checked_pass();
+}
+
+static void release(struct sn_lock *lock)
+{
+	sn_checked_pass_end();
+	sn_unlock(lock);
+}
+
 struct probe_lock {
 	struct sn_lock lock;
 };
@@ -61,12 +75,12 @@ void probe_lock_free(struct probe_lock *lock)
 
 void probe_lock_take(struct probe_lock *lock)
 {
-	sn_lock(&lock->lock);
+	take_for_long(&lock->lock);
 }
 
 void probe_lock_release(struct probe_lock *lock)
 {
-	sn_unlock(&lock->lock);
+	release(&lock->lock);
 }
 
 struct probe_parker {
@@ -541,22 +555,22 @@ size_t probe_quiet_size(void)
 
 void probe_waits_lock(const void *address)
 {
-	sn_lock(sn_waits_lock_of(address));
+	take_for_long(sn_waits_lock_of(address));
 }
 
 void probe_waits_unlock(const void *address)
 {
-	sn_unlock(sn_waits_lock_of(address));
+	release(sn_waits_lock_of(address));
 }
 
 void probe_chan_lock(struct sn_chan *chan)
 {
-	sn_lock(&sn_chan_at(chan)->lock);
+	take_for_long(&sn_chan_at(chan)->lock);
 }
 
 void probe_chan_unlock(struct sn_chan *chan)
 {
-	sn_unlock(&sn_chan_at(chan)->lock);
+	release(&sn_chan_at(chan)->lock);
 }
 
 size_t probe_chan_waiting(struct sn_chan *handle, int op)
