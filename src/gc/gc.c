@@ -105,6 +105,7 @@
 #include <sennit/clock.h>
 #include <sennit/collector.h>
 
+#include "arch/compiler.h"
 #include "arch/sized.h"
 #include "gc/blind.h"
 
@@ -504,6 +505,21 @@ static void value_free(void *memory)
 
 /* ---- */
 
+/*
+ * The checked build turns the system calls of a thread that must not wait into SIGSYS, also those
+ * of libgc's handlers that interrupt it (wait/system_call.c). With SIGSYS blocked they would end
+ * the process.
+ */
+static int admit_sigsys(int signum)
+{
+	struct sigaction action;
+
+	if (sigaction(signum, NULL, &action) < 0)
+		return -errno;
+	sigdelset(&action.sa_mask, SIGSYS);
+	return sigaction(signum, &action, NULL) < 0 ? -errno : 0;
+}
+
 static const struct sn_collector collector = {
 	.thread_begins = thread_begins,
 	.thread_ends = thread_ends,
@@ -536,6 +552,13 @@ int sn_gc_init(void)
 	action.sa_flags |= SA_SIGINFO;
 	if (sigaction(GC_get_suspend_signal(), &action, NULL) < 0)
 		return -errno;
+	if (SENNIT_CHECKED) {
+		err = admit_sigsys(GC_get_suspend_signal());
+		if (err == 0)
+			err = admit_sigsys(GC_get_thr_restart_signal());
+		if (err < 0)
+			return err;
+	}
 	push_former_roots = GC_get_push_other_roots();
 	GC_set_push_other_roots(push_roots);
 	former_event = GC_get_on_collection_event();

@@ -28,6 +28,7 @@ int sn_collector_install(const struct sn_collector *collector)
 		return -EBUSY;
 	if (!atomic_compare_exchange_strong(&installed, &none, collector))
 		return none == collector ? 0 : -EEXIST;
+	sn_checked_collector();
 	return 0;
 }
 

@@ -70,6 +70,10 @@ void sn_checked_thread(const char *name);
 /* Whether system calls are checked on this machine. For tests. */
 bool sn_checked_sees_calls(void);
 
+/* A garbage collector is installed. From now on, the handler of its signal may suspend any thread,
+ * because all others are stopped, too. */
+void sn_checked_collector(void);
+
 /* From now on another thread waits for the calling one without a bound (begins), or no longer does.
  * Calls nest. */
 void sn_checked_needed(bool begins);
@@ -143,6 +147,8 @@ static inline void sn_checked_thread(const char *name)
 {
 	(void)name;
 }
+
+static inline void sn_checked_collector(void) {}
 
 #endif
 #endif

@@ -18,7 +18,9 @@
  * If SIGSYS is blocked the kernel ends the process without a message, with SIGSYS as the cause. A
  * thread therefore unblocks SIGSYS at the moment from which it must not wait, and the runtime's own
  * threads and handlers never block it. A signal handler of the program that blocks it can still end
- * the process in this way, if it interrupts a thread that must not wait.
+ * the process in this way, if it interrupts a thread that must not wait. Those of libgc, which stop
+ * and restart threads, block it, too. Therefore src/gc takes SIGSYS out of their masks, and the
+ * handler here makes the call that suspends the thread.
  *
  * Rejected:
  *   - Replacing the C library's functions (ld --wrap, or macros): this does not see calls that the
@@ -43,6 +45,7 @@
 #		include <poll.h>
 #		include <pthread.h>
 #		include <signal.h>
+#		include <stdatomic.h>
 #		include <stddef.h>
 #		include <stdint.h>
 #		include <string.h>
@@ -82,6 +85,7 @@ struct action {
 static __thread volatile unsigned char selector;
 static __thread bool armed; /* in this process */
 static bool available;
+static _Atomic bool has_collector; /* set once */
 
 /* The descriptor of the kernel's file of CPUs, while the heap counts the CPUs for a new arena; else
  * -1. */
@@ -242,6 +246,10 @@ static bool is_brief(long number, const long *a)
 		return (int)a[3] == 0;
 	case SYS_epoll_pwait2:
 		return is_zero(a[3]);
+	/* The runtime makes this call nowhere; a collector's handler does, in a thread that may
+	 * hold a lock. The threads that wait for the lock are stopped, too. */
+	case SYS_rt_sigsuspend:
+		return atomic_load(&has_collector);
 	case SYS_wait4:
 		return a[2] & WNOHANG;
 	case SYS_waitid:
@@ -418,6 +426,11 @@ void sn_checked_watch(bool on)
 	selector = on ? TRAP : PASS;
 }
 
+void sn_checked_collector(void)
+{
+	atomic_store(&has_collector, true);
+}
+
 bool sn_checked_sees_calls(void)
 {
 	sn_checked_watch(true);
@@ -431,6 +444,8 @@ void sn_checked_watch(bool on)
 {
 	(void)on;
 }
+
+void sn_checked_collector(void) {}
 
 bool sn_checked_sees_calls(void)
 {
