@@ -165,8 +165,10 @@ static int run(struct sn_copy_job *job)
 
 int sn_copy_run(struct sn_copy_job *job)
 {
-	int end = run(job);
+	int end;
 
+	SN_ASSERT(!job->holds_src);
+	end = run(job);
 	sn_piece_settle(job, end);
 	sn_piece_return(&job->piece);
 	if (sn_copy_is_rate_limited(job))

@@ -103,6 +103,7 @@ static int wait_for_bytes(struct sn_copy_job *job)
 {
 	int err;
 
+	SN_ASSERT(!job->holds_src);
 	do {
 		err = sn_conn_wait(job->src, SN_SIDE_READ);
 	} while (sn_copy_goes_on(job, SN_SIDE_READ, err));

@@ -36,7 +36,9 @@ int sn_copy_attempt(struct sn_copy_job *job, enum sn_side_index side);
 void sn_copy_attempt_end(struct sn_copy_job *job, enum sn_side_index side);
 
 /* Begins an operation that reads from src, unless the job holds src already, and keeps it for the
- * waits and attempts that follow. Returns 0 or an error of sn_fd_begin(). */
+ * wait for both connections and the attempts that follow. sn_copy_run() and what waits within it
+ * begin operations of their own, so the job must not hold src there. Returns 0 or an error of
+ * sn_fd_begin(). */
 int sn_copy_hold_src(struct sn_copy_job *job);
 /* Ends that operation, if there is one. */
 void sn_copy_release_src(struct sn_copy_job *job);

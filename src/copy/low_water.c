@@ -95,6 +95,7 @@ int sn_low_water_wait(struct sn_copy_job *job)
 	const uint32_t enough = sn_coalesce_wait(coalesce, now, answers(job));
 	int n;
 
+	SN_ASSERT(!job->holds_src);
 	/* Set even when coalescing stops. Bytes that have arrived since the last read, but were not
 	 * enough, have made no edge, so there may be something to read now. */
 	set(job, enough ? enough : 1);

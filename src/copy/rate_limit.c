@@ -58,8 +58,10 @@ static ssize_t available(struct sn_copy_job *job)
 
 static int sleep_until(struct sn_copy_job *job, int64_t until)
 {
-	int err = sn_fd_begin(job->src, SN_SIDE_READ);
+	int err;
 
+	SN_ASSERT(!job->holds_src);
+	err = sn_fd_begin(job->src, SN_SIDE_READ);
 	if (err < 0)
 		return err;
 	sn_conn_acknowledge(job->src);
