@@ -6,6 +6,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <sennit/copy.h>
@@ -27,8 +28,11 @@ struct Relay {
 	{
 		options.tuning = &tuning;
 		task = std::make_unique<Task>([this] {
-			return sn_relay(sn_tcp_stream(left.server), sn_tcp_stream(right.server),
-					&result, &options);
+			EXPECT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+			const int err = sn_relay(sn_tcp_stream(left.server),
+						 sn_tcp_stream(right.server), &result, &options);
+			(void)sn_scope_close(scope);
+			return err;
 		});
 	}
 	// Waits until the relay waits for both connections, or for either.
@@ -53,6 +57,7 @@ struct Relay {
 	struct sn_relay_tuning tuning = {};
 	struct sn_relay_options options = {};
 	struct sn_relay_result result = {};
+	sn_scope *scope = nullptr; // around the relay
 	std::unique_ptr<Task> task;
 };
 
@@ -191,20 +196,42 @@ TEST(RelayAlone, ClosingAStreamEndsIt)
 // The task reads within an operation that it has begun before its last wait.
 TEST(RelayAlone, ReadsNothingFromAStreamThatHasEndedSinceItWoke)
 {
-	test::run(1, [] {
-		for (const bool close : {false, true}) {
+	struct Ending {
+		void (*happen)(Relay &);
+		int error;
+		enum sn_relay_end end;
+	};
+	const Ending endings[] = {
+		{[](Relay &relay) { EXPECT_EQ(0, sn_tcp_cancel(relay.right.server)); }, -ECANCELED,
+		 SN_RELAY_CANCELED},
+		{[](Relay &relay) { relay.right.close_server(); }, -EBADF, SN_RELAY_CANCELED},
+		{[](Relay &relay) { EXPECT_EQ(0, sn_scope_cancel(relay.scope)); }, -ECANCELED,
+		 SN_RELAY_CANCELED},
+		{[](Relay &relay) { EXPECT_EQ(0, sn_scope_set_deadline(relay.scope, sn_now())); },
+		 -ETIMEDOUT, SN_RELAY_FAILED},
+		// A relay without timeouts sets no deadlines itself. It waits until that of the first.
+		{[](Relay &relay) {
+			 const int64_t now = sn_now();
+
+			 EXPECT_EQ(0, sn_tcp_set_read_deadline(relay.right.server, now));
+			 EXPECT_EQ(0, sn_tcp_set_read_deadline(relay.left.server, now));
+		 },
+		 -ETIMEDOUT, SN_RELAY_FAILED},
+	};
+
+	for (const Ending &ending : endings)
+		test::run(1, [&] {
+			SCOPED_TRACE(&ending - endings);
 			Listener listener;
 			Relay relay(listener);
+			std::pair<Relay &, const Ending &> both(relay, ending);
 
-			relay.options.arg = &relay;
+			relay.options.arg = &both;
 			relay.options.progress = [](void *arg, enum sn_relay_direction, size_t n) {
-				auto &right = static_cast<Relay *>(arg)->right;
+				const auto &[which, how] = *static_cast<decltype(both) *>(arg);
 
-				if (n == 2) {
-					EXPECT_EQ(0, sn_tcp_cancel(right.server));
-				} else if (n == 3) {
-					right.close_server();
-				}
+				if (n == 2)
+					how.happen(which);
 			};
 			relay.start();
 			pass(relay.left.client, relay.right.client, "w");
@@ -212,14 +239,13 @@ TEST(RelayAlone, ReadsNothingFromAStreamThatHasEndedSinceItWoke)
 			EXPECT_TRUE(relay.is_waiting());
 			// The only processor finds both at its next poll, and the first is passed on
 			// first.
-			EXPECT_EQ(close ? 3 : 2,
-				  sn_tcp_write(relay.left.client, "abc", close ? 3 : 2));
+			EXPECT_EQ(2, sn_tcp_write(relay.left.client, "ab", 2));
 			EXPECT_EQ(4, sn_tcp_write(relay.right.client, "left", 4));
-			EXPECT_EQ(close ? -EBADF : -ECANCELED, relay.task->join());
-			EXPECT_EQ(SN_RELAY_CANCELED, relay.result.end);
+			EXPECT_EQ(ending.error, relay.task->join());
+			EXPECT_EQ(ending.end, relay.result.end);
+			EXPECT_EQ(2u + 1, relay.result.directions[SN_RELAY_A_TO_B].bytes_written);
 			EXPECT_EQ(1u, relay.result.directions[SN_RELAY_B_TO_A].bytes_read);
-		}
-	});
+		});
 }
 
 TEST(RelayAlone, NobodyElseReadsFromItsStreamsUntilItIsDone)
