@@ -159,12 +159,16 @@ static inline bool about_to_run(struct sn_thread *self, struct sn_task *task)
 
 /* ---- a task leaves ---- */
 
-/* The next task by the fast rules, or NULL if the scheduler's loop must decide. */
+/*
+ * The next task by the fast rules, or NULL if the scheduler's loop must decide. The loop also
+ * decides while tied tasks wait. To take one takes a lock (tie.h), and the task that is being left
+ * may hold another, which comes later in the order of rank.h (task/waiter.h).
+ */
 static inline struct sn_task *pick_local(struct sn_thread *self, struct sn_processor *p)
 {
-	if (sn_unlikely(sn_is_fair_tick(p, sn_tick(p))))
+	if (sn_unlikely(sn_is_fair_tick(p, sn_tick(p))) || sn_unlikely(sn_ties_wait(self)))
 		return NULL;
-	return sn_take_own(self, p);
+	return sn_take_local(p);
 }
 
 /* Leaves the running task for the next one, or for the scheduler's loop if next is NULL or cannot

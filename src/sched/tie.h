@@ -66,7 +66,9 @@
  *   task->tied    the task; the monitor, after it has taken the task out of a queue; the waker of
  *                 a task whose home has ended
  *   task->apart   sn_spawn(), the task
- * The runtime's lock is taken inside a queue's lock, never the other way round. After a waker has
+ * The runtime's lock is taken inside a queue's lock, never the other way round. A task that parks
+ * may still hold the lock of what it waits for, so its thread takes a tied task only afterwards, in
+ * the scheduler's loop (pick_local() in switch.c). After a waker has
  * released a queue's lock, the home may run the task, untie it, retire and be freed. The waker then
  * no longer touches the home, unless it has taken the home off the list: that home waits for what
  * the waker hands it.
