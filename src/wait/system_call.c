@@ -12,6 +12,8 @@
  * other call ends the process (sn_checked_fail()). is_brief() is a list of known calls. A call that
  * is not in it fails once; then either the caller is repaired or the list gets a line.
  *
+ * In gdb, "handle SIGSYS nostop noprint pass" keeps these signals from stopping the program.
+ *
  * fork() and exec() end the dispatch, so a child's thread asks for it again. A child that shares
  * the memory (process/process_child.h) is not looked at.
  *
