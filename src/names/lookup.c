@@ -27,10 +27,8 @@
  * no task wakes except for the answer.
  *
  * models/lookup.pml checks who frees a lookup, and that no task waits for a helper that does not
- * exist.
- *
- * While there is a helper, deadlock detection reports nothing, because it finds a thread that it
- * does not know.
+ * exist. While there is a helper, deadlock detection reports nothing, because it finds a thread
+ * that it does not know.
  */
 #include "names/lookup.h"
 
@@ -44,7 +42,6 @@
 #include <sennit/blocking.h>
 #include <sennit/clock.h>
 
-#include "base/fork.h"
 #include "sched/birth.h"
 #include "sched/foreign.h"
 #include "sched/runtime.h"
@@ -54,7 +51,6 @@
 #include "sched/thread_list.h"
 #include "task/cancel.h"
 #include "task/waiter.h"
-#include "wait/checked.h"
 #include "wait/lock.h"
 
 /* Chains of lookups with the same hash. Unless many different names are looked up at the same time,
@@ -64,12 +60,7 @@
 /* The error of a lookup for which there is no helper, and no thread could be started. */
 #define NO_HELPER 1
 
-enum state {
-	QUEUED,
-	UNDER_WAY,
-	DONE,
-	STATES,
-};
+enum state { QUEUED, UNDER_WAY, DONE, STATES };
 
 /* A wait for a lookup, on the stack of the task. Under the lock. */
 struct wait {
@@ -80,7 +71,7 @@ struct wait {
 
 /* A lookup. All fields are under the lock, except where it says otherwise. */
 struct lookup {
-	struct lookup *chain;       /* the next in its hash chain; until DONE */
+	struct lookup *chain;       /* the next in its hash chain, until DONE; or in unused */
 	struct lookup *prev, *next; /* in the list of its state */
 	enum state state;
 	uint32_t users; /* tasks that have joined and not left */
@@ -109,6 +100,7 @@ static struct sn_lock lock =
 	SN_LOCK_INIT(SN_RANK_LOOKUPS); /* guards what follows, and the structures above */
 static struct lookup *chains[CHAINS];
 static struct list lists[STATES]; /* each in the order in which its lookups were put there */
+static struct lookup *unused;     /* to be freed when the lock is released */
 static int helpers;               /* helpers that run, or are being started */
 static int to_start;              /* how many of these another thread is to start
 				   * (start_helper()) */
@@ -118,17 +110,31 @@ void sn_lookups_fork(enum sn_fork_phase phase)
 	sn_fork_lock(&lock, phase);
 	if (phase != SN_FORK_CHILD)
 		return;
-	/* Neither the helpers nor the tasks that asked exist in the child. The memory of their
-	 * lookups is lost. */
+	/* The helpers and the tasks that asked do not exist in the child. The lookups are lost. */
 	memset(chains, 0, sizeof chains);
 	memset(lists, 0, sizeof lists);
 	helpers = to_start = 0;
 }
 
+/* Has a lookup freed that is in no list and in no hash chain. Under the lock. */
 static void discard(struct lookup *lookup)
 {
-	free(lookup->answer);
-	free(lookup);
+	lookup->chain = unused;
+	unused = lookup;
+}
+
+/* Releases the lock, and then frees what was discarded, because free() may wait. */
+static void unlock(void)
+{
+	struct lookup *lookup = unused;
+
+	unused = NULL;
+	sn_unlock(&lock);
+	for (struct lookup *next; lookup; lookup = next) {
+		next = lookup->chain;
+		free(lookup->answer);
+		free(lookup);
+	}
 }
 
 /* ---- lists; under the lock ---- */
@@ -268,7 +274,7 @@ static void finish(struct lookup *lookup)
 		if (entered)
 			woken = end_waits(lookup, NULL);
 	}
-	sn_unlock(&lock);
+	unlock();
 	wake_all(NULL, woken);
 	if (entered)
 		sn_foreign_leave();
@@ -286,7 +292,7 @@ static void *helper_main(void *arg)
 			break;
 		move_to(lookup, UNDER_WAY);
 		lookup->begun = sn_now();
-		sn_unlock(&lock);
+		unlock();
 		lookup->error =
 			lookup->question.answer(lookup->key, &lookup->answer, &lookup->size);
 		finish(lookup);
@@ -294,7 +300,7 @@ static void *helper_main(void *arg)
 	/* Under the lock, so that a task that queues a lookup after this does not count this
 	 * helper. */
 	helpers--;
-	sn_unlock(&lock);
+	unlock();
 	return NULL;
 }
 
@@ -312,8 +318,7 @@ static int start_thread(void)
 	pthread_sigmask(SIG_SETMASK, &all, &former);
 	sn_thread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	/* The monitor, too, gets here: it starts the threads of those that may not (birth.h). This
-	 * maps a stack, as for every thread of the runtime. */
+	/* The monitor, too, gets here (birth.h). This maps a stack, as every start of a thread. */
 	sn_checked_pass();
 	err = pthread_create(&thread, &attr, helper_main, NULL);
 	sn_checked_pass_end();
@@ -342,22 +347,20 @@ static void start_here(struct sn_thread *self)
 		move_to(lookup, DONE);
 		woken = end_waits(lookup, woken);
 	}
-	sn_unlock(&lock);
+	unlock();
 	wake_all(self, woken);
 }
 
 static void start_those_asked(void)
 {
-	bool one = true;
+	int count;
 
-	while (one) {
-		sn_lock(&lock);
-		one = to_start > 0;
-		to_start -= one;
-		sn_unlock(&lock);
-		if (one)
-			start_here(NULL);
-	}
+	sn_lock(&lock);
+	count = to_start;
+	to_start = 0;
+	sn_unlock(&lock);
+	while (count-- > 0)
+		start_here(NULL);
 }
 
 /*
@@ -450,9 +453,9 @@ static struct lookup *join(struct sn_thread *self, struct lookup *mine)
 		start = want_helper(now);
 	}
 	lookup->users++;
-	sn_unlock(&lock);
 	if (lookup != mine)
 		discard(mine);
+	unlock();
 	if (start)
 		start_helper(self);
 	return lookup;
@@ -539,17 +542,14 @@ static int copy_answer(const struct lookup *lookup, void **answer, size_t *size)
 
 static void leave(struct lookup *lookup)
 {
-	bool last;
-
 	sn_lock(&lock);
-	last = --lookup->users == 0 && lookup->state != UNDER_WAY;
-	if (last && lookup->state == QUEUED)
-		unchain(lookup);
-	if (last)
+	if (--lookup->users == 0 && lookup->state != UNDER_WAY) {
+		if (lookup->state == QUEUED)
+			unchain(lookup);
 		take_out(lookup);
-	sn_unlock(&lock);
-	if (last)
 		discard(lookup);
+	}
+	unlock();
 }
 
 /* For a call of sn_blocking(), which is public, so this leaves the runtime around it. */

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <malloc.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -343,6 +344,21 @@ TEST(SharedLookup, CanBeJoinedWhenAllOthersHaveLeft)
 		sn_sleep(test::ms); // usually the task has joined the lookup by now
 		names.end();
 		EXPECT_EQ(0, late.join());
+	});
+}
+
+// Other lookups would wait while the memory is given back.
+TEST(SharedLookup, FreesAnAnswerThatNobodyWantsOutsideItsLock)
+{
+	test::run([] {
+		Hanging names;
+
+		// The answer is a mapping of its own, so the checked build sees when it is freed.
+		mallopt(M_MMAP_THRESHOLD, 1 << 16);
+		test::set_answer("hangs-large.test", {0, std::vector<std::string>(1000, "::1")});
+		EXPECT_EQ(-ETIMEDOUT, resolve_error("hangs-large.test", sn_now() + test::ms));
+		names.end();
+		EXPECT_TRUE(test::eventually([] { return test::threads_that_hung == 0; }));
 	});
 }
 
