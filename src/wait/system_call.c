@@ -89,9 +89,8 @@ static __thread bool armed; /* in this process */
 static bool available;
 static _Atomic bool has_collector; /* set once */
 
-/* The descriptor of the kernel's file of CPUs, while the heap counts the CPUs for a new arena; else
- * -1. */
-static __thread long cpus_fd = -1;
+/* The descriptor of a file of the kernel's that the heap reads; else -1. */
+static __thread long heap_fd = -1;
 
 /*
  * The exempt code: the return from the handler, in the bytes by which debuggers and unwinders
@@ -169,6 +168,14 @@ static bool is_brief_futex(long op, long value, long until)
 	}
 }
 
+/* The heap counts the CPUs for a new arena, and before it gives back part of an arena for the first
+ * time it looks whether memory is overcommitted. Neither file is on a device. */
+static bool is_of_heap(const char *path)
+{
+	return strcmp(path, "/sys/devices/system/cpu/online") == 0 ||
+	       strcmp(path, "/proc/sys/vm/overcommit_memory") == 0;
+}
+
 static bool is_brief(long number, const long *a)
 {
 	switch (number) {
@@ -216,12 +223,11 @@ static bool is_brief(long number, const long *a)
 		return a[1] != F_SETLKW && a[1] != F_OFD_SETLKW && a[1] != F_SETLK &&
 		       a[1] != F_OFD_SETLK && a[1] != F_SETLEASE;
 	case SYS_openat:
-		return sn_checked_may_allocate() &&
-		       strcmp((const char *)a[1], "/sys/devices/system/cpu/online") == 0;
+		return sn_checked_may_allocate() && is_of_heap((const char *)a[1]);
 	case SYS_close:
-		return a[0] == cpus_fd;
+		return a[0] == heap_fd;
 	case SYS_read:
-		return a[0] == cpus_fd || is_nonblocking(a[0]);
+		return a[0] == heap_fd || is_nonblocking(a[0]);
 	case SYS_write:
 	case SYS_readv:
 	case SYS_writev:
@@ -369,9 +375,9 @@ static void handle(int signum, siginfo_t *info, void *opaque)
 	} else if (is_brief(number, a)) {
 		at[REG_RAX] = sn_checked_call(number, a);
 		if (number == SYS_openat)
-			cpus_fd = at[REG_RAX];
+			heap_fd = at[REG_RAX];
 		else if (number == SYS_close)
-			cpus_fd = -1;
+			heap_fd = -1;
 	} else {
 		sn_checked_fail(context, "%s calls %s (%ld: %#lx, %#lx)", sn_checked_who(),
 				name_of(number), number, (unsigned long)a[0], (unsigned long)a[1]);

@@ -207,6 +207,27 @@ TEST_F(CheckedCalls, MemoryForALockThatHasNoLeaveIsFatal)
 		"calls mmap");
 }
 
+// The heap does so while it allocates or frees memory.
+TEST_F(CheckedCalls, TheHeapReadsItsFilesUnderALockThatHasLeave)
+{
+	for (const char *path :
+	     {"/sys/devices/system/cpu/online", "/proc/sys/vm/overcommit_memory"}) {
+		checked_take_inner();
+		const int fd = open(path, O_RDONLY | O_CLOEXEC);
+		const ssize_t n = fd < 0 ? 1 : read(fd, &byte_, 1);
+		if (fd >= 0)
+			close(fd);
+		checked_release_inner();
+		EXPECT_EQ(1, n) << path;
+	}
+	EXPECT_DEATH(
+		{
+			checked_take_inner();
+			open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+		},
+		"calls openat");
+}
+
 // As the monitor once did, while destructors of the joined thread ran.
 TEST_F(CheckedCalls, AJoinOnAThreadThatMustNotWaitIsFatal)
 {
