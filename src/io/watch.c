@@ -95,10 +95,16 @@ struct ended {
 	int count;
 };
 
+static bool has_copy(const struct sn_watch *watch)
+{
+	return watch->registered >= 0 && watch->registered != watch->fd;
+}
+
 static void finish(struct sn_watch_wait *wait, struct ended *ended)
 {
 	struct sn_task *task = sn_waiter_end(wait->waiter, 0);
 
+	wait->copy = has_copy(wait->watch) ? wait->watch : NULL;
 	/* Takes the wait out last: once it is out of the list, a task that has stopped waiting for
 	 * another reason returns, and the wait is gone from its stack. */
 	take_out(wait);
@@ -219,11 +225,11 @@ static int arm(struct sn_watch *watch, const struct sn_watch_wait *newest, struc
 	return err;
 }
 
-/* Each call that may have taken waits out of the list ends with this. It closes a copy that no wait
- * needs any more; a registration of the number itself stays for the next wait. */
+/* Each call of a task that may have taken waits out of the list ends with this. It closes a copy
+ * that no wait needs any more; a registration of the number itself stays for the next wait. */
 static void unlock(struct sn_watch *watch, struct copies *copies)
 {
-	if (!watch->first && watch->registered != watch->fd)
+	if (!watch->first && has_copy(watch))
 		unregister(watch, copies);
 	sn_unlock(&watch->lock);
 	while (copies->count > 0)
@@ -262,6 +268,8 @@ void sn_watch_remove(struct sn_watch_wait *wait)
 	struct sn_watch *watch = __atomic_load_n(&wait->watch, __ATOMIC_ACQUIRE);
 	struct copies copies = {0};
 
+	if (!watch)
+		watch = wait->copy;
 	if (!watch)
 		return;
 	sn_lock(&watch->lock);
@@ -337,7 +345,6 @@ static bool is_for(const struct sn_watch *watch, const struct sn_watch_wait *wai
 int sn_watch_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
 {
 	struct ended ended = {ready, 0};
-	struct copies copies = {0};
 	struct sn_watch *watch = find((int)((uint32_t)tag & ~SN_WATCH_TAG));
 	struct sn_watch_wait *wait, *next;
 	const uint32_t question = (uint32_t)(tag >> 32);
@@ -370,7 +377,7 @@ int sn_watch_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
 		err = rearm(watch);
 	if (err < 0)
 		finish_all(watch, NULL, err == -ENOENT, &ended);
-	unlock(watch, &copies);
+	sn_unlock(&watch->lock); /* the tasks close the copy, if there is one */
 	return ended.count;
 }
 
@@ -381,7 +388,7 @@ int sn_watch_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
 static void reset(struct sn_watch *watch)
 {
 	sn_lock_forget(&watch->lock, false);
-	if (watch->registered >= 0 && watch->registered != watch->fd)
+	if (has_copy(watch))
 		close(watch->registered);
 	watch->registered = -1;
 	watch->first = NULL;

@@ -24,13 +24,16 @@
  * earlier descriptor again when the watch asks for another reason, the watch cannot know that, and
  * takes it for the later one.) When sennit itself registers a descriptor (io/fd.c), it first makes
  * the watch of that number drop its own registration, because the watch must not change one of
- * sennit's. A descriptor that is already registered is watched through a copy, which the watch
- * closes when the last wait has ended.
+ * sennit's. A descriptor that is already registered is watched through a copy, which is closed when
+ * the last wait has ended. That close may wait for a peer or a device, if the program has closed
+ * all other numbers of the file. Therefore no thread that reports events makes it, because that may
+ * be the monitor. The task of the wait does, when it returns.
  *
  * A wait ends by its waiter (task/waiter.h). The watch touches a wait and its waiter only under the
  * watch's lock, and only while the wait is in the list. It first ends the waiter and then takes the
  * wait out. The task returns once it has taken the wait out itself, or sees that the watch has.
- * That check needs no lock, because taking the wait out is the watch's last access to it.
+ * That check needs no lock, because taking the wait out is the watch's last access to it. Only if
+ * the watch had a copy then, the task locks the watch to see whether the copy is still needed.
  *
  * If no other wait for the number begins, no thread would ask epoll and learn that the descriptor
  * was closed. Therefore a wait that lasts asks at growing intervals, as a new wait would
@@ -79,6 +82,7 @@ _Static_assert(POLLIN == EPOLLIN && POLLPRI == EPOLLPRI && POLLOUT == EPOLLOUT &
 /* On the stack of the task that waits; several of them may share one waiter. */
 struct sn_watch_wait {
 	struct sn_watch *watch; /* the one whose list it is in, or NULL */
+	struct sn_watch *copy;  /* the one that had a copy when it took the wait out, or NULL */
 	struct sn_watch_wait *prev, *next;
 	struct sn_waiter *waiter; /* not an exclusive one */
 	uint32_t events;          /* the events that end it: EPOLLIN and so on */
@@ -91,7 +95,7 @@ struct sn_watch_wait {
 static inline void sn_watch_init(struct sn_watch_wait *wait, struct sn_waiter *waiter,
 				 uint32_t events)
 {
-	wait->watch = NULL;
+	wait->watch = wait->copy = NULL;
 	wait->waiter = waiter;
 	wait->events = events;
 	wait->got = 0;
@@ -106,8 +110,9 @@ static inline void sn_watch_init(struct sn_watch_wait *wait, struct sn_waiter *w
  */
 int sn_watch_add(struct sn_watch_wait *wait, int fd, struct sn_queue *ready);
 
-/* Takes a wait that was begun out of its list, if the watch has not done so. Called for each such
- * wait, whatever has ended it. Afterwards got and closed do not change. */
+/* Takes a wait that was begun out of its list, if the watch has not done so, and closes a copy that
+ * no wait needs any more. Called once for each such wait, whatever has ended it. Afterwards got and
+ * closed do not change. */
 void sn_watch_remove(struct sn_watch_wait *wait);
 
 /* Called when a descriptor is about to be closed, or to be registered by sennit itself. Ends all
