@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: checked
 //
 // An oracle for descriptors: random programs that open, wait, read, write, close, dup, pass, fork
 // and cancel, over every kind of descriptor that tasks can wait for, checked against models.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: checked
 //
 // Names and addresses: what the answers and errors are, deadlines and scopes, lookups that are
 // shared, and names that hang beside others that do not. The name service is the test's own;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Labels: machine
+// Labels: machine checked
 //
 // Tied tasks: a task continues on the thread on which it has parked, which runs other tasks while
 // it waits. It moves to another thread only if its own is stuck.
