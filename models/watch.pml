@@ -23,17 +23,18 @@
  * the one access without the lock, to wait->watch, is a release and an acquire. Steps under the
  * lock that no other party can distinguish are one step. So are the claim of a waiter and its
  * result, and the firing of a timer, during which the heap's lock is held. A task does not look
- * with poll() first. Copies are left out, and so is the wrapping of the questions' numbers: a new
- * one is just larger than all that are in use.
+ * with poll() first. The wrapping of the questions' numbers is left out: a new one is just larger
+ * than all that are in use. Copies are modelled where the number keeps its descriptor.
  *
  * Safety (assertions): a wait and its waiter are touched only until their task has returned; a wait
  * gets no event of another descriptor, and none that epoll has reported before the wait was in the
  * list; epoll is asked for the events that the waits in the list are for; a task is made runnable
  * only when it is parked, and once for each park. At rest: no task is parked while a descriptor for
- * which it waits is ready, unless that was closed for good.
+ * which it waits is ready, unless that was closed for good; and no copy is open for which no task
+ * waits.
  *
- * Variants: NO_TIMERS (no deadlines); NO_REUSE (the number keeps its descriptor); ROUNDS (waits of
- * each task); CHANGES (of readiness); POLLERS.
+ * Variants: NO_TIMERS (no deadlines); NO_REUSE (the number keeps its descriptor); COPIES (and the
+ * first one is watched through a copy); ROUNDS (waits of each task); CHANGES (of readiness); POLLERS.
  *
  * Mutants, each of which must be caught:
  *   NO_REARM        epoll is not asked again, after an event, for the waits that are left
@@ -43,6 +44,9 @@
  *   ONLY_NEW        a question has a new number only when a descriptor is registered
  *   KEEP_OLDER      the earlier waits stay when the number belongs to another descriptor
  *   LAZY            epoll is not asked for a wait when an earlier one waits for the same event
+ *   COPY_FORGOTTEN  a wait that the watch takes out does not say whether there was a copy
+ *   COPY_LATE       it says so when it is out of the list
+ *   COPY_BLINDLY    its task closes the copy although others wait
  */
 #ifndef ROUNDS
 #	define ROUNDS 2
@@ -88,6 +92,11 @@ bool in[3];
 byte wants[3];
 byte since[3];
 bool claimed[2], parked[2], woken[2], timer[2];
+
+#ifdef COPIES
+bool copy;       /* what the first watch has registered is a copy */
+bool copied[3];  /* wait->copy */
+#endif
 
 /* Only in the model, not in the code. */
 bool exists[3];  /* on the stack of a task that has not returned */
@@ -141,6 +150,9 @@ inline finish(wait)
 	take_out(wait);
 #endif
 	d_step {
+#if defined(COPIES) && !defined(COPY_FORGOTTEN) && !defined(COPY_LATE)
+		copied[wait] = copy && WATCH(wait) == 0;
+#endif
 		assert(exists[wait]);
 		if
 		:: !claimed[TASK(wait)] ->
@@ -153,8 +165,12 @@ inline finish(wait)
 		fi
 	};
 #ifndef OUT_FIRST
-	take_out(wait)
+	take_out(wait);
 #endif
+#ifdef COPY_LATE
+	d_step { assert(exists[wait]); copied[wait] = copy && WATCH(wait) == 0 }
+#endif
+	skip
 }
 
 inline finish_all(watch, but)
@@ -220,6 +236,9 @@ inline register_now(watch, wait)
 			new_question();
 			known[is[watch]] = 1;
 			registered[watch] = 1;
+#ifdef COPIES
+			copy = copy || watch == 0;
+#endif
 			asked_for[is[watch]] = wants[wait];
 			tag[is[watch]] = question;
 			armed[watch] = question;
@@ -279,6 +298,32 @@ inline sn_watch_remove(watch, wait)
 	:: else
 	fi;
 #endif
+#ifdef COPIES
+	if
+	:: d_step { !in[wait] && !copied[wait] -> skip }
+	:: atomic {
+		(in[wait] || copied[wait]) && !lock[watch] ->
+		if
+		:: in[wait] -> take_out(wait)
+		:: else
+		fi;
+		if
+#ifdef COPY_BLINDLY
+		:: copy && watch == 0 ->
+#else
+		:: copy && watch == 0 && !in[0] && !in[2] ->
+#endif
+			copy = 0;
+			registered[0] = 0;
+			known[A] = 0;
+			asked_for[A] = 0;
+			tag[A] = 0
+		:: else
+		fi
+	   }
+	fi;
+	copied[wait] = 0;
+#else
 	if
 	:: !in[wait]
 	:: atomic {
@@ -289,6 +334,7 @@ inline sn_watch_remove(watch, wait)
 		fi
 	   }
 	fi;
+#endif
 	d_step {
 		exists[wait] = 0;
 		meant[wait] = NOTHING;
@@ -550,5 +596,8 @@ init
 	}
 	timeout;
 	assert(!MISSED(0) && !MISSED(1) && !MISSED(2));
+#ifdef COPIES
+	assert(!copy || in[0] || in[2]);
+#endif
 	assert(!(parked[0] && claimed[0]) && !(parked[1] && claimed[1]))
 }

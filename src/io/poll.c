@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include <sennit/clock.h>
 
@@ -198,16 +199,19 @@ int sn_fd_wait_any(struct pollfd *fds, size_t n, int64_t deadline)
 int sn_fd_closing(int fd)
 {
 	struct sn_thread *self;
+	int copy = -1;
 
 	if (fd < 0)
 		return -EBADF;
 	self = sn_runtime_enter();
 	if (self) {
-		sn_watch_closing(self, fd);
+		sn_watch_closing_all_but(self, fd, &copy);
 		sn_runtime_leave();
 	} else if (sn_foreign_enter() == 0) {
-		sn_watch_closing(NULL, fd);
+		sn_watch_closing_all_but(NULL, fd, &copy);
 		sn_foreign_leave();
 	}
+	if (copy >= 0)
+		close(copy);
 	return 0;
 }

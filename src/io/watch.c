@@ -278,7 +278,7 @@ void sn_watch_remove(struct sn_watch_wait *wait)
 	unlock(watch, &copies);
 }
 
-bool sn_watch_closing(struct sn_thread *self, int fd)
+bool sn_watch_closing_all_but(struct sn_thread *self, int fd, int *copy)
 {
 	struct sn_queue ready = {0};
 	struct ended ended = {&ready, 0};
@@ -286,13 +286,26 @@ bool sn_watch_closing(struct sn_thread *self, int fd)
 	struct sn_watch *watch = find(fd);
 	bool registered;
 
+	*copy = -1;
 	if (!watch)
 		return false;
 	sn_lock(&watch->lock);
 	finish_all(watch, NULL, true, &ended);
 	registered = unregister(watch, &copies);
-	unlock(watch, &copies);
+	sn_unlock(&watch->lock);
+	if (copies.count > 0)
+		*copy = copies.fds[0];
 	sn_ready_each(self, &ready);
+	return registered;
+}
+
+bool sn_watch_closing(struct sn_thread *self, int fd)
+{
+	int copy;
+	bool registered = sn_watch_closing_all_but(self, fd, &copy);
+
+	if (copy >= 0)
+		close(copy);
 	return registered;
 }
 

@@ -27,7 +27,8 @@
  * sennit's. A descriptor that is already registered is watched through a copy, which is closed when
  * the last wait has ended. That close may wait for a peer or a device, if the program has closed
  * all other numbers of the file. Therefore no thread that reports events makes it, because that may
- * be the monitor. The task of the wait does, when it returns.
+ * be the monitor. The task of the wait does, when it returns; until then the file is open. Like the
+ * close of a descriptor of sennit's own (io/fd.c), that is within the runtime.
  *
  * A wait ends by its waiter (task/waiter.h). The watch touches a wait and its waiter only under the
  * watch's lock, and only while the wait is in the list. It first ends the waiter and then takes the
@@ -119,6 +120,10 @@ void sn_watch_remove(struct sn_watch_wait *wait);
  * waits for its number, with closed set, and removes from epoll what was registered for them.
  * Returns whether anything was. */
 bool sn_watch_closing(struct sn_thread *self, int fd);
+
+/* The same, but leaves it to the caller to close a copy, whose number, or -1, it stores. For threads
+ * of the program, for which the end of the run waits until they have left. */
+bool sn_watch_closing_all_but(struct sn_thread *self, int fd, int *copy);
 
 /* Ends the waits for the number, with closed set, if their descriptor no longer has that number. */
 void sn_watch_look(struct sn_thread *self, int fd);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Labels: machine
+// Labels: machine checked
 //
 // Waiting for descriptors that the program owns: every kind of descriptor, every reason for which a
 // wait ends, and numbers that are closed and used again.
@@ -737,6 +737,23 @@ TEST(FdWait, LeavesNoCopyBehind)
 		EXPECT_EQ(POLLIN, first.join());
 		EXPECT_EQ(POLLIN, second.join());
 		EXPECT_EQ(1, copies(fd)) << "after an event";
+	});
+}
+
+// The copy through which a descriptor of the library is watched is closed by that thread, too.
+TEST(FdWait, ClosingACopyByAThreadOfTheProgram)
+{
+	test::run([] {
+		Listener listener;
+		Pair pair(listener);
+		const int fd = sn_tcp_fd(pair.server);
+		Task waits([&] { return sn_fd_wait(fd, POLLIN, SN_NO_DEADLINE); });
+
+		await_waiting(fd, 1);
+		EXPECT_EQ(2, copies(fd));
+		std::thread([fd] { EXPECT_EQ(0, sn_fd_closing(fd)); }).join();
+		EXPECT_EQ(1, copies(fd));
+		EXPECT_EQ(-EBADF, waits.join());
 	});
 }
 
