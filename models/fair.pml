@@ -21,6 +21,8 @@
  *   - No thieves: they only ever shorten a queue. Every turn of the network polls.
  *   - The tasks that a poll wakes are treated like those that a foreign thread makes runnable if
  *     the global queue is not empty, and otherwise like those that the running task makes runnable.
+ *   - With TIES a decision may skip pick_local(), as it does while tied tasks wait. These are not
+ *     modelled themselves (tie.pml).
  *   - With LONG each decision lasts for FAIR_NS or more, and the monitor looks once between any
  *     two.
  *
@@ -223,6 +225,8 @@ inline sn_tick()
 	fi
 }
 
+bool tied; /* tied tasks wait */
+
 /* The next decision: picks the task that runs. */
 inline decide()
 {
@@ -238,7 +242,7 @@ inline decide()
 	/* pick_local() */
 	sn_tick();
 	if
-	:: to_fair > 0 -> take_local()
+	:: to_fair > 0 && !tied -> take_local()
 	:: else
 	fi;
 	if
@@ -391,8 +395,15 @@ init
 		:: running != 0 -> d_step { t = running; running = 0; make_runnable(t); local_put(t); t = 0 }
 		:: running = 0
 		fi;
+#ifdef TIES
+		if
+		:: tied = 1
+		:: tied = 0
+		fi;
+#endif
 		d_step {
 			decide();
+			tied = 0;
 			assert(len(ring) + len(global) + (next != 0) == queued);
 #ifdef LONG
 			assert(timer_waits == 0 && news_wait == 0);

@@ -7,6 +7,7 @@ source "$(dirname "$0")/lib.sh"
 
 holds ''
 holds '-DLONG'
+holds '-DTIES'
 reached
 large holds '-DFAIR_TICKS=6 -DMOST_TURNS=24'
 
