@@ -71,7 +71,7 @@ void sn_checked_thread(const char *name);
 bool sn_checked_sees_calls(void);
 
 /* A garbage collector is installed. From now on, the handler of its signal may suspend any thread,
- * because all others are stopped, too. */
+ * because the collecting thread, for which it waits, takes no lock of the runtime meanwhile. */
 void sn_checked_collector(void);
 
 /* From now on another thread waits for the calling one without a bound (begins), or no longer does.

@@ -255,7 +255,8 @@ static bool is_brief(long number, const long *a)
 	case SYS_epoll_pwait2:
 		return is_zero(a[3]);
 	/* The runtime makes this call nowhere; a collector's handler does, in a thread that may
-	 * hold a lock. The threads that wait for the lock are stopped, too. */
+	 * hold a lock. The threads that wait for the lock are stopped, too, or wait as long: the
+	 * collecting thread takes no lock of the runtime meanwhile. */
 	case SYS_rt_sigsuspend:
 		return atomic_load(&has_collector);
 	case SYS_wait4:
