@@ -522,15 +522,17 @@ using Games = std::vector<std::unique_ptr<Game>>;
 
 constexpr int Steps = 60;
 
-// How many scripts run at a time. With SENNIT_TEST_SCRIPTS=N, N scripts run, so many at a time.
+// How many scripts run at a time, or as many as SENNIT_TEST_SCRIPTS says. Each has four descriptors
+// at most, whose numbers have to suit select().
 constexpr int Scripts = 10;
+constexpr int MostScripts = FD_SETSIZE / 8;
 
 int scripts()
 {
 	const char *wish = getenv("SENNIT_TEST_SCRIPTS");
 	const int n = wish ? atoi(wish) : 0;
 
-	return n > 0 ? n : test::scaled(Scripts);
+	return n > 0 ? std::min(n, MostScripts) : test::scaled(Scripts);
 }
 
 Games make_games(Kind kind, const std::vector<uint64_t> &seeds)
