@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 #
 # The install rules: the libraries, the headers, the CMake package, a .pc file for each library, gdb's
-# script, the relay, sennit-trace and sennit-tls-check. A variant (SennitVariant.cmake) installs only
-# what the normal build does not have: its libraries, its targets for the CMake package and its .pc
-# file.
+# script, the relay, sennit-run, sennit-trace and sennit-tls-check. A variant (SennitVariant.cmake)
+# installs only what the normal build does not have: its libraries, its targets for the CMake package
+# and its .pc file.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sennit)
@@ -139,7 +139,7 @@ install(FILES tools/gdb/sennit.py DESTINATION ${CMAKE_INSTALL_DATADIR}/sennit)
 # The library's manual pages, if `make docs` has made them.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/build/docs/man/man3
 	DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL)
-foreach(program sennit-relay sennit-trace sennit-tls-check)
+foreach(program sennit-relay sennit-run sennit-trace sennit-tls-check)
 	sennit_install_program(${program})
 endforeach()
 if(TARGET sennit-relay)

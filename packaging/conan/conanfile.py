@@ -38,7 +38,8 @@ class SennitConan(ConanFile):
 
     def generate(self):
         toolchain = CMakeToolchain(self)
-        for part in ("TESTS", "EXAMPLES", "RELAY", "TRACE", "BENCH", "GC", "TLS_CHECK"):
+        for part in ("TESTS", "EXAMPLES", "RELAY", "TRACE", "BENCH", "GC", "TLS_CHECK",
+                     "RUN_TOOL"):
             toolchain.cache_variables[f"SENNIT_{part}"] = "OFF"
         toolchain.cache_variables["SENNIT_TLS"] = "ON" if self.options.with_tls else "OFF"
         toolchain.generate()

@@ -3,7 +3,7 @@
 """
 python_test.py [MODULE...]: CPython's own tests of sockets and of waiting, with and without hooks.
 
-tests/hooks/adopt.c turns the interpreter's threads into tasks: its first thread and all that it
+sennit-run turns the interpreter's threads into tasks: its first thread (--main) and all that it
 starts. The hooks then see each blocking call of the tests, at both ends if both are threads. The
 same tests run in an interpreter without any of this, and each must have the same result. A test
 whose results differ is run again, alone, because another load on the machine changes tests that
@@ -16,6 +16,7 @@ take minutes.
 """
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -122,21 +123,17 @@ class Part:
         self.folder = os.path.join(scratch, f"{kind}{part}")
         os.makedirs(self.folder, exist_ok=True)
         self.results = os.path.join(self.folder, "results")
-        self.counters = os.path.join(self.folder, "counters")
-        for path in (self.results, self.counters):
-            if os.path.exists(path):
-                os.unlink(path)
-        environment = {**os.environ, "TMPDIR": self.folder}
+        if os.path.exists(self.results):
+            os.unlink(self.results)
+        launcher = []
         if hooked:
-            environment |= {
-                "LD_PRELOAD": f"{servers.BUILD}/tests/hooks/libhooks-adopt.so:"
-                              f"{servers.BUILD}/src/hooks/libsennit-hooks.so",
-                "SENNIT_HOOKS": "1", "ADOPT_COUNTERS": self.counters}
+            launcher = [f"{servers.BUILD}/tools/run/sennit-run", "--main", "--stats", "--quiet",
+                        "--force"]
         self.log = open(os.path.join(self.folder, "log"), "w+", encoding="utf-8")
         self.process = subprocess.Popen(
-            [python, os.path.abspath(__file__), "--part", str(part), str(parts), self.results,
-             ",".join(modules), *only],
-            cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=self.log,
+            [*launcher, python, os.path.abspath(__file__), "--part", str(part), str(parts),
+             self.results, ",".join(modules), *only],
+            cwd=self.folder, env={**os.environ, "TMPDIR": self.folder}, stdin=subprocess.DEVNULL, stdout=self.log,
             stderr=subprocess.STDOUT)
 
     def finish(self):
@@ -148,13 +145,11 @@ class Part:
             status = f"none after {servers.PATIENCE} s"
             self.process.wait()
         self.log.seek(0)
-        if status != 0 or not os.path.exists(self.results):
-            servers.fail(f"{self.name}: status {status}: {self.log.read()[-3000:]}")
+        log = self.log.read()
         self.log.close()
-        parked = 0
-        if os.path.exists(self.counters):
-            with open(self.counters, encoding="ascii") as file:
-                parked = int(file.read())
+        if status != 0 or not os.path.exists(self.results):
+            servers.fail(f"{self.name}: status {status}: {log[-3000:]}")
+        parked = sum(map(int, re.findall(r"^sennit-run: calls parked: (\d+),", log, re.M)))
         with open(self.results, encoding="utf-8") as file:
             return json.load(file), parked
 

@@ -24,7 +24,8 @@ what_lacks() {
 
 shipped=()
 for file in "$SENNIT_BUILD_DIR"/src/{,*/}libsennit*.so "$SENNIT_BUILD_DIR"/tools/*/libsennit*.so \
-	"$SENNIT_BUILD_DIR"/tools/{relay/sennit-relay,trace/sennit-trace,tls-check/sennit-tls-check}; do
+	"$SENNIT_BUILD_DIR"/tools/{relay/sennit-relay,run/sennit-run,trace/sennit-trace} \
+	"$SENNIT_BUILD_DIR"/tools/tls-check/sennit-tls-check; do
 	[ ! -e "$file" ] || shipped+=("$file")
 done
 [ ${#shipped[@]} -ge 5 ] || fail "hardly anything is built: ${shipped[*]}"

@@ -391,6 +391,17 @@ if [ -e "$SENNIT_BUILD_DIR/tools/relay/sennit-relay" ]; then
 	"${launcher[@]}" "$prefix/bin/sennit-relay" --help >/dev/null || fail "the installed sennit-relay does not run"
 fi
 
+# It executes another program, which an emulator does not follow.
+if [ -e "$SENNIT_BUILD_DIR/tools/run/sennit-run" ]; then
+	[ -e "$prefix/share/man/man1/sennit-run.1" ] || fail "its manual page was not installed"
+	[ -e "$libdir/sennit/libsennit-run.so" ] || fail "the library of sennit-run was not installed"
+	if [ ${#launcher[@]} = 0 ]; then
+		"$prefix/bin/sennit-run" --stats "$SENNIT_BUILD_DIR/tests/sennit-run/sennit-run-threads" \
+			exit 3 2>log && status=0 || status=$?
+		[ "$status" = 3 ] && grep -q 'became tasks: 1' log || fail "the installed sennit-run does not run"
+	fi
+fi
+
 if [ -e "$SENNIT_BUILD_DIR/tools/trace/sennit-trace" ]; then
 	"${launcher[@]}" "$prefix/bin/sennit-trace" "$SENNIT_SOURCE_DIR/fuzz/trace/seeds/trace/request" |
 		grep -qF 'session 17' || fail "the installed sennit-trace does not run"

@@ -65,7 +65,7 @@ class Documentation(unittest.TestCase):
         self.assertGreater(len(functions), 50)
         missing = [name for name in functions if not (self.folder / f"man/man3/{name}.3").exists()]
         self.assertEqual(missing, [])
-        for page in ("sennit-relay.1", "sennit-trace.1", "sennit-tls-check.1"):
+        for page in ("sennit-relay.1", "sennit-run.1", "sennit-trace.1", "sennit-tls-check.1"):
             self.assertTrue((self.folder / "man/man1" / page).exists(), page)
 
     def test_man_formats_the_pages(self):

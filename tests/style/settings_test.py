@@ -14,7 +14,8 @@ OTHERS = {"PATH", "LD_PRELOAD"}
 
 
 def sources():
-    for folder in ("src", "tools/relay", "tools/trace", "tools/lock-check", "tools/clock-preload"):
+    for folder in ("src", "tools/relay", "tools/trace", "tools/lock-check", "tools/clock-preload",
+                   "tools/run"):
         for path in sorted((SOURCE / folder).rglob("*")):
             if path.suffix in (".c", ".h", ".cc", ".hpp"):
                 # Macros and constants that stand for a name or a number are replaced below.

@@ -9,7 +9,8 @@ vcpkg_check_features(OUT_FEATURE_OPTIONS features FEATURES tls SENNIT_TLS)
 vcpkg_cmake_configure(SOURCE_PATH "${source}"
 	OPTIONS
 		-DSENNIT_TESTS=OFF -DSENNIT_EXAMPLES=OFF -DSENNIT_RELAY=OFF -DSENNIT_TRACE=OFF
-		-DSENNIT_BENCH=OFF -DSENNIT_GC=OFF -DSENNIT_TLS_CHECK=OFF ${features})
+		-DSENNIT_BENCH=OFF -DSENNIT_GC=OFF -DSENNIT_TLS_CHECK=OFF -DSENNIT_RUN_TOOL=OFF
+		${features})
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(PACKAGE_NAME sennit CONFIG_PATH lib/cmake/sennit)
 vcpkg_fixup_pkgconfig()

@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""sennit-run: what it refuses and why, that threads which are tasks behave like threads, how few
+threads a server needs that creates one for each connection, and that statuses, signals and the
+environment are the program's own.
+"""
+import os
+import re
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+BUILD = Path(os.environ["SENNIT_BUILD_DIR"])
+RUN = BUILD / "tools/run/sennit-run"
+THREADS = BUILD / "tests/sennit-run/sennit-run-threads"
+ECHO = BUILD / "tests/sennit-run/sennit-run-echo"
+PROCESSORS = 2
+FEW_THREADS = PROCESSORS + 8
+CONNECTIONS = 1000
+PATIENCE = 200
+
+
+def run(*words, **options):
+    return subprocess.run([RUN, *words], capture_output=True, text=True, timeout=PATIENCE,
+                          check=False, **options)
+
+
+def under(program, *words, options=()):
+    return run("--processors", str(PROCESSORS), *options, program, *words)
+
+
+def threads_of(pid):
+    return len(os.listdir(f"/proc/{pid}/task"))
+
+
+class Refusals(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.scratch.cleanup)
+        cls.folder = Path(cls.scratch.name)
+
+    def refused(self, status, reason, *words, **options):
+        done = run(*words, **options)
+        self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
+        self.assertRegex(done.stderr, "^sennit-run: .*" + reason + ".*\n$")
+
+    def copy(self, name, mode=0o755):
+        path = self.folder / name
+        shutil.copyfile(THREADS, path)
+        path.chmod(mode)
+        return path
+
+    def script(self, name, first_line):
+        path = self.folder / name
+        path.write_text(first_line + "\n", encoding="ascii")
+        path.chmod(0o755)
+        return path
+
+    def compile(self, name, text, *flags):
+        path = self.folder / name
+        done = subprocess.run([os.environ.get("CC", "cc"), "-x", "c", "-", "-o", path, "-pthread",
+                               *os.environ.get("CFLAGS", "").split(), *flags],
+                              input=text, text=True, capture_output=True, check=False)
+        if done.returncode != 0:
+            self.skipTest(f"no program of this kind can be made: {done.stderr[-300:]}")
+        return path
+
+    def test_a_name_that_is_not_found_is_127(self):
+        self.refused(127, "no-such-program: not found", "no-such-program")
+        self.refused(127, "not found", "./no-such-program")
+        self.refused(127, "not found", self.folder / "none/threads")
+
+    def test_a_file_that_cannot_be_executed_is_126(self):
+        self.refused(126, "cannot be executed", self.copy("data", 0o644))
+        self.refused(126, "cannot be executed", self.folder)
+        self.refused(126, "neither an ELF program nor a script", self.script("text", "a text"))
+
+    def test_a_damaged_file_is_126(self):
+        whole = THREADS.read_bytes()
+        for size in (16, 60, 100, 500):
+            path = self.copy(f"cut-{size}")
+            path.write_bytes(whole[:size])
+            self.refused(126, "contradict each other", path)
+        # Any byte of the headers, and none ends sennit-run by a signal.
+        path = self.copy("damaged")
+        for at in range(16, 1000, 7):
+            path.write_bytes(whole[:at] + b"\xff" + whole[at + 1:])
+            self.assertIn(run("--check", path).returncode, (0, 125, 126, 127), at)
+
+    def test_a_static_program_is_refused(self):
+        path = self.compile("static", "int main(void) { return 0; }", "-static")
+        self.refused(125, "linked statically", path)
+
+    def test_a_program_with_more_rights_than_its_user_is_refused(self):
+        for mode in (0o4755, 0o2755):
+            self.refused(125, "set-user-ID", self.copy("rights", mode))
+
+    def test_a_program_with_capabilities_is_refused(self):
+        path = self.copy("capable")
+        value = bytes.fromhex("0100000200040000000000000000000000000000")
+        try:
+            os.setxattr(path, "security.capability", value)
+        except OSError as error:
+            self.skipTest(f"security.capability cannot be set: {error}")
+        self.refused(125, "the file has capabilities", path)
+
+    def test_a_program_of_another_architecture_is_refused(self):
+        whole = bytearray(THREADS.read_bytes())
+        other = self.copy("machine")
+        whole[18:20] = (0x1234).to_bytes(2, "little")
+        other.write_bytes(whole)
+        self.refused(125, "another architecture", other)
+        whole = bytearray(THREADS.read_bytes())
+        whole[4] = 3 - whole[4]  # the class
+        other.write_bytes(whole)
+        self.refused(125, "another architecture", other)
+
+    def test_a_program_that_cancels_threads_is_refused_but_for_force(self):
+        path = self.compile("cancels", """
+            #include <pthread.h>
+            #include <unistd.h>
+            static void *fn(void *arg) { sleep(1); return arg; }
+            int main(void) {
+                pthread_t thread;
+                pthread_create(&thread, NULL, fn, NULL);
+                return pthread_cancel(thread);
+            }""")
+        self.refused(125, r"pthread_cancel\(\).*--force", path)
+        self.refused(125, r"pthread_cancel\(\)", "--check", path)
+        self.assertEqual(run("--force", path).returncode, 38)  # ENOSYS
+
+    def test_a_program_with_thread_locals_is_refused_but_for_force(self):
+        path = self.compile("locals", "static __thread volatile int own;"
+                                      "int main(void) { return own + 3; }")
+        self.refused(125, "thread-local variables.*--force", path)
+        self.assertEqual(run("--force", path).returncode, 3)
+
+    def test_a_script_is_judged_by_its_interpreter(self):
+        self.refused(126, "neither", self.script("empty", "#!" + str(self.script("text", "text"))))
+        self.refused(127, "No such file", self.script("none", "#!/no/such/interpreter"))
+        self.refused(127, "not found", self.script("nowhere", "#!/usr/bin/env no-such-program"))
+        self.refused(125, "by its name", self.script("words", "#!/usr/bin/env -S sh -e"))
+        rights = self.copy("rights", 0o4755)
+        self.refused(125, "set-user-ID", self.script("more", f"#!{rights}"))
+        loop = self.folder / "loop"
+        self.refused(126, "too many", self.script("loop", f"#!{loop}"))
+
+    def test_a_script_runs(self):
+        done = run(self.script("first", f"#!{THREADS} exit"), env={**os.environ, "X": "1"})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        path = self.script("second", f"#!/usr/bin/env {THREADS.name}")
+        done = run(path, env={**os.environ, "PATH": f"{THREADS.parent}:/usr/bin:/bin"})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_check_runs_nothing(self):
+        done = run("--check", THREADS, "exit", "5")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+    def test_wrong_options_are_125(self):
+        for words in ([], ["--check"], ["--processors", "0", "true"], ["-p", "1025", "true"],
+                      ["-p", "two", "true"], ["--stack", "1K", "true"], ["--stack=2G", "true"],
+                      ["--stack=1Mx", "true"], ["--unknown", "true"]):
+            done = run(*words)
+            self.assertEqual(done.returncode, 125, words)
+            self.assertIn("sennit-run", done.stderr)
+
+    def test_help_and_version(self):
+        done = run("--help")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertTrue(all(len(line) <= 80 for line in done.stdout.splitlines()))
+        for option in ("--processors", "--stack", "--stats", "--check", "--force", "--quiet"):
+            self.assertIn(option, done.stdout)
+        self.assertRegex(run("--version").stdout, r"^sennit-run \d+\.\d+\.\d+\n$")
+
+
+class Programs(unittest.TestCase):
+    def test_threads_that_are_tasks_behave_like_threads(self):
+        plain = subprocess.run([THREADS], capture_output=True, text=True, timeout=PATIENCE,
+                               check=False)
+        self.assertEqual((plain.returncode, plain.stdout), (0, ""))
+        for options in ((), ("--main",)):
+            done = under(THREADS, options=("--stats", *options))
+            self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+            counted = re.search(r"became tasks: (\d+), .*did not: 0\n", done.stderr)
+            self.assertGreater(int(counted[1]), 50, done.stderr)
+
+    def test_a_thousand_threads_that_wait_need_few(self):
+        done = under(THREADS, "count", "1000", options=("--stack", "64K"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertLessEqual(int(done.stdout), FEW_THREADS)
+
+    def test_the_status_is_that_of_the_program(self):
+        self.assertEqual(under(THREADS, "exit", "7").returncode, 7)
+        done = under(THREADS, "leave")
+        self.assertEqual((done.returncode, done.stdout), (0, "late\n"))
+
+    def test_children_start_their_own_runtime_and_are_not_adopted(self):
+        done = under(THREADS, "fork")
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+        for former in ({}, {"LD_PRELOAD": str(BUILD / "src/libsennit.so")}):
+            done = run(THREADS, "preload", env={**os.environ, **former})
+            self.assertEqual(done.stdout,
+                             f"LD_PRELOAD={former.get('LD_PRELOAD', '(none)')}\n", done.stderr)
+
+    def test_a_signal_ends_the_calls_of_main(self):
+        with subprocess.Popen([RUN, THREADS, "signal"], stdout=subprocess.PIPE,
+                              text=True) as process:
+            self.addCleanup(process.kill)
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            # It may come before main() waits.
+            while True:
+                process.send_signal(signal.SIGTERM)
+                try:
+                    process.wait(0.1)
+                    break
+                except subprocess.TimeoutExpired:
+                    pass
+            self.assertEqual((process.returncode, process.stdout.read()), (0, "interrupted\n"))
+
+    def test_a_signal_without_a_handler_ends_the_program(self):
+        with subprocess.Popen([RUN, ECHO], stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(PATIENCE), -signal.SIGTERM)
+
+    def test_a_server_with_a_thread_for_each_connection_needs_few_threads(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = CONNECTIONS + 100
+        if soft < wanted:
+            if hard != resource.RLIM_INFINITY and hard < wanted:
+                self.skipTest(f"only {hard} descriptors are allowed")
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        with subprocess.Popen([RUN, "-p", str(PROCESSORS), ECHO], stdout=subprocess.PIPE,
+                              text=True) as server:
+            self.addCleanup(server.kill)
+            port = int(server.stdout.readline())
+            clients = []
+            for i in range(CONNECTIONS):
+                clients.append(socket.create_connection(("127.0.0.1", port), PATIENCE))
+                self.addCleanup(clients[-1].close)
+                clients[-1].sendall(b"%d" % i)
+                self.assertEqual(clients[-1].recv(100), b"%d" % i)
+            self.assertLessEqual(threads_of(server.pid), FEW_THREADS)
+            for text in (b"one", b"two"):
+                for client in clients:
+                    client.sendall(text)
+                for client in clients:
+                    self.assertEqual(client.recv(100), text)
+            self.assertLessEqual(threads_of(server.pid), FEW_THREADS)
+            server.kill()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A program with threads, which checks what POSIX and C11 say of them. It prints what does not
+ * hold, and its status is the number of such lines. run_test.py runs it with and without
+ * sennit-run.
+ *
+ *	threads          all checks
+ *	threads count N  N threads sleep; prints how many threads the process has then
+ *	threads exit N   main() returns N while a thread sleeps
+ *	threads leave    main() ends by pthread_exit(), and a thread prints "late"
+ *	threads signal   prints "ready", then waits in main() for SIGTERM, whose handler does not
+ *	                 restart calls; prints "interrupted"
+ *	threads preload  prints LD_PRELOAD, and the variables that begin with SENNIT_RUN
+ *	threads fork     a thread forks, and the child starts threads
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <threads.h>
+#include <time.h>
+#include <unistd.h>
+
+static int failures;
+
+#define CHECK(what)                                                             \
+	do {                                                                    \
+		if (!(what)) {                                                  \
+			printf("line %d does not hold: %s\n", __LINE__, #what); \
+			failures++;                                             \
+		}                                                               \
+	} while (0)
+
+#define MS 1000
+
+static pthread_t start(void *(*fn)(void *arg), void *arg)
+{
+	pthread_t thread;
+	const int err = pthread_create(&thread, NULL, fn, arg);
+
+	if (err) {
+		fprintf(stderr, "pthread_create(): %s\n", strerror(err));
+		exit(100);
+	}
+	return thread;
+}
+
+static void *result_of(pthread_t thread)
+{
+	void *result = NULL;
+
+	CHECK(pthread_join(thread, &result) == 0);
+	return result;
+}
+
+/* ---- identity and joining ---- */
+
+static sem_t go, done;
+
+static void *wait_for_go(void *arg)
+{
+	sem_wait(&go);
+	return arg;
+}
+
+static void *own_identity(void *arg)
+{
+	const pthread_t before = pthread_self();
+
+	usleep(MS);
+	CHECK(pthread_equal(before, pthread_self()));
+	*(pthread_t *)arg = before;
+	CHECK(pthread_join(pthread_self(), NULL) == EDEADLK);
+	return arg;
+}
+
+static void *join_other(void *arg)
+{
+	void *result = NULL;
+
+	return pthread_join(*(pthread_t *)arg, &result) == 0 ? result : NULL;
+}
+
+static void check_joining(void)
+{
+	struct timespec soon;
+	pthread_t seen, thread = start(own_identity, &seen);
+
+	CHECK(result_of(thread) == &seen);
+	CHECK(pthread_equal(seen, thread));
+	CHECK(!pthread_equal(pthread_self(), thread));
+
+	thread = start(wait_for_go, &go);
+	CHECK(pthread_tryjoin_np(thread, NULL) == EBUSY);
+	clock_gettime(CLOCK_REALTIME, &soon);
+	soon.tv_nsec += 1000;
+	if (soon.tv_nsec < 1000000000)
+		CHECK(pthread_timedjoin_np(thread, NULL, &soon) == ETIMEDOUT);
+	seen = thread;
+	thread = start(join_other, &seen);
+	sem_post(&go);
+	CHECK(result_of(thread) == &go);
+}
+
+static void *post(void *arg)
+{
+	sem_post(arg);
+	return NULL;
+}
+
+static void check_detaching(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int state = -1;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	CHECK(pthread_create(&thread, &attr, post, &done) == 0);
+	sem_wait(&done);
+	CHECK(pthread_create(&thread, &attr, wait_for_go, NULL) == 0);
+	CHECK(pthread_getattr_np(thread, &attr) == 0);
+	CHECK(pthread_attr_getdetachstate(&attr, &state) == 0 && state == PTHREAD_CREATE_DETACHED);
+	CHECK(pthread_join(thread, NULL) == EINVAL);
+	CHECK(pthread_detach(thread) == EINVAL);
+	sem_post(&go);
+	thread = start(wait_for_go, NULL);
+	CHECK(pthread_detach(thread) == 0);
+	sem_post(&go);
+}
+
+/* ---- ends ---- */
+
+static char story[64];
+static char inner[] = "inner ", outer[] = "outer", popped[] = "popped ", never_told[] = "never";
+
+static void tell(void *text)
+{
+	strcat(story, text);
+}
+
+static void dive(int depth)
+{
+	pthread_cleanup_push(tell, inner);
+	if (depth == 0)
+		pthread_exit(story);
+	if (depth > 0)
+		dive(depth - 1);
+	pthread_cleanup_pop(0);
+}
+
+static void *leave_from_below(void *arg)
+{
+	pthread_cleanup_push(tell, outer);
+	pthread_cleanup_push(tell, popped);
+	pthread_cleanup_pop(1);
+	pthread_cleanup_push(tell, never_told);
+	pthread_cleanup_pop(0);
+	usleep(MS);
+	dive(1);
+	pthread_cleanup_pop(0);
+	return arg;
+}
+
+static void check_ends(void)
+{
+	CHECK(result_of(start(leave_from_below, NULL)) == story);
+	CHECK(strcmp(story, "popped inner inner outer") == 0);
+}
+
+/* ---- values ---- */
+
+#define KEYS 100
+
+static pthread_key_t keys[KEYS];
+static _Atomic int destroyed, again;
+
+static void destroy(void *value)
+{
+	destroyed++;
+	if (value == &again && again++ < 2)
+		pthread_setspecific(keys[1], &again);
+}
+
+static void *have_values(void *arg)
+{
+	for (int i = 0; i < KEYS; i++) {
+		CHECK(pthread_getspecific(keys[i]) == NULL);
+		CHECK(pthread_setspecific(keys[i], (char *)arg + i) == 0);
+	}
+	usleep(MS);
+	for (int i = 0; i < KEYS; i++)
+		CHECK(pthread_getspecific(keys[i]) == (char *)arg + i);
+	pthread_setspecific(keys[0], NULL);
+	pthread_setspecific(keys[1], &again);
+	return NULL;
+}
+
+static void *have_none(void *arg)
+{
+	for (int i = 0; i < KEYS; i++)
+		CHECK(pthread_getspecific(keys[i]) == NULL);
+	return arg;
+}
+
+static void check_values(void)
+{
+	static char texts[20][KEYS];
+	pthread_t threads[20];
+
+	for (int i = 0; i < KEYS; i++)
+		CHECK(pthread_key_create(&keys[i], destroy) == 0);
+	pthread_setspecific(keys[5], texts);
+	for (int i = 0; i < 20; i++)
+		threads[i] = start(have_values, texts[i]);
+	for (int i = 0; i < 20; i++)
+		result_of(threads[i]);
+	CHECK(destroyed == 20 * (KEYS - 1) + 2);
+	CHECK(pthread_getspecific(keys[5]) == texts);
+	result_of(start(have_none, NULL));
+	for (int i = 0; i < KEYS; i++)
+		CHECK(pthread_key_delete(keys[i]) == 0);
+}
+
+static sem_t set, renewed;
+
+static void *see_new_key(void *arg)
+{
+	pthread_setspecific(keys[0], arg);
+	sem_post(&set);
+	sem_wait(&renewed);
+	return pthread_getspecific(keys[0]);
+}
+
+static void check_new_key(void)
+{
+	pthread_key_t former;
+	pthread_t thread;
+
+	pthread_key_create(&keys[0], NULL);
+	thread = start(see_new_key, &former);
+	sem_wait(&set);
+	former = keys[0];
+	pthread_key_delete(former);
+	pthread_key_create(&keys[0], NULL);
+	sem_post(&renewed);
+	CHECK(keys[0] != former || result_of(thread) == NULL);
+	pthread_key_delete(keys[0]);
+}
+
+/* ---- attributes ---- */
+
+static void *look_at_itself(void *arg)
+{
+	pthread_attr_t attr;
+	char name[16] = "", *low = NULL;
+	size_t size = 0;
+
+	CHECK(pthread_setname_np(pthread_self(), "a-worker") == 0);
+	CHECK(pthread_getname_np(pthread_self(), name, sizeof name) == 0);
+	CHECK(strcmp(name, "a-worker") == 0);
+	CHECK(pthread_setname_np(pthread_self(), "a name that is too long") == ERANGE);
+	CHECK(pthread_getattr_np(pthread_self(), &attr) == 0);
+	CHECK(pthread_attr_getstack(&attr, (void **)&low, &size) == 0);
+	CHECK(name > low && name < low + size && arg == NULL);
+	return (void *)size;
+}
+
+/* Needs the stack that was asked for. */
+static void *use_stack(void *arg)
+{
+	volatile char space[700 << 10];
+
+	for (size_t i = 0; i < sizeof space; i += 512)
+		space[i] = 1;
+	return (void *)&space[0] == arg ? NULL : arg;
+}
+
+static volatile sig_atomic_t handled;
+
+static void handle(int number)
+{
+	handled = number;
+}
+
+static void check_attributes(void)
+{
+	struct sched_param param;
+	pthread_attr_t attr;
+	pthread_t thread;
+	clockid_t clock;
+	cpu_set_t cpus;
+	char name[16];
+	int policy;
+
+	CHECK((size_t)result_of(start(look_at_itself, NULL)) >= 64 << 10);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 1 << 20);
+	CHECK(pthread_create(&thread, &attr, use_stack, name) == 0);
+	CHECK(result_of(thread) == name);
+
+	thread = start(wait_for_go, NULL);
+	CHECK(pthread_setname_np(thread, "other") == 0);
+	CHECK(pthread_getname_np(thread, name, sizeof name) == 0 && strcmp(name, "other") == 0);
+	CHECK(pthread_getschedparam(thread, &policy, &param) == 0 && policy == SCHED_OTHER);
+	CHECK(pthread_setschedparam(thread, policy, &param) == 0);
+	CHECK(pthread_getaffinity_np(thread, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) > 0);
+	CHECK(pthread_setaffinity_np(thread, sizeof cpus, &cpus) == 0);
+	CHECK(pthread_getcpuclockid(thread, &clock) == 0);
+	CHECK(pthread_kill(thread, 0) == 0);
+	signal(SIGUSR1, handle);
+	CHECK(pthread_kill(thread, SIGUSR1) == 0);
+	while (!handled)
+		usleep(MS);
+	sem_post(&go);
+	result_of(thread);
+}
+
+/* ---- locks ---- */
+
+#define WORKERS 20
+#define ROUNDS 200
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int turn;
+
+/* Each waits for its turn. */
+static void *take_turns(void *arg)
+{
+	const int mine = (int)(intptr_t)arg;
+
+	pthread_mutex_lock(&mutex);
+	for (int i = 0; i < ROUNDS; i++) {
+		while (turn % WORKERS != mine)
+			pthread_cond_wait(&changed, &mutex);
+		turn++;
+		pthread_cond_broadcast(&changed);
+	}
+	pthread_mutex_unlock(&mutex);
+	return NULL;
+}
+
+static void *timed_wait(void *arg)
+{
+	struct timespec past = {1, 0};
+	pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+	pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+
+	pthread_mutex_lock(&own);
+	CHECK(pthread_cond_timedwait(&never, &own, &past) == ETIMEDOUT);
+	CHECK(pthread_mutex_trylock(&own) == EBUSY);
+	pthread_mutex_unlock(&own);
+	return arg;
+}
+
+static void check_locks(void)
+{
+	pthread_t threads[WORKERS];
+
+	for (intptr_t i = 0; i < WORKERS; i++)
+		threads[i] = start(take_turns, (void *)i);
+	for (int i = 0; i < WORKERS; i++)
+		result_of(threads[i]);
+	CHECK(turn == WORKERS * ROUNDS);
+	result_of(start(timed_wait, NULL));
+}
+
+/* ---- C11 ---- */
+
+static tss_t own;
+
+static int c11(void *arg)
+{
+	CHECK(tss_get(own) == NULL && tss_set(own, arg) == thrd_success);
+	thrd_sleep(&(struct timespec){0, 1000000}, NULL);
+	CHECK(tss_get(own) == arg);
+	CHECK(thrd_equal(thrd_current(), thrd_current()));
+	if (arg == &own)
+		thrd_exit(-8);
+	return 7;
+}
+
+static void check_c11(void)
+{
+	thrd_t thread;
+	int result;
+
+	CHECK(tss_create(&own, NULL) == thrd_success);
+	CHECK(thrd_create(&thread, c11, &result) == thrd_success);
+	CHECK(thrd_join(thread, &result) == thrd_success && result == 7);
+	CHECK(thrd_create(&thread, c11, &own) == thrd_success);
+	CHECK(thrd_join(thread, &result) == thrd_success && result == -8);
+	CHECK(thrd_create(&thread, c11, &result) == thrd_success);
+	CHECK(thrd_detach(thread) == thrd_success);
+	tss_delete(own);
+}
+
+/* ---- the other runs ---- */
+
+static void *rest(void *arg)
+{
+	int ends[2];
+	char byte;
+
+	sem_post(&done);
+	if (pipe(ends) == 0 && read(ends[0], &byte, 1) == 1)
+		return arg;
+	return NULL;
+}
+
+static int count_threads(void)
+{
+	DIR *folder = opendir("/proc/self/task");
+	int n = -2;
+
+	while (folder && readdir(folder))
+		n++;
+	closedir(folder);
+	return n;
+}
+
+static void *late(void *arg)
+{
+	usleep(100 * MS);
+	puts("late");
+	return arg;
+}
+
+static void *fork_and_start(void *arg)
+{
+	int status = -1;
+	const pid_t child = fork();
+
+	if (child == 0) {
+		pthread_t thread = start(wait_for_go, arg);
+
+		sem_post(&go);
+		_exit(result_of(thread) == arg ? 42 : 1);
+	}
+	waitpid(child, &status, 0);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+	return arg;
+}
+
+static void wait_for_signal(void)
+{
+	struct sigaction action = {.sa_handler = handle};
+
+	start(rest, NULL);
+	sem_wait(&done);
+	sigaction(SIGTERM, &action, NULL);
+	puts("ready");
+	if (poll(NULL, 0, -1) < 0 && errno == EINTR && handled == SIGTERM)
+		puts("interrupted");
+}
+
+extern char **environ;
+
+static void print_environment(void)
+{
+	const char *preload = getenv("LD_PRELOAD");
+
+	printf("LD_PRELOAD=%s\n", preload ? preload : "(none)");
+	for (char **each = environ; *each; each++)
+		if (strncmp(*each, "SENNIT_RUN", 10) == 0)
+			puts(*each);
+}
+
+static void check_all(void)
+{
+	check_joining();
+	check_detaching();
+	check_ends();
+	check_values();
+	check_new_key();
+	check_attributes();
+	check_locks();
+	check_c11();
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "all";
+	const int n = argc > 2 ? atoi(argv[2]) : 0;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	sem_init(&go, 0, 0);
+	sem_init(&done, 0, 0);
+	if (strcmp(what, "all") == 0) {
+		check_all();
+	} else if (strcmp(what, "count") == 0) {
+		for (int i = 0; i < n; i++)
+			start(rest, NULL);
+		for (int i = 0; i < n; i++)
+			sem_wait(&done);
+		printf("%d\n", count_threads());
+	} else if (strcmp(what, "exit") == 0) {
+		start(rest, NULL);
+		return n;
+	} else if (strcmp(what, "leave") == 0) {
+		start(late, NULL);
+		pthread_exit(NULL);
+	} else if (strcmp(what, "signal") == 0) {
+		wait_for_signal();
+	} else if (strcmp(what, "preload") == 0) {
+		print_environment();
+	} else if (strcmp(what, "fork") == 0) {
+		result_of(start(fork_and_start, &go));
+		result_of(start(fork_and_start, &go));
+	}
+	return failures;
+}

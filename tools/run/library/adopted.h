@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Adopted threads: tasks that a program takes for threads of its own.
+ *
+ * Contract. pthread_create() of a program under sennit-run starts a task, and gives the program the
+ * address of the task's struct sn_adopted as the pthread_t. All of them are in one reserved range
+ * of addresses, so that sn_adopted_of() distinguishes them from the C library's threads. A
+ * structure is used again when its two owners have left it: the task, which leaves when it ends,
+ * and the program, which leaves by joining or detaching.
+ *
+ * Who may write what: `owners` and `joins` any thread, by the functions below; `name` any thread
+ * (the program's own races are its own); `start` to `stack_size` the creator, before the task runs;
+ * `result` the task, before it releases `ended`; the rest only the task itself.
+ *
+ * Files: table.c has the structures, world.c the runtime, threads.c what creates and joins, exit.c
+ * pthread_exit(), keys.c the values of pthread_setspecific(), attributes.c names, signals and
+ * scheduling, c11.c the functions of <threads.h>, start.c the beginning of the program.
+ *
+ * Rejected: an own pthread_t for main(), as a task. main() stays on the process's first thread,
+ * where signals reach it and end its calls, its stack grows, and its thread-locals are its own. It
+ * is a task only when SENNIT_RUN says `main`, for tests of the hooks (start.c).
+ */
+#ifndef SENNIT_RUN_LIBRARY_ADOPTED_H
+#define SENNIT_RUN_LIBRARY_ADOPTED_H
+
+#include <limits.h>
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <unwind.h>
+
+#include <sennit/blocking.h>
+#include <sennit/foreign.h>
+#include <sennit/sennit.h>
+
+#include "real.h"
+
+/* The values of as many keys are in the structure, as in the C library; others in blocks. */
+#define SN_ADOPTED_KEYS 32
+#define SN_ADOPTED_NAME 16
+
+/* A value of a key, valid if the key has had this generation since the value was set. */
+struct sn_adopted_value {
+	uintptr_t generation;
+	void *value;
+};
+
+enum sn_adopted_joins { SN_ADOPTED_JOINABLE, SN_ADOPTED_JOINING, SN_ADOPTED_DETACHED };
+
+struct sn_adopted {
+	_Atomic int owners; /* how many have not left; 0: free */
+	_Atomic int joins;  /* enum sn_adopted_joins */
+	sn_semaphore ended; /* a permit for the joiner, once the task has ended */
+	struct sn_adopted *next_free;
+
+	void *(*start)(void *arg);
+	int (*start_c11)(void *arg); /* instead of start, for thrd_create() */
+	void *arg, *result;
+	size_t stack_size;
+	char name[SN_ADOPTED_NAME];
+
+	uintptr_t stack_top;
+	jmp_buf *end;                    /* where pthread_exit() goes at last */
+	__pthread_unwind_buf_t *cleanup; /* the innermost pthread_cleanup_push() */
+	struct _Unwind_Exception exception;
+	struct sn_adopted_value values[SN_ADOPTED_KEYS];
+	struct sn_adopted_value *blocks[PTHREAD_KEYS_MAX / SN_ADOPTED_KEYS];
+};
+
+/* ---- table.c ---- */
+
+/* The calling task; NULL on threads that are not adopted, in the runtime, in a child of fork(). */
+struct sn_adopted *sn_adopted_self(void);
+
+/* Makes the structure that of the calling task. NULL: of none. */
+void sn_adopted_set_self(struct sn_adopted *self);
+
+/* The adopted thread of that handle; NULL if it is one of the C library's. */
+struct sn_adopted *sn_adopted_of(pthread_t thread);
+
+/* A structure with both owners, and otherwise zeros; NULL when there are too many. */
+struct sn_adopted *sn_adopted_take(void);
+void sn_adopted_leave(struct sn_adopted *thread);
+
+/* Around fork(): no other thread has the table's lock; the child's table is empty. */
+void sn_adopted_before_fork(void);
+void sn_adopted_after_fork(bool child);
+
+/* ---- world.c ---- */
+
+/* How many threads of the program became tasks, how many of those have not ended, and how many
+ * threads could not become tasks. */
+struct sn_run_counts {
+	_Atomic uint64_t adopted, alive, real;
+};
+extern struct sn_run_counts sn_run_counts;
+
+/* Whether a thread that the caller creates becomes a task. Starts the runtime if it does. */
+bool sn_world_adopts(void);
+
+/* sn_spawn() of a task with hooks. Returns 0 or a negative errno value. */
+int sn_world_spawn(sn_fn *fn, struct sn_adopted *thread);
+
+/* Marks the calling thread as the program's own: the threads that it creates become tasks. */
+void sn_world_is_ours(void);
+
+/* Runs main() as a task of a runtime on this thread; does not return unless that fails. */
+int sn_world_run_main(sn_fn *fn, void *arg);
+
+void sn_world_before_fork(void);
+void sn_world_after_fork(bool child);
+
+/* ---- threads.c ---- */
+
+/* The code of every adopted thread; arg is its struct sn_adopted. */
+int sn_adopted_run(void *arg);
+
+/* pthread_join() that waits until the deadline, or -1: not at all. Returns an error number. */
+int sn_adopted_join(struct sn_adopted *thread, int64_t deadline);
+
+/* pthread_create() that knows the caller is adopted. Returns an error number. */
+int sn_adopted_create(pthread_t *handle, const pthread_attr_t *attr, void *(*start)(void *arg),
+		      int (*start_c11)(void *arg), void *arg);
+
+/* ---- exit.c ---- */
+
+/* Counts the end of an adopted thread. */
+void sn_run_thread_ends(void);
+
+/* Ends main(), as its pthread_exit() does. */
+_Noreturn void sn_run_end_main(void);
+
+/* ---- keys.c ---- */
+
+/* Calls the destructors of the calling task's values. */
+void sn_adopted_destroy_values(struct sn_adopted *thread);
+
+/* Gives the calling thread, in a child of fork(), the values that the task had in the parent. */
+void sn_adopted_keep_values(const struct sn_adopted *thread);
+
+/* Gives the task main() the values of the calling thread. */
+void sn_adopted_take_values(struct sn_adopted *thread);
+
+/* ---- start.c ---- */
+
+/* Called when the runtime has started, and has registered its own handlers of fork(). */
+void sn_run_watch_forks(void);
+
+/* Says on stderr which of the program's libraries have thread-locals. */
+void sn_run_report_locals(void);
+
+/* What SENNIT_RUN says. */
+struct sn_run_options {
+	size_t stack_size; /* of threads that ask for none; 0: the C library's default */
+	bool main, quiet, stats;
+};
+extern struct sn_run_options sn_run_options;
+
+#endif

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The beginning and the end of a program under sennit-run.
+ *
+ * Contract. SENNIT_RUN has the launcher's options, as words between commas: stats, quiet, main, and
+ * stack=BYTES. SENNIT_RUN_PRELOAD has the LD_PRELOAD of before. Before main() begins both are
+ * removed and LD_PRELOAD is as it was, so that the program's children are not adopted. Without
+ * SENNIT_RUN, when a user preloads the libraries, the environment stays.
+ *
+ * What a program's libraries have for each thread is said on stderr, when there is a thread.
+ */
+#include <inttypes.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sennit/hooks.h>
+
+#include "adopted.h"
+
+struct sn_run_options sn_run_options;
+
+static struct {
+	sn_run_main_fn *main;
+	int argc;
+	char **argv;
+} program;
+
+static pid_t first_process;
+
+/* ---- options ---- */
+
+static void read_options(void)
+{
+	const char *given = getenv("SENNIT_RUN"), *preload = getenv("SENNIT_RUN_PRELOAD");
+	char words[128], *rest = words;
+
+	if (!given)
+		return;
+	snprintf(words, sizeof words, "%s", given);
+	for (char *word = strsep(&rest, ","); word; word = strsep(&rest, ",")) {
+		if (strcmp(word, "main") == 0)
+			sn_run_options.main = true;
+		else if (strcmp(word, "quiet") == 0)
+			sn_run_options.quiet = true;
+		else if (strcmp(word, "stats") == 0)
+			sn_run_options.stats = true;
+		else if (strncmp(word, "stack=", 6) == 0)
+			sn_run_options.stack_size = strtoul(word + 6, NULL, 10);
+	}
+	if (preload && *preload)
+		setenv("LD_PRELOAD", preload, 1);
+	else
+		unsetenv("LD_PRELOAD");
+	unsetenv("SENNIT_RUN_PRELOAD");
+	unsetenv("SENNIT_RUN");
+}
+
+/* ---- thread-locals of libraries ---- */
+
+/* Whose thread-locals tasks may share: errno and the like are read afresh or saved with the task,
+ * caches of malloc() are used between waits only. */
+static bool is_known(const char *name)
+{
+	static const char *const known[] = {"libc.so",       "ld-linux",    "libm.so",
+					    "libstdc++.so",  "libgcc_s.so", "libresolv.so",
+					    "libpthread.so", "libsennit"};
+
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (strncmp(name, known[i], strlen(known[i])) == 0)
+			return true;
+	return false;
+}
+
+static int report_locals(struct dl_phdr_info *info, size_t size, void *first)
+{
+	const char *slash = strrchr(info->dlpi_name, '/');
+	const char *name = slash ? slash + 1 : info->dlpi_name;
+
+	if (size < offsetof(struct dl_phdr_info, dlpi_tls_data) || !info->dlpi_tls_modid)
+		return 0;
+	if (*(bool *)first)
+		name = "the program itself";
+	else if (is_known(name))
+		return 0;
+	dprintf(STDERR_FILENO,
+		"sennit-run: %s has thread-local variables, which tasks on the same thread share\n",
+		name);
+	return 0;
+}
+
+static int report_each(struct dl_phdr_info *info, size_t size, void *first)
+{
+	const int result = report_locals(info, size, first);
+
+	*(bool *)first = false;
+	return result;
+}
+
+void sn_run_report_locals(void)
+{
+	bool first = true;
+
+	if (!sn_run_options.quiet)
+		dl_iterate_phdr(report_each, &first);
+}
+
+/* ---- the end ---- */
+
+static void report(void)
+{
+	struct sn_hooks_stats hooks = SN_HOOKS_STATS_INIT();
+	struct sn_run_stats run = SN_RUN_STATS_INIT();
+
+	if (getpid() != first_process)
+		return;
+	sn_hooks_stats(&hooks);
+	sn_run_stats(&run);
+	dprintf(STDERR_FILENO,
+		"sennit-run: threads that became tasks: %" PRIu64 ", alive now: %" PRIu64
+		", that did not: %" PRIu64 "\n"
+		"sennit-run: threads of the runtime: %" PRIu64 ", processors: %" PRIu64
+		", stacks: %" PRIu64 "\n"
+		"sennit-run: calls parked: %" PRIu64 ", moved to another thread: %" PRIu64 "\n"
+		"sennit-run: calls that blocked a thread: %" PRIu64 " with a lock held, %" PRIu64
+		" with signals blocked, %" PRIu64 " others\n",
+		atomic_load(&sn_run_counts.adopted), atomic_load(&sn_run_counts.alive),
+		atomic_load(&sn_run_counts.real), run.threads, run.processors, run.stacks_mapped,
+		hooks.parked, hooks.moved, hooks.passed_held, hooks.passed_mask,
+		hooks.passed_busy + hooks.passed_other);
+}
+
+/* ---- fork() ---- */
+
+static struct sn_adopted *forking;
+
+static void before_fork(void)
+{
+	sn_world_before_fork();
+	sn_adopted_before_fork();
+	forking = sn_adopted_self();
+}
+
+static void in_parent(void)
+{
+	sn_adopted_after_fork(false);
+	sn_world_after_fork(false);
+}
+
+static void in_child(void)
+{
+	if (forking)
+		sn_adopted_keep_values(forking);
+	sn_adopted_after_fork(true);
+	sn_world_after_fork(true);
+}
+
+/* In the child the handlers run in the order in which they were registered: first the runtime's,
+ * after which the child's calls are no longer those of a task. */
+void sn_run_watch_forks(void)
+{
+	static bool registered;
+
+	if (!registered)
+		registered = pthread_atfork(before_fork, in_parent, in_child) == 0;
+}
+
+/* ---- main() ---- */
+
+static void *call_main(void *arg)
+{
+	(void)arg;
+	exit(program.main(program.argc, program.argv, environ));
+}
+
+static int main_task(void *arg)
+{
+	struct sn_adopted *thread = arg;
+
+	sn_run_watch_forks();
+	sn_hooks_set(SN_HOOKS_ON);
+	sn_adopted_run(thread); /* returns after pthread_exit() only */
+	sn_run_end_main();
+}
+
+static int run_main(int argc, char **argv, char **envp)
+{
+	struct sn_adopted *thread;
+
+	(void)envp;
+	read_options();
+	first_process = getpid();
+	sn_world_is_ours();
+	if (sn_run_options.stats)
+		atexit(report);
+	program.argc = argc;
+	program.argv = argv;
+	thread = sn_run_options.main ? sn_adopted_take() : NULL;
+	if (!thread)
+		return program.main(argc, argv, environ);
+	sn_adopted_take_values(thread);
+	atomic_fetch_add(&sn_run_counts.alive, 1);
+	thread->start = call_main;
+	return sn_world_run_main(main_task, thread);
+}
+
+SN_RUN_EXPORT int __libc_start_main(sn_run_main_fn *main, int argc, char **argv, void (*init)(void),
+				    void (*fini)(void), void (*loader_fini)(void), void *stack_end)
+{
+	program.main = main;
+	return sn_run_real()->__libc_start_main(run_main, argc, argv, init, fini, loader_fini,
+						stack_end);
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pthread_create(), pthread_join() and pthread_detach() of threads that are tasks.
+ *
+ * Contract. What POSIX says of threads holds, except that attributes of scheduling are ignored, and
+ * that a stack of the program's own is not used: its size is. A task that joins parks, and
+ * continues on its thread, as in a hooked call (sennit/hooks.h); if it holds a lock, or has changed
+ * the signal mask, it keeps the thread for itself until then. Threads that are not tasks block.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "adopted.h"
+
+/* The C library counts its own data and the guard as part of a thread's stack. What a hooked call
+ * needs in addition to the call itself is not more than that. */
+#define LEAST_STACK ((size_t)64 << 10)
+#define MOST_STACK ((size_t)(sizeof(void *) == 8 ? 1 << 30 : 64 << 20))
+
+int sn_adopted_run(void *arg)
+{
+	struct sn_adopted *thread = arg;
+	jmp_buf end;
+
+	thread->stack_top = (uintptr_t)__builtin_frame_address(0);
+	thread->end = &end;
+	sn_adopted_set_self(thread);
+	if (setjmp(end) == 0) {
+		if (thread->start_c11)
+			thread->result = (void *)(intptr_t)thread->start_c11(thread->arg);
+		else
+			thread->result = thread->start(thread->arg);
+	}
+	sn_adopted_destroy_values(thread);
+	sn_adopted_set_self(NULL);
+	sn_run_thread_ends();
+	sn_semaphore_release(&thread->ended, 1);
+	sn_adopted_leave(thread);
+	return 0;
+}
+
+static size_t stack_size(const pthread_attr_t *attr)
+{
+	pthread_attr_t defaults;
+	size_t size = sn_run_options.stack_size, given = 0;
+
+	/* An attribute that was only initialized has the default, too. */
+	if (pthread_getattr_default_np(&defaults) == 0) {
+		size_t normal = 0;
+
+		pthread_attr_getstacksize(&defaults, &normal);
+		pthread_attr_destroy(&defaults);
+		if (!size)
+			size = normal;
+		if (attr && pthread_attr_getstacksize(attr, &given) == 0 && given != normal)
+			size = given;
+	}
+	return size < LEAST_STACK ? LEAST_STACK : size > MOST_STACK ? MOST_STACK : size;
+}
+
+int sn_adopted_create(pthread_t *handle, const pthread_attr_t *attr, void *(*start)(void *arg),
+		      int (*start_c11)(void *arg), void *arg)
+{
+	struct sn_adopted *thread = sn_adopted_take();
+	int state = PTHREAD_CREATE_JOINABLE;
+
+	if (!thread)
+		return EAGAIN;
+	if (attr)
+		pthread_attr_getdetachstate(attr, &state);
+	thread->start = start;
+	thread->start_c11 = start_c11;
+	thread->arg = arg;
+	thread->stack_size = stack_size(attr);
+	if (state == PTHREAD_CREATE_DETACHED) {
+		atomic_store(&thread->joins, SN_ADOPTED_DETACHED);
+		atomic_store(&thread->owners, 1);
+	}
+	pthread_getname_np(pthread_self(), thread->name, sizeof thread->name);
+	*handle = (pthread_t)thread;
+	atomic_fetch_add(&sn_run_counts.adopted, 1);
+	atomic_fetch_add(&sn_run_counts.alive, 1);
+	if (sn_world_spawn(sn_adopted_run, thread) < 0) {
+		atomic_fetch_sub(&sn_run_counts.adopted, 1);
+		sn_run_thread_ends();
+		atomic_store(&thread->owners, 1);
+		sn_adopted_leave(thread);
+		return EAGAIN;
+	}
+	return 0;
+}
+
+SN_RUN_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+				 void *(*start)(void *arg), void *arg)
+{
+	if (!sn_world_adopts())
+		return sn_run_real()->pthread_create(thread, attr, start, arg);
+	return sn_adopted_create(thread, attr, start, NULL, arg);
+}
+
+/* ---- joining ---- */
+
+/* Waits for the end of the thread. Code that calls pthread_join() may keep what belongs to its
+ * thread, so the task is tied to that; if it may not park at all, it is pinned. */
+static int wait_for(struct sn_adopted *thread, int64_t deadline)
+{
+	const struct sn_foreign *task = sn_foreign_self();
+	bool pinned = false;
+	int err;
+
+	if (deadline < 0)
+		return sn_semaphore_try_acquire(&thread->ended);
+	if (task && (task->locks > 0 || sn_foreign_may_park() < 0))
+		pinned = sn_pin() == 0;
+	else if (task)
+		sn_foreign_tie();
+	err = deadline == SN_NO_DEADLINE ? sn_semaphore_acquire(&thread->ended)
+					 : sn_semaphore_acquire_until(&thread->ended, deadline);
+	if (pinned)
+		sn_unpin();
+	else if (task)
+		sn_foreign_untie();
+	return err;
+}
+
+int sn_adopted_join(struct sn_adopted *thread, int64_t deadline)
+{
+	int expected = SN_ADOPTED_JOINABLE, err;
+
+	if (thread == sn_adopted_self())
+		return EDEADLK;
+	if (atomic_load(&thread->owners) == 0)
+		return ESRCH;
+	if (!atomic_compare_exchange_strong(&thread->joins, &expected, SN_ADOPTED_JOINING))
+		return EINVAL;
+	err = wait_for(thread, deadline);
+	if (err < 0) {
+		atomic_store(&thread->joins, SN_ADOPTED_JOINABLE);
+		return err == -EAGAIN ? EBUSY : -err;
+	}
+	return 0;
+}
+
+static int join(struct sn_adopted *thread, void **result, int64_t deadline)
+{
+	const int err = sn_adopted_join(thread, deadline);
+
+	if (err)
+		return err;
+	if (result)
+		*result = thread->result;
+	sn_adopted_leave(thread);
+	return 0;
+}
+
+/* The deadline of a time of that clock. */
+static int join_until(struct sn_adopted *thread, void **result, clockid_t clock,
+		      const struct timespec *until)
+{
+	struct timespec now;
+	int64_t left;
+
+	if (!until)
+		return join(thread, result, SN_NO_DEADLINE);
+	if (until->tv_nsec < 0 || until->tv_nsec >= 1000000000 ||
+	    (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC))
+		return EINVAL;
+	clock_gettime(clock, &now);
+	left = until->tv_sec - now.tv_sec;
+	left = left > INT32_MAX ? INT32_MAX : left < -1 ? -1 : left;
+	left = left * 1000000000 + until->tv_nsec - now.tv_nsec;
+	return join(thread, result, sn_now() + (left > 0 ? left : 0));
+}
+
+SN_RUN_EXPORT int pthread_join(pthread_t handle, void **result)
+{
+	struct sn_adopted *thread = sn_adopted_of(handle);
+
+	return thread ? join(thread, result, SN_NO_DEADLINE)
+		      : sn_run_real()->pthread_join(handle, result);
+}
+
+SN_RUN_EXPORT int pthread_tryjoin_np(pthread_t handle, void **result)
+{
+	struct sn_adopted *thread = sn_adopted_of(handle);
+
+	return thread ? join(thread, result, -1)
+		      : sn_run_real()->pthread_tryjoin_np(handle, result);
+}
+
+SN_RUN_EXPORT int pthread_timedjoin_np(pthread_t handle, void **result,
+				       const struct timespec *until)
+{
+	struct sn_adopted *thread = sn_adopted_of(handle);
+
+	return thread ? join_until(thread, result, CLOCK_REALTIME, until)
+		      : sn_run_real()->pthread_timedjoin_np(handle, result, until);
+}
+
+SN_RUN_EXPORT int pthread_clockjoin_np(pthread_t handle, void **result, clockid_t clock,
+				       const struct timespec *until)
+{
+	struct sn_adopted *thread = sn_adopted_of(handle);
+
+	return thread ? join_until(thread, result, clock, until)
+		      : sn_run_real()->pthread_clockjoin_np(handle, result, clock, until);
+}
+
+SN_RUN_EXPORT int pthread_detach(pthread_t handle)
+{
+	struct sn_adopted *thread = sn_adopted_of(handle);
+	int expected = SN_ADOPTED_JOINABLE;
+
+	if (!thread)
+		return sn_run_real()->pthread_detach(handle);
+	if (atomic_load(&thread->owners) == 0)
+		return ESRCH;
+	if (!atomic_compare_exchange_strong(&thread->joins, &expected, SN_ADOPTED_DETACHED))
+		return EINVAL;
+	sn_adopted_leave(thread);
+	return 0;
+}
+
+SN_RUN_EXPORT pthread_t pthread_self(void)
+{
+	struct sn_adopted *thread = sn_adopted_self();
+
+	return thread ? (pthread_t)thread : sn_run_real()->pthread_self();
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The runtime of a program that knows nothing of it.
+ *
+ * Contract. The first pthread_create() of the process starts the runtime, on a thread of its own. A
+ * program without threads therefore has none, and one that becomes a daemon by fork() before it
+ * creates threads has its runtime in the child. The runtime's threads have the signal mask of the
+ * thread that creates the first one, as that thread would have had. A child of fork() has no
+ * runtime, until it creates a thread in its turn.
+ *
+ * Which threads become tasks: those that the process's first thread or a task creates. The runtime
+ * creates its threads outside tasks, and on the first thread only within sn_spawn() (`inside`).
+ * Threads of the C library's own making, such as those of timers, create threads. If the runtime
+ * cannot be started, the program gets threads, and stderr one line that says why.
+ *
+ * The first task waits for a descriptor that never becomes ready. The runtime therefore takes it
+ * for no deadlock that all tasks wait: main() may wake them.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <sennit/fd.h>
+
+#include "adopted.h"
+
+struct sn_run_counts sn_run_counts;
+
+static enum { NONE, RUNS, FAILED } state; /* under lock */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int never = -1; /* the descriptor of the first task */
+static sem_t begun;
+static int begin_error;
+
+static __thread bool ours, inside;
+
+void sn_world_is_ours(void)
+{
+	ours = true;
+}
+
+static int first_task(void *arg)
+{
+	(void)arg;
+	sem_post(&begun);
+	while (sn_fd_wait(never, POLLIN, SN_NO_DEADLINE) != -EBADF)
+		;
+	/* The program has closed the descriptor, as daemons close all. */
+	for (;;)
+		sn_sleep(INT64_C(3600) * 1000000000);
+	return 0;
+}
+
+static void *run(void *arg)
+{
+	begin_error = sn_run(first_task, NULL);
+	sem_post(&begun);
+	return arg;
+}
+
+static int begin(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int err;
+
+	if (never < 0)
+		never = eventfd(0, EFD_CLOEXEC);
+	if (never < 0)
+		return -errno;
+	sem_init(&begun, 0, 0);
+	begin_error = 0;
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	err = sn_run_real()->pthread_create(&thread, &attr, run, NULL);
+	pthread_attr_destroy(&attr);
+	if (err)
+		return -err;
+	while (sem_wait(&begun) < 0)
+		;
+	return begin_error;
+}
+
+bool sn_world_adopts(void)
+{
+	bool runs;
+	int err;
+
+	if (!sn_foreign_self() && (!ours || inside))
+		return false;
+	pthread_mutex_lock(&lock);
+	if (state == NONE) {
+		err = begin();
+		state = err ? FAILED : RUNS;
+		if (!err) {
+			sn_run_watch_forks();
+			sn_run_report_locals();
+		}
+		if (err && !sn_run_options.quiet)
+			dprintf(STDERR_FILENO,
+				"sennit-run: the runtime cannot be started (%s); threads stay "
+				"threads\n",
+				strerror(-err));
+	}
+	runs = state == RUNS;
+	pthread_mutex_unlock(&lock);
+	if (!runs)
+		atomic_fetch_add(&sn_run_counts.real, 1);
+	return runs;
+}
+
+int sn_world_spawn(sn_fn *fn, struct sn_adopted *thread)
+{
+	const struct sn_task_attr attr =
+		SN_TASK_ATTR_INIT(.name = "thread", .stack_size = thread->stack_size,
+				  .flags = SN_TASK_HOOKED);
+	const bool outside = ours;
+	int err;
+
+	if (outside)
+		inside = true;
+	err = sn_spawn(NULL, fn, thread, &attr);
+	if (outside)
+		inside = false;
+	return err;
+}
+
+int sn_world_run_main(sn_fn *fn, void *arg)
+{
+	ours = false;
+	state = RUNS;
+	return sn_run(fn, arg);
+}
+
+void sn_world_before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void sn_world_after_fork(bool child)
+{
+	if (child) {
+		if (never >= 0)
+			close(never);
+		never = -1;
+		state = NONE;
+		ours = true;
+		inside = false;
+		atomic_store(&sn_run_counts.alive, 0);
+	}
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+#include "program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "elf.h"
+
+#define MOST_INTERPRETERS 4 /* of each other: the kernel's limit is similar */
+
+/* Writes the verdict, once. */
+__attribute__((format(printf, 3, 4))) static void refuse(struct run_verdict *verdict, int status,
+							 const char *format, ...)
+{
+	va_list list;
+
+	verdict->status = status;
+	va_start(list, format);
+	vsnprintf(verdict->reason, sizeof verdict->reason, format, list);
+	va_end(list);
+}
+
+/* ---- finding it ---- */
+
+/* Returns 0 if the file can be executed, or the status. */
+static int try_path(const char *path)
+{
+	struct stat about;
+
+	if (stat(path, &about) < 0)
+		return RUN_NOT_FOUND;
+	return S_ISREG(about.st_mode) && access(path, X_OK) == 0 ? 0 : RUN_NO_PROGRAM;
+}
+
+/* Writes the first path at which the name can be executed. Returns 0 or the status. */
+static int find_program(const char *name, char *path)
+{
+	const char *folders = getenv("PATH");
+	int status = RUN_NOT_FOUND;
+
+	if (strlen(name) >= PATH_MAX)
+		return RUN_NOT_FOUND;
+	strcpy(path, name);
+	if (strchr(name, '/') || !*name)
+		return try_path(path);
+	folders = folders && *folders ? folders : "/bin:/usr/bin";
+	for (const char *end; status != 0; folders = end + 1) {
+		char candidate[PATH_MAX];
+		int found;
+
+		end = strchrnul(folders, ':');
+		if (snprintf(candidate, sizeof candidate, "%.*s/%s", (int)(end - folders),
+			     end == folders ? "." : folders, name) < (int)sizeof candidate &&
+		    (found = try_path(candidate)) != RUN_NOT_FOUND) {
+			status = found;
+			strcpy(path, candidate);
+		}
+		if (!*end)
+			break;
+	}
+	return status;
+}
+
+/* ---- what it is ---- */
+
+/* The interpreter of a script: the first word after #!, and what follows it. Returns false if the
+ * file is not a script. */
+static bool read_script(int fd, char *words, size_t size, char **interpreter, char **rest)
+{
+	const ssize_t n = pread(fd, words, size - 1, 0);
+
+	if (n < 3 || words[0] != '#' || words[1] != '!')
+		return false;
+	words[n] = 0;
+	words[strcspn(words, "\n")] = 0;
+	*interpreter = words + 2 + strspn(words + 2, " \t");
+	*rest = *interpreter + strcspn(*interpreter, " \t");
+	if (**rest)
+		*(*rest)++ = 0;
+	*rest += strspn(*rest, " \t");
+	for (size_t length = strlen(*rest); length && strchr(" \t\r", (*rest)[length - 1]);)
+		(*rest)[--length] = 0;
+	return **interpreter != 0;
+}
+
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* The dynamic linker of this program, by which its C library is known. */
+static const char *own_linker(void)
+{
+	static struct run_elf own;
+	int fd;
+
+	if (!*own.interpreter && (fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC)) >= 0) {
+		run_elf_read(fd, &own);
+		run_elf_free(&own);
+		close(fd);
+	}
+	return last_part(own.interpreter);
+}
+
+static void judge_elf(const char *path, const struct run_elf *elf, struct run_verdict *verdict)
+{
+	if (!elf->dynamic || !*elf->interpreter) {
+		refuse(verdict, RUN_REFUSED,
+		       "%s: it is linked statically, so no library can be put "
+		       "before its C library",
+		       path);
+	} else if (strcmp(last_part(elf->interpreter), own_linker()) != 0) {
+		refuse(verdict, RUN_REFUSED,
+		       "%s: it is for another C library: its dynamic linker is "
+		       "%s, and that of sennit-run %s",
+		       path, last_part(elf->interpreter), own_linker());
+	} else if (run_elf_names_beginning(elf, "libsennit.so")) {
+		refuse(verdict, RUN_REFUSED, "%s: it uses sennit itself", path);
+	} else if (run_elf_names(elf, "pthread_cancel")) {
+		verdict->forcible = true;
+		refuse(verdict, RUN_REFUSED,
+		       "%s: it calls pthread_cancel(), and a task cannot be "
+		       "cancelled",
+		       path);
+	} else if (elf->locals) {
+		verdict->forcible = true;
+		refuse(verdict, RUN_REFUSED,
+		       "%s: it has thread-local variables of its own, which "
+		       "tasks on the same thread would share",
+		       path);
+	}
+}
+
+static void judge_file(const char *path, int fd, struct run_verdict *verdict, int depth);
+
+static void judge_path(const char *path, struct run_verdict *verdict, int depth)
+{
+	const int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	/* A file that may be executed and not read cannot be judged. Neither can the kernel's rule
+	 * for it be known: it then ignores LD_PRELOAD in some cases. */
+	if (fd < 0) {
+		refuse(verdict, errno == ENOENT ? RUN_NOT_FOUND : RUN_NO_PROGRAM, "%s: %s", path,
+		       strerror(errno));
+		return;
+	}
+	judge_file(path, fd, verdict, depth);
+	close(fd);
+}
+
+/* A script is judged by its interpreter. env(1) starts another program, without the environment of
+ * this one, so sennit-run starts that itself. */
+static void judge_script(const char *path, const char *interpreter, const char *rest,
+			 struct run_verdict *verdict, int depth)
+{
+	int status;
+
+	if (depth == MOST_INTERPRETERS) {
+		refuse(verdict, RUN_NO_PROGRAM, "%s: too many interpreters", path);
+		return;
+	}
+	if (strcmp(last_part(interpreter), "env") != 0) {
+		judge_path(interpreter, verdict, depth + 1);
+		return;
+	}
+	if (!*rest || strchr("-", *rest) || strpbrk(rest, " \t=")) {
+		refuse(verdict, RUN_REFUSED,
+		       "%s: start the script's interpreter by its name, because "
+		       "env has arguments here: %s",
+		       path, rest);
+		return;
+	}
+	status = find_program(rest, verdict->interpreter);
+	if (status)
+		refuse(verdict, status, "%s: its interpreter %s %s", path, rest,
+		       status == RUN_NOT_FOUND ? "is not found" : "cannot be executed");
+	else
+		judge_path(verdict->interpreter, verdict, depth + 1);
+}
+
+static void judge_file(const char *path, int fd, struct run_verdict *verdict, int depth)
+{
+	char words[PATH_MAX], *interpreter, *rest;
+	enum run_elf_error error;
+	struct stat about;
+	struct run_elf elf;
+
+	if (fstat(fd, &about) == 0 && (about.st_mode & (S_ISUID | S_ISGID))) {
+		refuse(verdict, RUN_REFUSED,
+		       "%s: it is set-user-ID or set-group-ID, and the dynamic "
+		       "linker ignores LD_PRELOAD for it",
+		       path);
+		return;
+	}
+	if (fgetxattr(fd, "security.capability", NULL, 0) > 0) {
+		refuse(verdict, RUN_REFUSED,
+		       "%s: the file has capabilities, and the dynamic linker "
+		       "ignores LD_PRELOAD for it",
+		       path);
+		return;
+	}
+	if (read_script(fd, words, sizeof words, &interpreter, &rest)) {
+		judge_script(path, interpreter, rest, verdict, depth);
+		return;
+	}
+	error = run_elf_read(fd, &elf);
+	if (error == RUN_ELF_OK)
+		judge_elf(path, &elf, verdict);
+	else if (error == RUN_ELF_FOREIGN)
+		refuse(verdict, RUN_REFUSED, "%s: it is for another architecture than sennit-run",
+		       path);
+	else if (error == RUN_ELF_NO_MEMORY)
+		refuse(verdict, RUN_REFUSED, "%s: no memory", path);
+	else
+		refuse(verdict, RUN_NO_PROGRAM,
+		       error == RUN_ELF_NOT_ELF ? "%s: it is neither an ELF program nor a script"
+						: "%s: its ELF headers contradict each other",
+		       path);
+	run_elf_free(&elf);
+}
+
+void run_judge(const char *name, struct run_verdict *verdict)
+{
+	memset(verdict, 0, sizeof *verdict);
+	verdict->status = find_program(name, verdict->path);
+	if (verdict->status == RUN_NOT_FOUND)
+		refuse(verdict, RUN_NOT_FOUND, "%s: not found", name);
+	else if (verdict->status == RUN_NO_PROGRAM)
+		refuse(verdict, RUN_NO_PROGRAM, "%s: it cannot be executed", verdict->path);
+	else
+		judge_path(verdict->path, verdict, 0);
+}
