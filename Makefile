@@ -28,7 +28,7 @@ GATE := release asan tsan checked i386 benches aarch64 arm models
 	benches \
 	bench-blocking bench-blocking-server bench-clock bench-copy bench-files bench-gc \
 	bench-hooks bench-http bench-http-idle bench-lines bench-ramp bench-relay bench-relay-idle \
-	bench-resolve bench-shared bench-stall bench-tasks bench-tls bench-udp bench-unix bench-wait
+	bench-resolve bench-run bench-shared bench-stall bench-tasks bench-tls bench-udp bench-unix bench-wait
 .NOTPARALLEL:
 
 help:
@@ -71,6 +71,7 @@ help:
 	@echo 'make bench-files          reads and writes of files in tasks, beside threads and io_uring'
 	@echo 'make bench-hooks          what hooked calls, and libraries on them, cost'
 	@echo 'make bench-resolve        how late tasks are when the name service does not answer'
+	@echo 'make bench-run            microsocks and tinyproxy with tasks in place of threads, beside themselves'
 	@echo 'make bench-unix           round trips over Unix sockets, beside TCP and Go'
 	@echo 'make bench-copy           TCP to TCP copies by chunk, beside Go and a bare epoll loop'
 	@echo 'make bench-relay          the relay beside HAProxy, nginx, Go, socat and bare epoll loops'
@@ -278,6 +279,14 @@ bench-hooks:
 	@$(MAKE) --no-print-directory benches
 	@build/release/bench/bench-hooks
 	@bench/libraries/libraries.py build/release
+
+# CONNECTIONS=10000 ROUNDS=3; the short form is in the release preset's sennit-run/bench.
+bench-run:
+	@scripts/setup bench
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target sennit-run sennit-run-library
+	@bench/run/run.py build/release --connections $(or $(CONNECTIONS),10000) \
+		--rounds $(or $(ROUNDS),3)
 
 # The short form is in the release preset's net/unix_bench.
 bench-unix: benches
