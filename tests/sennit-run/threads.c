@@ -6,6 +6,7 @@
  *
  *	threads          all checks
  *	threads count N  N threads sleep; prints how many threads the process has then
+ *	threads wait N   the same with threads that wait for a condition variable
  *	threads exit N   main() returns N while a thread sleeps
  *	threads leave    main() ends by pthread_exit(), and a thread prints "late"
  *	threads signal   prints "ready", then waits in main() for SIGTERM, whose handler does not
@@ -19,6 +20,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -348,6 +350,89 @@ static void *take_turns(void *arg)
 	return NULL;
 }
 
+/* Waits on the variable with a time limit that is far away or, for an odd number, very near. A
+ * signal must not be lost on a waiter whose time is over. */
+static pthread_cond_t token = PTHREAD_COND_INITIALIZER;
+static int tokens, taken, timeouts;
+
+static void *take_token(void *arg)
+{
+	const bool impatient = (intptr_t)arg & 1;
+	struct timespec until;
+
+	pthread_mutex_lock(&mutex);
+	while (tokens == 0) {
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_sec += impatient ? 0 : 100;
+		if (impatient && (until.tv_nsec += 20000) >= 1000000000)
+			until.tv_nsec = 999999999;
+		if (pthread_cond_timedwait(&token, &mutex, &until) == ETIMEDOUT)
+			timeouts++;
+	}
+	tokens--;
+	taken++;
+	pthread_mutex_unlock(&mutex);
+	return NULL;
+}
+
+#define TAKERS 100
+
+/* Here main() signals, which is no task, and then a task does. */
+static void *give_tokens(void *arg)
+{
+	for (int i = 0; i < TAKERS / 2; i++) {
+		pthread_mutex_lock(&mutex);
+		tokens++;
+		pthread_mutex_unlock(&mutex);
+		pthread_cond_signal(&token);
+	}
+	return arg;
+}
+
+static void check_signals(void)
+{
+	pthread_t threads[TAKERS];
+
+	for (intptr_t i = 0; i < TAKERS; i++)
+		threads[i] = start(take_token, (void *)i);
+	give_tokens(NULL);
+	result_of(start(give_tokens, NULL));
+	for (int i = 0; i < TAKERS; i++)
+		result_of(threads[i]);
+	CHECK(taken == TAKERS && tokens == 0);
+}
+
+/* Both sides wait, and main() is no task. */
+static void *answer_main(void *arg)
+{
+	pthread_mutex_lock(&mutex);
+	for (int i = 0; i < ROUNDS; i++) {
+		while (turn != 1)
+			pthread_cond_wait(&changed, &mutex);
+		turn = 0;
+		pthread_cond_signal(&changed);
+	}
+	pthread_mutex_unlock(&mutex);
+	return arg;
+}
+
+static void check_main_waits(void)
+{
+	pthread_t thread;
+
+	turn = 0;
+	thread = start(answer_main, NULL);
+	pthread_mutex_lock(&mutex);
+	for (int i = 0; i < ROUNDS; i++) {
+		turn = 1;
+		pthread_cond_signal(&changed);
+		while (turn != 0)
+			pthread_cond_wait(&changed, &mutex);
+	}
+	pthread_mutex_unlock(&mutex);
+	result_of(thread);
+}
+
 static void *timed_wait(void *arg)
 {
 	struct timespec past = {1, 0};
@@ -371,6 +456,8 @@ static void check_locks(void)
 		result_of(threads[i]);
 	CHECK(turn == WORKERS * ROUNDS);
 	result_of(start(timed_wait, NULL));
+	check_signals();
+	check_main_waits();
 }
 
 /* ---- C11 ---- */
@@ -388,6 +475,46 @@ static int c11(void *arg)
 	return 7;
 }
 
+static int c11_post(void *arg)
+{
+	sem_post(&done);
+	return arg != NULL;
+}
+
+static cnd_t c11_changed;
+static mtx_t c11_mutex;
+static int c11_turn;
+
+static int c11_wait(void *arg)
+{
+	struct timespec soon;
+
+	mtx_lock(&c11_mutex);
+	while (!c11_turn)
+		cnd_wait(&c11_changed, &c11_mutex);
+	timespec_get(&soon, TIME_UTC);
+	soon.tv_nsec = soon.tv_nsec / 2;
+	CHECK(cnd_timedwait(&c11_changed, &c11_mutex, &soon) == thrd_timedout);
+	mtx_unlock(&c11_mutex);
+	return arg ? 1 : 0;
+}
+
+static void check_c11_waits(void)
+{
+	thrd_t thread;
+	int result;
+
+	cnd_init(&c11_changed);
+	mtx_init(&c11_mutex, mtx_plain);
+	CHECK(thrd_create(&thread, c11_wait, &result) == thrd_success);
+	mtx_lock(&c11_mutex);
+	c11_turn = 1;
+	cnd_signal(&c11_changed);
+	mtx_unlock(&c11_mutex);
+	CHECK(thrd_join(thread, &result) == thrd_success && result == 1);
+	cnd_destroy(&c11_changed);
+}
+
 static void check_c11(void)
 {
 	thrd_t thread;
@@ -398,8 +525,9 @@ static void check_c11(void)
 	CHECK(thrd_join(thread, &result) == thrd_success && result == 7);
 	CHECK(thrd_create(&thread, c11, &own) == thrd_success);
 	CHECK(thrd_join(thread, &result) == thrd_success && result == -8);
-	CHECK(thrd_create(&thread, c11, &result) == thrd_success);
+	CHECK(thrd_create(&thread, c11_post, NULL) == thrd_success);
 	CHECK(thrd_detach(thread) == thrd_success);
+	sem_wait(&done);
 	tss_delete(own);
 }
 
@@ -414,6 +542,15 @@ static void *rest(void *arg)
 	if (pipe(ends) == 0 && read(ends[0], &byte, 1) == 1)
 		return arg;
 	return NULL;
+}
+
+static void *wait_for_ever(void *arg)
+{
+	pthread_mutex_lock(&mutex);
+	sem_post(&done);
+	for (;;)
+		pthread_cond_wait(&changed, &mutex);
+	return arg;
 }
 
 static int count_threads(void)
@@ -484,6 +621,7 @@ static void check_all(void)
 	check_attributes();
 	check_locks();
 	check_c11();
+	check_c11_waits();
 }
 
 int main(int argc, char **argv)
@@ -496,12 +634,14 @@ int main(int argc, char **argv)
 	sem_init(&done, 0, 0);
 	if (strcmp(what, "all") == 0) {
 		check_all();
-	} else if (strcmp(what, "count") == 0) {
+	} else if (strcmp(what, "count") == 0 || strcmp(what, "wait") == 0) {
 		for (int i = 0; i < n; i++)
-			start(rest, NULL);
+			start(strcmp(what, "wait") == 0 ? wait_for_ever : rest, NULL);
 		for (int i = 0; i < n; i++)
 			sem_wait(&done);
+		pthread_mutex_lock(&mutex); /* the last one has released it, so it waits */
 		printf("%d\n", count_threads());
+		return 0;
 	} else if (strcmp(what, "exit") == 0) {
 		start(rest, NULL);
 		return n;

@@ -14,7 +14,7 @@
  *
  * Files: table.c has the structures, world.c the runtime, threads.c what creates and joins, exit.c
  * pthread_exit(), keys.c the values of pthread_setspecific(), attributes.c names, signals and
- * scheduling, c11.c the functions of <threads.h>, start.c the beginning of the program.
+ * scheduling, cond.c condition variables, c11.c the functions of <threads.h>, start.c the beginning of the program.
  *
  * Rejected: an own pthread_t for main(), as a task. main() stays on the process's first thread,
  * where signals reach it and end its calls, its stack grows, and its thread-locals are its own. It
@@ -119,6 +119,9 @@ int sn_adopted_run(void *arg);
 /* pthread_join() that waits until the deadline, or -1: not at all. Returns an error number. */
 int sn_adopted_join(struct sn_adopted *thread, int64_t deadline);
 
+/* The deadline of a time of that clock. Returns false if the time or the clock is invalid. */
+bool sn_run_deadline(clockid_t clock, const struct timespec *until, int64_t *deadline);
+
 /* pthread_create() that knows the caller is adopted. Returns an error number. */
 int sn_adopted_create(pthread_t *handle, const pthread_attr_t *attr, void *(*start)(void *arg),
 		      int (*start_c11)(void *arg), void *arg);
@@ -141,6 +144,11 @@ void sn_adopted_keep_values(const struct sn_adopted *thread);
 
 /* Gives the task main() the values of the calling thread. */
 void sn_adopted_take_values(struct sn_adopted *thread);
+
+/* ---- cond.c ---- */
+
+/* Makes the lists of waiters empty. */
+void sn_cond_in_child(void);
 
 /* ---- start.c ---- */
 

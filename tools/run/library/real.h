@@ -53,6 +53,11 @@ int __libc_start_main(sn_run_main_fn *main, int argc, char **argv, void (*init)(
 	X(pthread_key_create)          \
 	X(pthread_getspecific)         \
 	X(pthread_setspecific)         \
+	X(pthread_cond_wait)           \
+	X(pthread_cond_timedwait)      \
+	X(pthread_cond_clockwait)      \
+	X(pthread_cond_signal)         \
+	X(pthread_cond_broadcast)      \
 	X(thrd_create)                 \
 	X(thrd_join)                   \
 	X(thrd_detach)                 \

@@ -153,6 +153,7 @@ static void in_child(void)
 {
 	if (forking)
 		sn_adopted_keep_values(forking);
+	sn_cond_in_child();
 	sn_adopted_after_fork(true);
 	sn_world_after_fork(true);
 }

@@ -154,23 +154,30 @@ static int join(struct sn_adopted *thread, void **result, int64_t deadline)
 	return 0;
 }
 
-/* The deadline of a time of that clock. */
-static int join_until(struct sn_adopted *thread, void **result, clockid_t clock,
-		      const struct timespec *until)
+bool sn_run_deadline(clockid_t clock, const struct timespec *until, int64_t *deadline)
 {
 	struct timespec now;
 	int64_t left;
 
-	if (!until)
-		return join(thread, result, SN_NO_DEADLINE);
 	if (until->tv_nsec < 0 || until->tv_nsec >= 1000000000 ||
 	    (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC))
-		return EINVAL;
+		return false;
 	clock_gettime(clock, &now);
 	left = until->tv_sec - now.tv_sec;
 	left = left > INT32_MAX ? INT32_MAX : left < -1 ? -1 : left;
 	left = left * 1000000000 + until->tv_nsec - now.tv_nsec;
-	return join(thread, result, sn_now() + (left > 0 ? left : 0));
+	*deadline = sn_now() + (left > 0 ? left : 0);
+	return true;
+}
+
+static int join_until(struct sn_adopted *thread, void **result, clockid_t clock,
+		      const struct timespec *until)
+{
+	int64_t deadline = SN_NO_DEADLINE;
+
+	if (until && !sn_run_deadline(clock, until, &deadline))
+		return EINVAL;
+	return join(thread, result, deadline);
 }
 
 SN_RUN_EXPORT int pthread_join(pthread_t handle, void **result)
