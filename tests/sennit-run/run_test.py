@@ -30,8 +30,8 @@ def run(*words, **options):
                           check=False, **options)
 
 
-def under(program, *words, options=()):
-    return run("--processors", str(PROCESSORS), *options, program, *words)
+def under(program, *words, options=(), **more):
+    return run("--processors", str(PROCESSORS), *options, program, *words, **more)
 
 
 def threads_of(pid):
@@ -195,6 +195,30 @@ class Programs(unittest.TestCase):
             done = under(THREADS, what, "1000", options=("--stack", "64K"))
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertLessEqual(int(done.stdout), FEW_THREADS, what)
+
+    def test_stats_count_what_parked(self):
+        done = under(THREADS, "wait", "100", options=("--stats",))
+        self.assertRegex(done.stderr, "(?m)^sennit-run: threads that became tasks: 100, "
+                                      "alive now: 100, that did not: 0$")
+        parked = re.search(r"calls parked: (\d+), moved to another thread: 0$", done.stderr, re.M)
+        self.assertGreaterEqual(int(parked[1]), 99, done.stderr)
+
+    def test_libraries_with_thread_locals_are_reported(self):
+        with tempfile.TemporaryDirectory() as folder:
+            library = Path(folder) / "liblocals.so"
+            done = subprocess.run(
+                [os.environ.get("CC", "cc"), "-x", "c", "-", "-shared", "-fPIC", "-o", library,
+                 *os.environ.get("CFLAGS", "").split()],
+                input="__thread int sennit_test_local = 1;", text=True, capture_output=True,
+                check=False)
+            if done.returncode != 0:
+                self.skipTest(f"no library can be made: {done.stderr[-300:]}")
+            environment = {**os.environ, "LD_PRELOAD": str(library)}
+            done = under(THREADS, "exit", "0", env=environment)
+            self.assertEqual(done.stderr, "sennit-run: liblocals.so has thread-local variables, "
+                                          "which tasks on the same thread share\n")
+            done = under(THREADS, "exit", "0", options=("--quiet",), env=environment)
+            self.assertEqual(done.stderr, "")
 
     def test_the_status_is_that_of_the_program(self):
         self.assertEqual(under(THREADS, "exit", "7").returncode, 7)

@@ -89,10 +89,10 @@ void sn_adopted_after_fork(bool child);
 
 /* ---- world.c ---- */
 
-/* How many threads of the program became tasks, how many of those have not ended, and how many
- * threads could not become tasks. */
+/* How many threads of the program became tasks, how many of those have not ended, how many threads
+ * could not become tasks, and how often tasks have parked in the calls of this library. */
 struct sn_run_counts {
-	_Atomic uint64_t adopted, alive, real;
+	_Atomic uint64_t adopted, alive, real, parked;
 };
 extern struct sn_run_counts sn_run_counts;
 

@@ -138,6 +138,7 @@ static int park(const void *cond, pthread_mutex_t *mutex, int64_t deadline)
 	err = pthread_mutex_unlock(mutex);
 	if (!err) {
 		sn_foreign_tie();
+		atomic_fetch_add_explicit(&sn_run_counts.parked, 1, memory_order_relaxed);
 		if (deadline == SN_NO_DEADLINE)
 			(void)!sn_semaphore_acquire(&self.woken);
 		else

@@ -128,8 +128,8 @@ static void report(void)
 		" with signals blocked, %" PRIu64 " others\n",
 		atomic_load(&sn_run_counts.adopted), atomic_load(&sn_run_counts.alive),
 		atomic_load(&sn_run_counts.real), run.threads, run.processors, run.stacks_mapped,
-		hooks.parked, hooks.moved, hooks.passed_held, hooks.passed_mask,
-		hooks.passed_busy + hooks.passed_other);
+		hooks.parked + atomic_load(&sn_run_counts.parked), hooks.moved, hooks.passed_held,
+		hooks.passed_mask, hooks.passed_busy + hooks.passed_other);
 }
 
 /* ---- fork() ---- */

@@ -115,6 +115,8 @@ static int wait_for(struct sn_adopted *thread, int64_t deadline)
 		pinned = sn_pin() == 0;
 	else if (task)
 		sn_foreign_tie();
+	if (task && !pinned)
+		atomic_fetch_add_explicit(&sn_run_counts.parked, 1, memory_order_relaxed);
 	err = deadline == SN_NO_DEADLINE ? sn_semaphore_acquire(&thread->ended)
 					 : sn_semaphore_acquire_until(&thread->ended, deadline);
 	if (pinned)
