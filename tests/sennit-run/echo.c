@@ -40,6 +40,8 @@ int main(void)
 	printf("%d\n", ntohs(address.sin_port));
 	fflush(stdout);
 	pthread_attr_init(&attr);
+	/* A 32-bit process has no room for a thousand stacks of 8 MiB. */
+	pthread_attr_setstacksize(&attr, 128 << 10);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	for (;;) {
 		pthread_t thread;

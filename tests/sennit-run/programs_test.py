@@ -85,6 +85,11 @@ class Programs(unittest.TestCase):
         path = shutil.which(name, path=PATH)
         if not path:
             self.skipTest(f"{name} is not installed")
+        checked = subprocess.run([RUN, "--check", path], capture_output=True, text=True,
+                                 check=False)
+        if "another architecture" in checked.stderr:
+            self.skipTest(f"{name} is not installed for this architecture")
+        self.assertEqual((checked.returncode, checked.stderr), (0, ""))
         process = subprocess.Popen([RUN, "--processors", str(PROCESSORS), path, *words],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 

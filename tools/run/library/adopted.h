@@ -14,7 +14,8 @@
  *
  * Files: table.c has the structures, world.c the runtime, threads.c what creates and joins, exit.c
  * pthread_exit(), keys.c the values of pthread_setspecific(), attributes.c names, signals and
- * scheduling, cond.c condition variables, c11.c the functions of <threads.h>, start.c the beginning of the program.
+ * scheduling, cond.c condition variables, time64.c their siblings with 64-bit times, c11.c the
+ * functions of <threads.h>, start.c the beginning of the program.
  *
  * Rejected: an own pthread_t for main(), as a task. main() stays on the process's first thread,
  * where signals reach it and end its calls, its stack grows, and its thread-locals are its own. It

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * For programs with 64-bit times on 32-bit machines, for which the C library has functions of other
+ * names: those of threads.c and cond.c that take a time.
+ *
+ * Contract. As of their siblings. What a time has beyond the range of this library's is as far away
+ * as that can say.
+ */
+#include "adopted.h"
+
+#if __SIZEOF_LONG__ == 4 && defined(__GLIBC__)
+
+#	include <dlfcn.h>
+
+struct timespec64 {
+	int64_t sec;
+	int32_t nsec, unused; /* little-endian machines only */
+};
+
+static struct timespec convert(const struct timespec64 *time)
+{
+	const int64_t sec = time->sec > INT32_MAX ? INT32_MAX : time->sec < -1 ? -1 : time->sec;
+
+	return (struct timespec){.tv_sec = (time_t)sec, .tv_nsec = time->nsec};
+}
+
+typedef int join_fn(pthread_t, void **, const struct timespec64 *);
+typedef int clockjoin_fn(pthread_t, void **, clockid_t, const struct timespec64 *);
+
+int __pthread_timedjoin_np64(pthread_t handle, void **result, const struct timespec64 *until);
+int __pthread_clockjoin_np64(pthread_t handle, void **result, clockid_t clock,
+			     const struct timespec64 *until);
+int __pthread_cond_timedwait64(pthread_cond_t *cond, pthread_mutex_t *mutex,
+			       const struct timespec64 *until);
+int __pthread_cond_clockwait64(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
+			       const struct timespec64 *until);
+int __cnd_timedwait64(cnd_t *cond, mtx_t *mutex, const struct timespec64 *until);
+
+SN_RUN_EXPORT int __pthread_timedjoin_np64(pthread_t handle, void **result,
+					   const struct timespec64 *until)
+{
+	struct timespec time;
+
+	if (!sn_adopted_of(handle))
+		return ((join_fn *)dlsym(RTLD_NEXT, "__pthread_timedjoin_np64"))(handle, result,
+										 until);
+	if (!until)
+		return pthread_join(handle, result);
+	time = convert(until);
+	return pthread_timedjoin_np(handle, result, &time);
+}
+
+SN_RUN_EXPORT int __pthread_clockjoin_np64(pthread_t handle, void **result, clockid_t clock,
+					   const struct timespec64 *until)
+{
+	struct timespec time;
+
+	if (!sn_adopted_of(handle))
+		return ((clockjoin_fn *)dlsym(RTLD_NEXT, "__pthread_clockjoin_np64"))(
+			handle, result, clock, until);
+	if (!until)
+		return pthread_join(handle, result);
+	time = convert(until);
+	return pthread_clockjoin_np(handle, result, clock, &time);
+}
+
+/* Threads that are not tasks wait in the same variable, so the conversion does for them as well. */
+SN_RUN_EXPORT int __pthread_cond_timedwait64(pthread_cond_t *cond, pthread_mutex_t *mutex,
+					     const struct timespec64 *until)
+{
+	const struct timespec time = convert(until);
+
+	return pthread_cond_timedwait(cond, mutex, &time);
+}
+
+SN_RUN_EXPORT int __pthread_cond_clockwait64(pthread_cond_t *cond, pthread_mutex_t *mutex,
+					     clockid_t clock, const struct timespec64 *until)
+{
+	const struct timespec time = convert(until);
+
+	return pthread_cond_clockwait(cond, mutex, clock, &time);
+}
+
+SN_RUN_EXPORT int __cnd_timedwait64(cnd_t *cond, mtx_t *mutex, const struct timespec64 *until)
+{
+	const struct timespec time = convert(until);
+
+	return cnd_timedwait(cond, mutex, &time);
+}
+
+#endif
