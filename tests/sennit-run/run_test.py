@@ -250,6 +250,10 @@ class Programs(unittest.TestCase):
                     pass
             self.assertEqual((process.returncode, process.stdout.read()), (0, "interrupted\n"))
 
+    def test_a_thread_waits_for_a_signal_that_main_has_blocked(self):
+        done = under(THREADS, "sigwait")
+        self.assertEqual((done.returncode, done.stdout), (0, "waited\n"), done.stderr)
+
     def test_a_signal_without_a_handler_ends_the_program(self):
         with subprocess.Popen([RUN, ECHO], stdout=subprocess.PIPE) as process:
             process.stdout.readline()

@@ -11,6 +11,8 @@
  *	threads leave    main() ends by pthread_exit(), and a thread prints "late"
  *	threads signal   prints "ready", then waits in main() for SIGTERM, whose handler does not
  *	                 restart calls; prints "interrupted"
+ *	threads sigwait  a thread waits for SIGTERM, which main() blocks before it creates threads;
+ *	                 prints "waited"
  *	threads preload  prints LD_PRELOAD, and the variables that begin with SENNIT_RUN
  *	threads fork     a thread forks, and the child starts threads
  */
@@ -599,6 +601,32 @@ static void wait_for_signal(void)
 		puts("interrupted");
 }
 
+static void *wait_for_term(void *arg)
+{
+	int number = 0;
+
+	sem_post(&done);
+	return sigwait(arg, &number) == 0 && number == SIGTERM ? arg : NULL;
+}
+
+static void check_sigwait(void)
+{
+	sigset_t term;
+	pthread_t waiter;
+
+	sigemptyset(&term);
+	sigaddset(&term, SIGTERM);
+	pthread_sigmask(SIG_BLOCK, &term, NULL);
+	for (int i = 0; i < WORKERS; i++)
+		start(rest, NULL);
+	waiter = start(wait_for_term, &term);
+	for (int i = 0; i < WORKERS + 1; i++)
+		sem_wait(&done);
+	kill(getpid(), SIGTERM);
+	if (result_of(waiter) == &term)
+		puts("waited");
+}
+
 extern char **environ;
 
 static void print_environment(void)
@@ -650,6 +678,8 @@ int main(int argc, char **argv)
 		pthread_exit(NULL);
 	} else if (strcmp(what, "signal") == 0) {
 		wait_for_signal();
+	} else if (strcmp(what, "sigwait") == 0) {
+		check_sigwait();
 	} else if (strcmp(what, "preload") == 0) {
 		print_environment();
 	} else if (strcmp(what, "fork") == 0) {

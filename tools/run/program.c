@@ -146,8 +146,7 @@ static void judge_path(const char *path, struct run_verdict *verdict, int depth)
 {
 	const int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-	/* A file that may be executed and not read cannot be judged. Neither can the kernel's rule
-	 * for it be known: it then ignores LD_PRELOAD in some cases. */
+	/* A file that may be executed and not read cannot be judged. */
 	if (fd < 0) {
 		refuse(verdict, errno == ENOENT ? RUN_NOT_FOUND : RUN_NO_PROGRAM, "%s: %s", path,
 		       strerror(errno));
