@@ -205,6 +205,11 @@ class Programs(unittest.TestCase):
         parked = re.search(r"calls parked: (\d+), moved to another thread: 0$", done.stderr, re.M)
         self.assertGreaterEqual(int(parked[1]), 99, done.stderr)
 
+    def test_stats_are_written_also_when_the_program_has_closed_stderr(self):
+        done = under(THREADS, "closed", "6", options=("--stats",))
+        self.assertEqual(done.returncode, 6)
+        self.assertIn("threads that became tasks: 1,", done.stderr)
+
     def test_libraries_with_thread_locals_are_reported(self):
         with tempfile.TemporaryDirectory() as folder:
             library = Path(folder) / "liblocals.so"

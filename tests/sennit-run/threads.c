@@ -8,6 +8,7 @@
  *	threads count N  N threads sleep; prints how many threads the process has then
  *	threads wait N   the same with threads that wait for a condition variable
  *	threads exit N   main() returns N while a thread sleeps
+ *	threads closed N the same, and stderr is closed before
  *	threads leave    main() ends by pthread_exit(), and a thread prints "late"
  *	threads signal   prints "ready", then waits in main() for SIGTERM, whose handler does not
  *	                 restart calls; prints "interrupted"
@@ -670,7 +671,9 @@ int main(int argc, char **argv)
 		pthread_mutex_lock(&mutex); /* the last one has released it, so it waits */
 		printf("%d\n", count_threads());
 		return 0;
-	} else if (strcmp(what, "exit") == 0) {
+	} else if (strcmp(what, "exit") == 0 || strcmp(what, "closed") == 0) {
+		if (strcmp(what, "closed") == 0)
+			close(STDERR_FILENO);
 		start(rest, NULL);
 		return n;
 	} else if (strcmp(what, "leave") == 0) {

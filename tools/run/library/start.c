@@ -9,6 +9,7 @@
  *
  * What a program's libraries have for each thread is said on stderr, when there is a thread.
  */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <link.h>
 #include <stdio.h>
@@ -109,6 +110,18 @@ void sn_run_report_locals(void)
 
 /* ---- the end ---- */
 
+/* stderr, which some programs close before they end. Its number is above those that programs
+ * expect of their own descriptors. */
+static int report_to = STDERR_FILENO;
+
+static void keep_stderr(void)
+{
+	const int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 200);
+
+	if (fd >= 0)
+		report_to = fd;
+}
+
 static void report(void)
 {
 	struct sn_hooks_stats hooks = SN_HOOKS_STATS_INIT();
@@ -118,7 +131,7 @@ static void report(void)
 		return;
 	sn_hooks_stats(&hooks);
 	sn_run_stats(&run);
-	dprintf(STDERR_FILENO,
+	dprintf(report_to,
 		"sennit-run: threads that became tasks: %" PRIu64 ", alive now: %" PRIu64
 		", that did not: %" PRIu64 "\n"
 		"sennit-run: threads of the runtime: %" PRIu64 ", processors: %" PRIu64
@@ -194,8 +207,10 @@ static int run_main(int argc, char **argv, char **envp)
 	read_options();
 	first_process = getpid();
 	sn_world_is_ours();
-	if (sn_run_options.stats)
+	if (sn_run_options.stats) {
+		keep_stderr();
 		atexit(report);
+	}
 	program.argc = argc;
 	program.argv = argv;
 	thread = sn_run_options.main ? sn_adopted_take() : NULL;
