@@ -18,6 +18,7 @@ from pathlib import Path
 BUILD = Path(os.environ["SENNIT_BUILD_DIR"])
 RUN = BUILD / "tools/run/sennit-run"
 THREADS = BUILD / "tests/sennit-run/sennit-run-threads"
+CORNERS = BUILD / "tests/sennit-run/sennit-run-corners"
 ECHO = BUILD / "tests/sennit-run/sennit-run-echo"
 PROCESSORS = 2
 FEW_THREADS = PROCESSORS + 8
@@ -239,6 +240,18 @@ class Programs(unittest.TestCase):
             done = run(THREADS, "preload", env={**os.environ, **former})
             self.assertEqual(done.stdout,
                              f"LD_PRELOAD={former.get('LD_PRELOAD', '(none)')}\n", done.stderr)
+
+    def corners(self, *words, out="", options=(), **more):
+        """A corner holds for threads, and for tasks."""
+        plain = subprocess.run([CORNERS, *words], capture_output=True, text=True, check=False,
+                               timeout=PATIENCE, **more)
+        self.assertEqual((plain.returncode, plain.stdout), (0, out))
+        done = under(CORNERS, *words, options=("--stats", *options), **more)
+        self.assertEqual((done.returncode, done.stdout), (0, out), done.stderr)
+        return done.stderr
+
+    def test_deleted_keys_have_no_destructors(self):
+        self.corners("keys")
 
     def test_a_signal_ends_the_calls_of_main(self):
         with subprocess.Popen([RUN, THREADS, "signal"], stdout=subprocess.PIPE,

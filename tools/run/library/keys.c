@@ -4,8 +4,11 @@
  *
  * Contract. Keys are the C library's, and so are the values of threads that are not adopted. A key
  * that was deleted and created again has no value in any task: each creation raises the key's
- * generation, and a value counts only if it was set in the current one. Destructors are called at
- * the end of the task, in the order and as often as POSIX says.
+ * generation, and so does each deletion, and a value counts only if it was set in the current one.
+ * Destructors are called at the end of the task, in the order and as often as POSIX says.
+ *
+ * A destructor is read between two reads of the generation, so that it is that of the value's own
+ * key: create() and delete() raise the generation before they change the destructor.
  */
 #include <errno.h>
 #include <limits.h>
@@ -40,9 +43,19 @@ static int create(pthread_key_t *key, void (*destructor)(void *value))
 
 	if (err || *key >= PTHREAD_KEYS_MAX)
 		return err;
-	atomic_store(&keys[*key].destructor, destructor);
 	atomic_fetch_add(&keys[*key].generation, 1);
+	atomic_store(&keys[*key].destructor, destructor);
 	return 0;
+}
+
+/* Before the C library's own deletion, after which another thread may create the key again. */
+static int delete (pthread_key_t key)
+{
+	if (key < PTHREAD_KEYS_MAX) {
+		atomic_fetch_add(&keys[key].generation, 1);
+		atomic_store(&keys[key].destructor, NULL);
+	}
+	return sn_run_real()->pthread_key_delete(key);
 }
 
 static void *get(pthread_key_t key)
@@ -83,10 +96,13 @@ static bool destroy_once(struct sn_adopted *thread)
 
 	for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX; key++) {
 		struct sn_adopted_value *place = find(thread, key);
-		void (*destructor)(void *value) = atomic_load(&keys[key].destructor);
+		void (*destructor)(void *value);
 		void *value;
 
 		if (!is_set(place, key) || !place->value)
+			continue;
+		destructor = atomic_load(&keys[key].destructor);
+		if (!is_set(place, key)) /* a new key's destructor */
 			continue;
 		value = place->value;
 		place->value = NULL;
@@ -103,8 +119,13 @@ void sn_adopted_destroy_values(struct sn_adopted *thread)
 	for (int round = 0; round < PTHREAD_DESTRUCTOR_ITERATIONS; round++)
 		if (!destroy_once(thread))
 			break;
-	for (size_t i = 0; i < PTHREAD_KEYS_MAX / SN_ADOPTED_KEYS; i++)
-		free(thread->blocks[i]);
+	/* A library of malloc() may set a value within free(), so none is to be found there. */
+	for (size_t i = 0; i < PTHREAD_KEYS_MAX / SN_ADOPTED_KEYS; i++) {
+		struct sn_adopted_value *block = thread->blocks[i];
+
+		thread->blocks[i] = NULL;
+		free(block);
+	}
 }
 
 void sn_adopted_keep_values(const struct sn_adopted *thread)
@@ -130,6 +151,11 @@ SN_RUN_EXPORT int pthread_key_create(pthread_key_t *key, void (*destructor)(void
 	return create(key, destructor);
 }
 
+SN_RUN_EXPORT int pthread_key_delete(pthread_key_t key)
+{
+	return delete (key);
+}
+
 SN_RUN_EXPORT void *pthread_getspecific(pthread_key_t key)
 {
 	return get(key);
@@ -145,6 +171,11 @@ SN_RUN_EXPORT int pthread_setspecific(pthread_key_t key, const void *value)
 SN_RUN_EXPORT int tss_create(tss_t *key, tss_dtor_t destructor)
 {
 	return create(key, destructor) ? thrd_error : thrd_success;
+}
+
+SN_RUN_EXPORT void tss_delete(tss_t key)
+{
+	delete (key);
 }
 
 SN_RUN_EXPORT void *tss_get(tss_t key)

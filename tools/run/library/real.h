@@ -51,6 +51,7 @@ int __libc_start_main(sn_run_main_fn *main, int argc, char **argv, void (*init)(
 	X(pthread_getaffinity_np)      \
 	X(pthread_setaffinity_np)      \
 	X(pthread_key_create)          \
+	X(pthread_key_delete)          \
 	X(pthread_getspecific)         \
 	X(pthread_setspecific)         \
 	X(pthread_cond_wait)           \
