@@ -253,6 +253,24 @@ class Programs(unittest.TestCase):
     def test_deleted_keys_have_no_destructors(self):
         self.corners("keys")
 
+    def test_cleanup_handlers_that_defer_cancellation_run(self):
+        self.corners("defer")
+
+    def test_a_signal_mask_ends_with_its_thread(self):
+        self.corners("mask", options=("--processors", "1"))
+
+    def test_a_time_long_past_is_over(self):
+        self.corners("times")
+
+    def test_the_runtime_takes_no_standard_descriptor(self):
+        self.corners("input")
+
+    def test_stats_go_to_no_other_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "other"
+            self.corners("replace", path)
+            self.assertEqual(path.read_bytes(), b"")
+
     def test_a_signal_ends_the_calls_of_main(self):
         with subprocess.Popen([RUN, THREADS, "signal"], stdout=subprocess.PIPE,
                               text=True) as process:

@@ -125,6 +125,26 @@ __pthread_unregister_cancel(__pthread_unwind_buf_t *cleanup)
 		sn_run_real()->__pthread_unregister_cancel(cleanup);
 }
 
+/* pthread_cleanup_push_defer_np() and its sibling also change how a thread can be cancelled. A task
+ * cannot be. */
+SN_RUN_EXPORT __cleanup_fct_attribute void
+__pthread_register_cancel_defer(__pthread_unwind_buf_t *cleanup)
+{
+	if (sn_adopted_self())
+		__pthread_register_cancel(cleanup);
+	else
+		sn_run_real()->__pthread_register_cancel_defer(cleanup);
+}
+
+SN_RUN_EXPORT __cleanup_fct_attribute void
+__pthread_unregister_cancel_restore(__pthread_unwind_buf_t *cleanup)
+{
+	if (sn_adopted_self())
+		__pthread_unregister_cancel(cleanup);
+	else
+		sn_run_real()->__pthread_unregister_cancel_restore(cleanup);
+}
+
 SN_RUN_EXPORT __cleanup_fct_attribute void __pthread_unwind_next(__pthread_unwind_buf_t *cleanup)
 {
 	struct sn_adopted *thread = sn_adopted_self();

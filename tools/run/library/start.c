@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <sennit/hooks.h>
@@ -113,6 +114,7 @@ void sn_run_report_locals(void)
 /* stderr, which some programs close before they end. Its number is above those that programs
  * expect of their own descriptors. */
 static int report_to = STDERR_FILENO;
+static struct stat stderr_was;
 
 static void keep_stderr(void)
 {
@@ -120,6 +122,16 @@ static void keep_stderr(void)
 
 	if (fd >= 0)
 		report_to = fd;
+	fstat(report_to, &stderr_was);
+}
+
+/* A program that closes all descriptors may have a file or a connection of that number now. */
+static bool is_still_stderr(void)
+{
+	struct stat now;
+
+	return fstat(report_to, &now) == 0 && now.st_dev == stderr_was.st_dev &&
+	       now.st_ino == stderr_was.st_ino;
 }
 
 static void report(void)
@@ -127,7 +139,7 @@ static void report(void)
 	struct sn_hooks_stats hooks = SN_HOOKS_STATS_INIT();
 	struct sn_run_stats run = SN_RUN_STATS_INIT();
 
-	if (getpid() != first_process)
+	if (getpid() != first_process || !is_still_stderr())
 		return;
 	sn_hooks_stats(&hooks);
 	sn_run_stats(&run);

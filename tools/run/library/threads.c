@@ -21,8 +21,10 @@
 int sn_adopted_run(void *arg)
 {
 	struct sn_adopted *thread = arg;
+	sigset_t mask;
 	jmp_buf end;
 
+	pthread_sigmask(SIG_SETMASK, NULL, &mask);
 	thread->stack_top = (uintptr_t)__builtin_frame_address(0);
 	thread->end = &end;
 	sn_adopted_set_self(thread);
@@ -33,6 +35,9 @@ int sn_adopted_run(void *arg)
 			thread->result = thread->start(thread->arg);
 	}
 	sn_adopted_destroy_values(thread);
+	/* What the program has blocked and left so would keep later tasks of the thread from parking,
+	 * and their signals from them. */
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	sn_adopted_set_self(NULL);
 	sn_run_thread_ends();
 	sn_semaphore_release(&thread->ended, 1);
@@ -165,7 +170,7 @@ bool sn_run_deadline(clockid_t clock, const struct timespec *until, int64_t *dea
 	    (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC))
 		return false;
 	clock_gettime(clock, &now);
-	left = until->tv_sec - now.tv_sec;
+	left = until->tv_sec < 0 ? -1 : until->tv_sec - now.tv_sec;
 	left = left > INT32_MAX ? INT32_MAX : left < -1 ? -1 : left;
 	left = left * 1000000000 + until->tv_nsec - now.tv_nsec;
 	*deadline = sn_now() + (left > 0 ? left : 0);

@@ -17,6 +17,7 @@
  * for no deadlock that all tasks wait: main() may wake them.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -47,9 +48,8 @@ static int first_task(void *arg)
 {
 	(void)arg;
 	sem_post(&begun);
-	while (sn_fd_wait(never, POLLIN, SN_NO_DEADLINE) != -EBADF)
-		;
-	/* The program has closed the descriptor, as daemons close all. */
+	(void)!sn_fd_wait(never, POLLIN, SN_NO_DEADLINE);
+	/* The program has closed the descriptor, as daemons close all, or has one of that number. */
 	for (;;)
 		sn_sleep(INT64_C(3600) * 1000000000);
 	return 0;
@@ -62,6 +62,23 @@ static void *run(void *arg)
 	return arg;
 }
 
+/* Its number is not one of the standard descriptors', to which a program may write that has closed
+ * those. Returns a negative errno value if there is none. */
+static int open_never(void)
+{
+	const int fd = eventfd(0, EFD_CLOEXEC);
+	int moved, err;
+
+	if (fd < 0)
+		return -errno;
+	if (fd > STDERR_FILENO)
+		return fd;
+	moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	err = errno;
+	close(fd);
+	return moved < 0 ? -err : moved;
+}
+
 static int begin(void)
 {
 	pthread_attr_t attr;
@@ -69,9 +86,9 @@ static int begin(void)
 	int err;
 
 	if (never < 0)
-		never = eventfd(0, EFD_CLOEXEC);
+		never = open_never();
 	if (never < 0)
-		return -errno;
+		return never;
 	sem_init(&begun, 0, 0);
 	begin_error = 0;
 	pthread_attr_init(&attr);
