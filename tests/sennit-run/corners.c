@@ -10,6 +10,7 @@
  *	corners identity  such a child is still the same thread, and the others are gone
  *	corners open F    F is a library whose constructor creates and joins the first thread
  *	corners defer     pthread_cleanup_push_defer_np()
+ *	corners bare      a child that no handler knows of waits
  *	corners mask      threads end with a blocked signal
  *	corners times     times that are as early as can be
  *	corners input     standard input is closed before the first thread is created
@@ -30,6 +31,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <threads.h>
 #include <time.h>
@@ -278,6 +280,30 @@ static void *fork_and_compare(void *arg)
 	return arg;
 }
 
+static void *clone_and_wait(void *arg)
+{
+	const pthread_t other = start(wait_for_go, NULL);
+	const pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+
+	if (child == 0) {
+		struct timespec until;
+
+		alarm(60);
+		pthread_mutex_lock(&mutex);
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_sec++;
+		CHECK(pthread_cond_timedwait(&changed, &mutex, &until) == ETIMEDOUT);
+		pthread_mutex_unlock(&mutex);
+		if (arg)
+			CHECK(pthread_join(other, NULL) == ESRCH);
+		_exit(failures ? 1 : 42);
+	}
+	check_child(child, 42);
+	sem_post(&go);
+	join(other);
+	return arg;
+}
+
 /* ---- the signal mask ---- */
 
 static void *block(void *arg)
@@ -372,6 +398,8 @@ int main(int argc, char **argv)
 		join(start(fork_and_compare, argc > 2 ? &go : NULL));
 	} else if (strcmp(what, "open") == 0 && argc > 2) {
 		CHECK(dlopen(argv[2], RTLD_NOW) != NULL);
+	} else if (strcmp(what, "bare") == 0) {
+		join(start(clone_and_wait, argc > 2 ? &go : NULL));
 	} else if (strcmp(what, "defer") == 0) {
 		join(start(defer, NULL));
 		join(start(defer, &go));

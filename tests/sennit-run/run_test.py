@@ -211,16 +211,18 @@ class Programs(unittest.TestCase):
         self.assertEqual(done.returncode, 6)
         self.assertIn("threads that became tasks: 1,", done.stderr)
 
+    def library(self, path, text):
+        done = subprocess.run(
+            [os.environ.get("CC", "cc"), "-x", "c", "-", "-shared", "-fPIC", "-pthread",
+             "-o", path, *os.environ.get("CFLAGS", "").split()],
+            input=text, text=True, capture_output=True, check=False)
+        if done.returncode != 0:
+            self.skipTest(f"no library can be made: {done.stderr[-300:]}")
+
     def test_libraries_with_thread_locals_are_reported(self):
         with tempfile.TemporaryDirectory() as folder:
             library = Path(folder) / "liblocals.so"
-            done = subprocess.run(
-                [os.environ.get("CC", "cc"), "-x", "c", "-", "-shared", "-fPIC", "-o", library,
-                 *os.environ.get("CFLAGS", "").split()],
-                input="__thread int sennit_test_local = 1;", text=True, capture_output=True,
-                check=False)
-            if done.returncode != 0:
-                self.skipTest(f"no library can be made: {done.stderr[-300:]}")
+            self.library(library, "__thread int sennit_test_local = 1;")
             environment = {**os.environ, "LD_PRELOAD": str(library)}
             done = under(THREADS, "exit", "0", env=environment)
             self.assertEqual(done.stderr, "sennit-run: liblocals.so has thread-local variables, "
@@ -253,6 +255,35 @@ class Programs(unittest.TestCase):
     def test_deleted_keys_have_no_destructors(self):
         self.corners("keys")
 
+    def test_handlers_of_fork_may_wake_join_and_create_threads(self):
+        self.corners("handlers")
+
+    def test_a_child_of_fork_may_return_from_the_function_of_its_thread(self):
+        self.corners("child")
+
+    def test_a_child_of_fork_is_the_thread_that_it_was_and_the_others_are_gone(self):
+        self.corners("identity")
+        done = under(CORNERS, "identity", "others")
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+
+    def test_a_child_that_no_handler_knows_of_waits_as_a_thread(self):
+        self.corners("bare")
+        done = under(CORNERS, "bare", "others")
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+
+    def test_a_library_may_create_the_first_thread_while_it_is_loaded(self):
+        with tempfile.TemporaryDirectory() as folder:
+            library = Path(folder) / "libthread.so"
+            self.library(library, """
+                #include <pthread.h>
+                static void *fn(void *arg) { return arg; }
+                __attribute__((constructor)) static void begin(void) {
+                    pthread_t thread;
+                    if (pthread_create(&thread, 0, fn, 0) == 0)
+                        pthread_join(thread, 0);
+                }""")
+            self.assertIn("became tasks: 1,", self.corners("open", library))
+
     def test_cleanup_handlers_that_defer_cancellation_run(self):
         self.corners("defer")
 
@@ -270,6 +301,16 @@ class Programs(unittest.TestCase):
             path = Path(folder) / "other"
             self.corners("replace", path)
             self.assertEqual(path.read_bytes(), b"")
+
+    def test_main_that_leaves_cleans_up_and_the_process_ends_with_its_last_thread(self):
+        own = "pushed\nvalue\n"
+        self.corners("alone", out=own)
+        stats = self.corners("leave", out=own + "late\n")
+        self.assertIn("became tasks: 1, alive now: 0,", stats)
+        self.corners("early", out=own + "late\n", env={**os.environ, "CORNERS_EARLY": "1"})
+        stats = self.corners("leave", out=own + "late\n",
+                             env={**os.environ, "SENNIT_MAX_THREADS": "1"})
+        self.assertIn("the runtime cannot be started", stats)
 
     def test_a_signal_ends_the_calls_of_main(self):
         with subprocess.Popen([RUN, THREADS, "signal"], stdout=subprocess.PIPE,

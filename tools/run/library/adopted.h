@@ -15,7 +15,7 @@
  * Files: table.c has the structures, world.c the runtime, threads.c what creates and joins, exit.c
  * pthread_exit(), keys.c the values of pthread_setspecific(), attributes.c names, signals and
  * scheduling, cond.c condition variables, time64.c their siblings with 64-bit times, c11.c the
- * functions of <threads.h>, start.c the beginning of the program.
+ * functions of <threads.h>, forks.c what happens at fork(), start.c the beginning of the program.
  *
  * Rejected: an own pthread_t for main(), as a task. main() stays on the process's first thread,
  * where signals reach it and end its calls, its stack grows, and its thread-locals are its own. It
@@ -84,9 +84,14 @@ struct sn_adopted *sn_adopted_of(pthread_t thread);
 struct sn_adopted *sn_adopted_take(void);
 void sn_adopted_leave(struct sn_adopted *thread);
 
-/* Around fork(): no other thread has the table's lock; the child's table is empty. */
+/* The task that the calling thread was in the parent, in a child of fork(); otherwise NULL. */
+struct sn_adopted *sn_adopted_was(void);
+
+/* Around fork(): no other thread has the table's lock. The child's table is empty except for the
+ * task that forked, or was NULL. */
 void sn_adopted_before_fork(void);
-void sn_adopted_after_fork(bool child);
+void sn_adopted_after_fork(void);
+void sn_adopted_in_child(struct sn_adopted *forking);
 
 /* ---- world.c ---- */
 
@@ -109,6 +114,12 @@ void sn_world_is_ours(void);
 /* Runs main() as a task of a runtime on this thread; does not return unless that fails. */
 int sn_world_run_main(sn_fn *fn, void *arg);
 
+/* From now on main()'s thread creates threads, not tasks. */
+void sn_world_main_ends(void);
+
+/* Ends the runtime. All tasks have ended, or are about to. */
+void sn_world_stop(void);
+
 void sn_world_before_fork(void);
 void sn_world_after_fork(bool child);
 
@@ -129,11 +140,16 @@ int sn_adopted_create(pthread_t *handle, const pthread_attr_t *attr, void *(*sta
 
 /* ---- exit.c ---- */
 
-/* Counts the end of an adopted thread. */
+/* Count the adopted threads that have not ended. A thread calls the second one when it does nothing
+ * more for others. */
+void sn_run_thread_begins(void);
 void sn_run_thread_ends(void);
 
-/* Ends main(), as its pthread_exit() does. */
-_Noreturn void sn_run_end_main(void);
+/* Ends the process with status 0 when all adopted threads have ended. Called by main() if it is a
+ * task, and in a child of fork() by a thread that was one. */
+_Noreturn void sn_run_exit_last(void);
+
+void sn_run_exit_in_child(void);
 
 /* ---- keys.c ---- */
 
@@ -151,10 +167,16 @@ void sn_adopted_take_values(struct sn_adopted *thread);
 /* Makes the lists of waiters empty. */
 void sn_cond_in_child(void);
 
-/* ---- start.c ---- */
+/* ---- forks.c ---- */
 
-/* Called when the runtime has started, and has registered its own handlers of fork(). */
+/* Registers the handlers of fork(), unless that was done. */
 void sn_run_watch_forks(void);
+
+/* Whether this is the process that the handlers know: not in a child of a bare system call, or of
+ * _Fork(), where a task is still taken for one. Costs a system call. */
+bool sn_run_own_process(void);
+
+/* ---- start.c ---- */
 
 /* Says on stderr which of the program's libraries have thread-locals. */
 void sn_run_report_locals(void);

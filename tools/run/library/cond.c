@@ -122,7 +122,7 @@ static bool may_park(const pthread_cond_t *cond)
 	const struct sn_foreign *task = sn_foreign_self();
 
 	return task && task->locks == 1 && !(marks_of(cond) & SHARED) && sn_adopted_self() &&
-	       sn_foreign_may_park() == 0;
+	       sn_foreign_may_park() == 0 && sn_run_own_process();
 }
 
 static int park(const void *cond, pthread_mutex_t *mutex, int64_t deadline)

@@ -7,8 +7,10 @@
  * in which it lies, and continues by __pthread_unwind_next(). Where code has no tables for
  * unwinding, the structures are entered all the same, and only destructors of C++ are left out.
  *
- * main() that ends by pthread_exit() leaves the process to the other threads: it ends with status 0
- * when the last one has ended.
+ * main() that ends by pthread_exit() leaves the process to the other threads, by the C library's
+ * own function: what it has pushed runs, and the values of its keys are destroyed. When the last
+ * task has ended, the runtime ends, and with the last thread the process, with status 0. A child of
+ * fork() in a task ends with its last task, and runs neither.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,23 +60,52 @@ static _Noreturn void unwind(struct sn_adopted *thread)
 
 /* ---- main() ---- */
 
-static _Atomic bool main_has_ended;
+static _Atomic uint64_t unfinished;
+static enum { STAYS, LEAVES, WAITS } _Atomic main_state;
 static sn_semaphore none_left = SN_SEMAPHORE_INIT(0);
 
-void sn_run_thread_ends(void)
+void sn_run_thread_begins(void)
 {
-	if (atomic_fetch_sub(&sn_run_counts.alive, 1) == 1 && atomic_load(&main_has_ended))
-		sn_semaphore_release(&none_left, 1);
+	atomic_fetch_add(&unfinished, 1);
 }
 
 /* Both sides write before they read, so one of them sees the other. */
-_Noreturn void sn_run_end_main(void)
+void sn_run_thread_ends(void)
 {
-	atomic_store(&main_has_ended, true);
-	while (atomic_load(&sn_run_counts.alive) > 0)
+	int state;
+
+	if (atomic_fetch_sub(&unfinished, 1) > 1)
+		return;
+	state = atomic_load(&main_state);
+	if (state == LEAVES)
+		sn_world_stop();
+	else if (state == WAITS)
+		sn_semaphore_release(&none_left, 1);
+}
+
+_Noreturn void sn_run_exit_last(void)
+{
+	atomic_store(&main_state, WAITS);
+	while (atomic_load(&unfinished) > 0)
 		if (sn_semaphore_acquire(&none_left) < 0)
 			break;
 	exit(0);
+}
+
+/* The runtime's threads end with the last task, so that the C library sees the last thread end. */
+static void leave_main(void)
+{
+	sn_world_main_ends();
+	atomic_store(&main_state, LEAVES);
+	if (atomic_load(&unfinished) == 0)
+		sn_world_stop();
+}
+
+void sn_run_exit_in_child(void)
+{
+	main_state = STAYS;
+	unfinished = 0;
+	none_left = (sn_semaphore)SN_SEMAPHORE_INIT(0);
 }
 
 SN_RUN_EXPORT _Noreturn void pthread_exit(void *result)
@@ -85,8 +116,10 @@ SN_RUN_EXPORT _Noreturn void pthread_exit(void *result)
 		thread->result = result;
 		unwind(thread);
 	}
+	if (sn_adopted_was())
+		sn_run_exit_last();
 	if (getpid() == gettid())
-		sn_run_end_main();
+		leave_main();
 	sn_run_real()->pthread_exit(result);
 	abort();
 }

@@ -28,8 +28,14 @@ typedef int sn_run_main_fn(int argc, char **argv, char **envp);
 int __libc_start_main(sn_run_main_fn *main, int argc, char **argv, void (*init)(void),
 		      void (*fini)(void), void (*loader_fini)(void), void *stack_end);
 
+/* To which the C library's pthread_atfork() leads, which is linked into its caller. */
+typedef void sn_run_fork_fn(void);
+int __register_atfork(sn_run_fork_fn *prepare, sn_run_fork_fn *parent, sn_run_fork_fn *child,
+		      void *dso);
+
 #define SN_RUN_REAL(X)                         \
 	X(__libc_start_main)                   \
+	X(__register_atfork)                   \
 	X(pthread_self)                        \
 	X(pthread_create)                      \
 	X(pthread_join)                        \

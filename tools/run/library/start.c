@@ -157,42 +157,6 @@ static void report(void)
 		hooks.passed_mask, hooks.passed_busy + hooks.passed_other);
 }
 
-/* ---- fork() ---- */
-
-static struct sn_adopted *forking;
-
-static void before_fork(void)
-{
-	sn_world_before_fork();
-	sn_adopted_before_fork();
-	forking = sn_adopted_self();
-}
-
-static void in_parent(void)
-{
-	sn_adopted_after_fork(false);
-	sn_world_after_fork(false);
-}
-
-static void in_child(void)
-{
-	if (forking)
-		sn_adopted_keep_values(forking);
-	sn_cond_in_child();
-	sn_adopted_after_fork(true);
-	sn_world_after_fork(true);
-}
-
-/* In the child the handlers run in the order in which they were registered: first the runtime's,
- * after which the child's calls are no longer those of a task. */
-void sn_run_watch_forks(void)
-{
-	static bool registered;
-
-	if (!registered)
-		registered = pthread_atfork(before_fork, in_parent, in_child) == 0;
-}
-
 /* ---- main() ---- */
 
 static void *call_main(void *arg)
@@ -205,10 +169,9 @@ static int main_task(void *arg)
 {
 	struct sn_adopted *thread = arg;
 
-	sn_run_watch_forks();
 	sn_hooks_set(SN_HOOKS_ON);
 	sn_adopted_run(thread); /* returns after pthread_exit() only */
-	sn_run_end_main();
+	sn_run_exit_last();
 }
 
 static int run_main(int argc, char **argv, char **envp)
@@ -219,6 +182,7 @@ static int run_main(int argc, char **argv, char **envp)
 	read_options();
 	first_process = getpid();
 	sn_world_is_ours();
+	sn_run_watch_forks();
 	if (sn_run_options.stats) {
 		keep_stderr();
 		atexit(report);
@@ -230,6 +194,7 @@ static int run_main(int argc, char **argv, char **envp)
 		return program.main(argc, argv, environ);
 	sn_adopted_take_values(thread);
 	atomic_fetch_add(&sn_run_counts.alive, 1);
+	sn_run_thread_begins();
 	thread->start = call_main;
 	return sn_world_run_main(main_task, thread);
 }

@@ -18,8 +18,10 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sn_adopted *_Atomic table; /* written once, under lock */
 static size_t used;                      /* under lock: how many have ever been taken */
+static struct sn_adopted *kept;          /* under lock: was taken before the child began */
 static struct sn_adopted *free_list;     /* under lock */
 static const sn_local mine;
+static __thread struct sn_adopted *was; /* in a child of fork() */
 
 struct sn_adopted *sn_adopted_self(void)
 {
@@ -55,6 +57,8 @@ static struct sn_adopted *take_new(void)
 		first = memory;
 		atomic_store_explicit(&table, first, memory_order_release);
 	}
+	if (used < MOST && &first[used] == kept)
+		used++;
 	return used < MOST ? &first[used++] : NULL;
 }
 
@@ -91,12 +95,34 @@ void sn_adopted_before_fork(void)
 	pthread_mutex_lock(&lock);
 }
 
-/* The child's only thread is none of the table's, so all of them are free there. */
-void sn_adopted_after_fork(bool child)
+void sn_adopted_after_fork(void)
 {
-	if (child) {
-		free_list = NULL;
-		used = 0;
+	pthread_mutex_unlock(&lock);
+}
+
+struct sn_adopted *sn_adopted_was(void)
+{
+	return was;
+}
+
+/* The kernel makes the others zero, which is free. A copy is kept of the one that is still needed:
+ * the child's thread has the same handle. The child's own tasks take others. */
+void sn_adopted_in_child(struct sn_adopted *forking)
+{
+	struct sn_adopted *first = atomic_load(&table), copy;
+
+	if (forking)
+		was = forking;
+	kept = was;
+	if (kept)
+		copy = *kept;
+	if (first && madvise(first, used * sizeof *first, MADV_DONTNEED) < 0)
+		memset(first, 0, used * sizeof *first);
+	if (kept) {
+		*kept = copy;
+		atomic_store(&kept->owners, 2);
 	}
+	free_list = NULL;
+	used = 0;
 	pthread_mutex_unlock(&lock);
 }

@@ -34,14 +34,17 @@ int sn_adopted_run(void *arg)
 		else
 			thread->result = thread->start(thread->arg);
 	}
+	if (!sn_foreign_self()) /* in a child of fork() */
+		sn_run_exit_last();
 	sn_adopted_destroy_values(thread);
 	/* What the program has blocked and left so would keep later tasks of the thread from parking,
 	 * and their signals from them. */
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	sn_adopted_set_self(NULL);
-	sn_run_thread_ends();
+	atomic_fetch_sub(&sn_run_counts.alive, 1);
 	sn_semaphore_release(&thread->ended, 1);
 	sn_adopted_leave(thread);
+	sn_run_thread_ends();
 	return 0;
 }
 
@@ -86,8 +89,10 @@ int sn_adopted_create(pthread_t *handle, const pthread_attr_t *attr, void *(*sta
 	*handle = (pthread_t)thread;
 	atomic_fetch_add(&sn_run_counts.adopted, 1);
 	atomic_fetch_add(&sn_run_counts.alive, 1);
+	sn_run_thread_begins();
 	if (sn_world_spawn(sn_adopted_run, thread) < 0) {
 		atomic_fetch_sub(&sn_run_counts.adopted, 1);
+		atomic_fetch_sub(&sn_run_counts.alive, 1);
 		sn_run_thread_ends();
 		atomic_store(&thread->owners, 1);
 		sn_adopted_leave(thread);
@@ -116,6 +121,8 @@ static int wait_for(struct sn_adopted *thread, int64_t deadline)
 
 	if (deadline < 0)
 		return sn_semaphore_try_acquire(&thread->ended);
+	if (task && !sn_run_own_process()) /* the thread is not in this process */
+		return sn_semaphore_try_acquire(&thread->ended) < 0 ? -ESRCH : 0;
 	if (task && (task->locks > 0 || sn_foreign_may_park() < 0))
 		pinned = sn_pin() == 0;
 	else if (task)
@@ -135,7 +142,7 @@ int sn_adopted_join(struct sn_adopted *thread, int64_t deadline)
 {
 	int expected = SN_ADOPTED_JOINABLE, err;
 
-	if (thread == sn_adopted_self())
+	if (thread == sn_adopted_self() || thread == sn_adopted_was())
 		return EDEADLK;
 	if (atomic_load(&thread->owners) == 0)
 		return ESRCH;
@@ -240,5 +247,7 @@ SN_RUN_EXPORT pthread_t pthread_self(void)
 {
 	struct sn_adopted *thread = sn_adopted_self();
 
+	if (!thread)
+		thread = sn_adopted_was();
 	return thread ? (pthread_t)thread : sn_run_real()->pthread_self();
 }

@@ -13,8 +13,10 @@
  * Threads of the C library's own making, such as those of timers, create threads. If the runtime
  * cannot be started, the program gets threads, and stderr one line that says why.
  *
- * The first task waits for a descriptor that never becomes ready. The runtime therefore takes it
- * for no deadlock that all tasks wait: main() may wake them.
+ * A task waits for a descriptor that never becomes ready. The runtime therefore takes it for no
+ * deadlock that all tasks wait: main() may wake them. The first task waits until the runtime is to
+ * end, which it does when main() has ended by pthread_exit() and all tasks have ended (exit.c): the
+ * process ends with its last thread.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,6 +38,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int never = -1; /* the descriptor of the first task */
 static sem_t begun;
 static int begin_error;
+static sn_semaphore stop = SN_SEMAPHORE_INIT(0); /* a permit when the runtime is to end */
+
+static _Atomic bool ends; /* main() has ended by pthread_exit() */
 
 static __thread bool ours, inside;
 
@@ -44,14 +49,26 @@ void sn_world_is_ours(void)
 	ours = true;
 }
 
-static int first_task(void *arg)
+static int wait_for_ever(void *arg)
 {
 	(void)arg;
-	sem_post(&begun);
 	(void)!sn_fd_wait(never, POLLIN, SN_NO_DEADLINE);
 	/* The program has closed the descriptor, as daemons close all, or has one of that number. */
 	for (;;)
 		sn_sleep(INT64_C(3600) * 1000000000);
+	return 0;
+}
+
+static int first_task(void *arg)
+{
+	const int err = sn_go(wait_for_ever, NULL);
+
+	(void)arg;
+	if (err < 0)
+		return err;
+	sem_post(&begun);
+	while (sn_semaphore_acquire(&stop) < 0)
+		;
 	return 0;
 }
 
@@ -107,16 +124,14 @@ bool sn_world_adopts(void)
 	bool runs;
 	int err;
 
-	if (!sn_foreign_self() && (!ours || inside))
+	if (!sn_foreign_self() && (!ours || inside || atomic_load(&ends)))
 		return false;
 	pthread_mutex_lock(&lock);
 	if (state == NONE) {
 		err = begin();
 		state = err ? FAILED : RUNS;
-		if (!err) {
-			sn_run_watch_forks();
+		if (!err)
 			sn_run_report_locals();
-		}
 		if (err && !sn_run_options.quiet)
 			dprintf(STDERR_FILENO,
 				"sennit-run: the runtime cannot be started (%s); threads stay "
@@ -153,6 +168,16 @@ int sn_world_run_main(sn_fn *fn, void *arg)
 	return sn_run(fn, arg);
 }
 
+void sn_world_main_ends(void)
+{
+	atomic_store(&ends, true);
+}
+
+void sn_world_stop(void)
+{
+	sn_semaphore_release(&stop, 1);
+}
+
 void sn_world_before_fork(void)
 {
 	pthread_mutex_lock(&lock);
@@ -167,6 +192,8 @@ void sn_world_after_fork(bool child)
 		state = NONE;
 		ours = true;
 		inside = false;
+		ends = false;
+		stop = (sn_semaphore)SN_SEMAPHORE_INIT(0);
 		atomic_store(&sn_run_counts.alive, 0);
 	}
 	pthread_mutex_unlock(&lock);
