@@ -4,7 +4,7 @@
  * whole process, or about what other libraries do. Prints what does not hold, and its status is the
  * number of such lines.
  *
- *	corners keys      a key is deleted before threads with a value end
+ *	corners keys      a key is deleted, and created again, before threads with a value end
  *	corners handlers  a library's handlers of fork() wake, join and create threads
  *	corners child     the child of a fork() in a thread returns from the thread's function
  *	corners identity  such a child is still the same thread, and the others are gone
@@ -37,15 +37,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static int failures;
+#include "check.h"
 
-#define CHECK(what)                                                             \
-	do {                                                                    \
-		if (!(what)) {                                                  \
-			printf("line %d does not hold: %s\n", __LINE__, #what); \
-			failures++;                                             \
-		}                                                               \
-	} while (0)
+int failures;
 
 #define WORKERS 20
 
@@ -127,6 +121,34 @@ static void check_keys(void)
 	sem_post(&go);
 	join(thread);
 	CHECK(destroyed == 0);
+}
+
+static sem_t set, renewed;
+
+static void *see_new_key(void *arg)
+{
+	pthread_setspecific(key, arg);
+	sem_post(&set);
+	sem_wait(&renewed);
+	return pthread_getspecific(key);
+}
+
+static void check_new_key(void)
+{
+	pthread_key_t former;
+	pthread_t thread;
+	void *seen = NULL;
+
+	pthread_key_create(&key, NULL);
+	thread = start(see_new_key, &former);
+	sem_wait(&set);
+	former = key;
+	pthread_key_delete(former);
+	pthread_key_create(&key, NULL);
+	sem_post(&renewed);
+	CHECK(pthread_join(thread, &seen) == 0);
+	CHECK(key != former || seen == NULL);
+	pthread_key_delete(key);
 }
 
 /* ---- fork() ---- */
@@ -389,6 +411,7 @@ int main(int argc, char **argv)
 	sem_init(&done, 0, 0);
 	if (strcmp(what, "keys") == 0) {
 		check_keys();
+		check_new_key();
 	} else if (strcmp(what, "handlers") == 0) {
 		check_handlers();
 	} else if (strcmp(what, "child") == 0) {

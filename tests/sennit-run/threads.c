@@ -29,19 +29,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <threads.h>
 #include <time.h>
 #include <unistd.h>
 
-static int failures;
+#include "check.h"
 
-#define CHECK(what)                                                             \
-	do {                                                                    \
-		if (!(what)) {                                                  \
-			printf("line %d does not hold: %s\n", __LINE__, #what); \
-			failures++;                                             \
-		}                                                               \
-	} while (0)
+int failures;
 
 #define MS 1000
 
@@ -232,32 +225,6 @@ static void check_values(void)
 	result_of(start(have_none, NULL));
 	for (int i = 0; i < KEYS; i++)
 		CHECK(pthread_key_delete(keys[i]) == 0);
-}
-
-static sem_t set, renewed;
-
-static void *see_new_key(void *arg)
-{
-	pthread_setspecific(keys[0], arg);
-	sem_post(&set);
-	sem_wait(&renewed);
-	return pthread_getspecific(keys[0]);
-}
-
-static void check_new_key(void)
-{
-	pthread_key_t former;
-	pthread_t thread;
-
-	pthread_key_create(&keys[0], NULL);
-	thread = start(see_new_key, &former);
-	sem_wait(&set);
-	former = keys[0];
-	pthread_key_delete(former);
-	pthread_key_create(&keys[0], NULL);
-	sem_post(&renewed);
-	CHECK(keys[0] != former || result_of(thread) == NULL);
-	pthread_key_delete(keys[0]);
 }
 
 /* ---- attributes ---- */
@@ -463,77 +430,6 @@ static void check_locks(void)
 	check_main_waits();
 }
 
-/* ---- C11 ---- */
-
-static tss_t own;
-
-static int c11(void *arg)
-{
-	CHECK(tss_get(own) == NULL && tss_set(own, arg) == thrd_success);
-	thrd_sleep(&(struct timespec){0, 1000000}, NULL);
-	CHECK(tss_get(own) == arg);
-	CHECK(thrd_equal(thrd_current(), thrd_current()));
-	if (arg == &own)
-		thrd_exit(-8);
-	return 7;
-}
-
-static int c11_post(void *arg)
-{
-	sem_post(&done);
-	return arg != NULL;
-}
-
-static cnd_t c11_changed;
-static mtx_t c11_mutex;
-static int c11_turn;
-
-static int c11_wait(void *arg)
-{
-	struct timespec soon;
-
-	mtx_lock(&c11_mutex);
-	while (!c11_turn)
-		cnd_wait(&c11_changed, &c11_mutex);
-	timespec_get(&soon, TIME_UTC);
-	soon.tv_nsec = soon.tv_nsec / 2;
-	CHECK(cnd_timedwait(&c11_changed, &c11_mutex, &soon) == thrd_timedout);
-	mtx_unlock(&c11_mutex);
-	return arg ? 1 : 0;
-}
-
-static void check_c11_waits(void)
-{
-	thrd_t thread;
-	int result;
-
-	cnd_init(&c11_changed);
-	mtx_init(&c11_mutex, mtx_plain);
-	CHECK(thrd_create(&thread, c11_wait, &result) == thrd_success);
-	mtx_lock(&c11_mutex);
-	c11_turn = 1;
-	cnd_signal(&c11_changed);
-	mtx_unlock(&c11_mutex);
-	CHECK(thrd_join(thread, &result) == thrd_success && result == 1);
-	cnd_destroy(&c11_changed);
-}
-
-static void check_c11(void)
-{
-	thrd_t thread;
-	int result;
-
-	CHECK(tss_create(&own, NULL) == thrd_success);
-	CHECK(thrd_create(&thread, c11, &result) == thrd_success);
-	CHECK(thrd_join(thread, &result) == thrd_success && result == 7);
-	CHECK(thrd_create(&thread, c11, &own) == thrd_success);
-	CHECK(thrd_join(thread, &result) == thrd_success && result == -8);
-	CHECK(thrd_create(&thread, c11_post, NULL) == thrd_success);
-	CHECK(thrd_detach(thread) == thrd_success);
-	sem_wait(&done);
-	tss_delete(own);
-}
-
 /* ---- the other runs ---- */
 
 static void *rest(void *arg)
@@ -646,11 +542,9 @@ static void check_all(void)
 	check_detaching();
 	check_ends();
 	check_values();
-	check_new_key();
 	check_attributes();
 	check_locks();
 	check_c11();
-	check_c11_waits();
 }
 
 int main(int argc, char **argv)
