@@ -152,6 +152,23 @@ class Refusals(unittest.TestCase):
         loop = self.folder / "loop"
         self.refused(126, "too many", self.script("loop", f"#!{loop}"))
 
+    def test_a_script_whose_interpreter_is_a_script_for_env_is_refused(self):
+        inner = self.script("inner", f"#!/usr/bin/env {THREADS.name}")
+        path = {**os.environ, "PATH": f"{THREADS.parent}:/usr/bin:/bin"}
+        self.refused(125, "inner: .*itself a script for env", self.script("outer", f"#!{inner}"),
+                     env=path)
+
+    def test_an_interpreter_that_is_no_regular_file_is_126(self):
+        fifo = self.folder / "fifo"
+        os.mkfifo(fifo, 0o755)
+        self.refused(126, "fifo: it is no regular file", self.script("waits", f"#!{fifo}"))
+
+    def test_a_script_may_have_a_set_user_id_bit_which_the_kernel_ignores(self):
+        path = self.script("bit", f"#!{THREADS} exit")
+        path.chmod(0o4755)
+        done = run(path)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     def test_a_script_runs(self):
         done = run(self.script("first", f"#!{THREADS} exit"), env={**os.environ, "X": "1"})
         self.assertEqual((done.returncode, done.stderr), (0, ""))

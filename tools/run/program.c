@@ -144,7 +144,8 @@ static void judge_file(const char *path, int fd, struct run_verdict *verdict, in
 
 static void judge_path(const char *path, struct run_verdict *verdict, int depth)
 {
-	const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* A FIFO would wait for a writer. */
+	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	/* A file that may be executed and not read cannot be judged. */
 	if (fd < 0) {
@@ -156,8 +157,10 @@ static void judge_path(const char *path, struct run_verdict *verdict, int depth)
 	close(fd);
 }
 
-/* A script is judged by its interpreter. env(1) starts another program, without the environment of
- * this one, so sennit-run starts that itself. */
+/* A script is judged by its interpreter. If that is env(1), sennit-run looks up the program and
+ * executes it itself, because env(1) would be adopted, and the program that it executes would not.
+ * An interpreter that is itself a script for env(1) is refused: its program would have to get the
+ * paths of both scripts. */
 static void judge_script(const char *path, const char *interpreter, const char *rest,
 			 struct run_verdict *verdict, int depth)
 {
@@ -178,6 +181,13 @@ static void judge_script(const char *path, const char *interpreter, const char *
 		       path, rest);
 		return;
 	}
+	if (depth > 0) {
+		refuse(verdict, RUN_REFUSED,
+		       "%s: it is the interpreter of a script, and is itself a script for env; "
+		       "start it by its name",
+		       path);
+		return;
+	}
 	status = find_program(rest, verdict->interpreter);
 	if (status)
 		refuse(verdict, status, "%s: its interpreter %s %s", path, rest,
@@ -193,7 +203,16 @@ static void judge_file(const char *path, int fd, struct run_verdict *verdict, in
 	struct stat about;
 	struct run_elf elf;
 
-	if (fstat(fd, &about) == 0 && (about.st_mode & (S_ISUID | S_ISGID))) {
+	if (fstat(fd, &about) < 0 || !S_ISREG(about.st_mode)) {
+		refuse(verdict, RUN_NO_PROGRAM, "%s: it is no regular file", path);
+		return;
+	}
+	/* The kernel ignores the rights that a script's file would give. */
+	if (read_script(fd, words, sizeof words, &interpreter, &rest)) {
+		judge_script(path, interpreter, rest, verdict, depth);
+		return;
+	}
+	if (about.st_mode & (S_ISUID | S_ISGID)) {
 		refuse(verdict, RUN_REFUSED,
 		       "%s: it is set-user-ID or set-group-ID, and the dynamic "
 		       "linker ignores LD_PRELOAD for it",
@@ -205,10 +224,6 @@ static void judge_file(const char *path, int fd, struct run_verdict *verdict, in
 		       "%s: the file has capabilities, and the dynamic linker "
 		       "ignores LD_PRELOAD for it",
 		       path);
-		return;
-	}
-	if (read_script(fd, words, sizeof words, &interpreter, &rest)) {
-		judge_script(path, interpreter, rest, verdict, depth);
 		return;
 	}
 	error = run_elf_read(fd, &elf);
