@@ -169,6 +169,22 @@ class Refusals(unittest.TestCase):
         done = run(path)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def test_a_library_of_sennit_that_is_missing_is_named(self):
+        (self.folder / "bin").mkdir()
+        program = shutil.copy(RUN, self.folder / "bin/sennit-run")
+        for name in r"libsennit-run\.so", r"libsennit-hooks\.so[.0-9]*", r"libsennit\.so[.0-9]*":
+            done = subprocess.run([program, THREADS, "exit"], capture_output=True, text=True,
+                                  timeout=PATIENCE, check=False)
+            self.assertEqual(done.returncode, 125, done.stderr)
+            found = re.fullmatch(rf"sennit-run: (/\S*/{name}): No such file or directory, so its "
+                                 r"libraries cannot be preloaded\n", done.stderr)
+            self.assertIsNotNone(found, done.stderr)
+            missing = Path(os.path.normpath(found[1]))
+            if self.folder not in missing.parents:
+                return  # an absolute folder of libraries
+            missing.parent.mkdir(parents=True, exist_ok=True)
+            Path(found[1]).touch()
+
     def test_a_script_runs(self):
         done = run(self.script("first", f"#!{THREADS} exit"), env={**os.environ, "X": "1"})
         self.assertEqual((done.returncode, done.stderr), (0, ""))

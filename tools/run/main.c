@@ -138,7 +138,7 @@ static struct options read_options(int argc, char **argv)
 			exit(RUN_REFUSED);
 		}
 	}
-	if (optind == argc) {
+	if (optind >= argc) { /* an old kernel passes on an empty argv */
 		fputs("sennit-run: no program is given\nTry 'sennit-run --help'.\n", stderr);
 		exit(RUN_REFUSED);
 	}
@@ -147,20 +147,39 @@ static struct options read_options(int argc, char **argv)
 
 /* ---- the libraries ---- */
 
+/* The library for programs, the hooks, and the runtime, which both of them need. The dynamic linker
+ * ignores a library of LD_PRELOAD that is missing, or whose own library is, so all must be there. */
+enum { RUN, HOOKS, RUNTIME, LIBRARIES };
+
 /* Where they are, from the folder of this program: installed, and in the build. */
-static const struct {
-	const char *run, *hooks;
-} places[] = {
+static const char *const places[][LIBRARIES] = {
 	{SENNIT_RUN_INSTALLED "/sennit/libsennit-run.so",
-	 SENNIT_RUN_INSTALLED "/" SENNIT_HOOKS_NAME},
-	{"libsennit-run.so", "../../src/hooks/" SENNIT_HOOKS_NAME},
+	 SENNIT_RUN_INSTALLED "/" SENNIT_HOOKS_NAME, SENNIT_RUN_INSTALLED "/" SENNIT_RUNTIME_NAME},
+	{"libsennit-run.so", "../../src/hooks/" SENNIT_HOOKS_NAME,
+	 "../../src/" SENNIT_RUNTIME_NAME},
 };
+
+/* Writes the paths of a place's libraries. Returns LIBRARIES, or the first that is missing. */
+static int find_libraries(const char *folder, const char *const *place,
+			  char paths[LIBRARIES][2 * PATH_MAX])
+{
+	for (int i = 0; i < LIBRARIES; i++) {
+		/* An absolute folder of libraries is used as it is. */
+		snprintf(paths[i], sizeof paths[i], "%s%s", place[i][0] == '/' ? "" : folder,
+			 place[i]);
+		if (access(paths[i], R_OK) < 0)
+			return i;
+	}
+	return LIBRARIES;
+}
 
 /* Returns LD_PRELOAD for the program, or NULL after a line on stderr. */
 static char *preload(const char *former)
 {
-	static char value[8 * PATH_MAX];
-	char self[PATH_MAX], run[2 * PATH_MAX], hooks[2 * PATH_MAX];
+	static char value[8 * PATH_MAX], paths[LIBRARIES][2 * PATH_MAX];
+	const char *run = paths[RUN], *hooks = paths[HOOKS];
+	int missing = LIBRARIES;
+	char self[PATH_MAX];
 	const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 	char *slash;
 
@@ -171,13 +190,10 @@ static char *preload(const char *former)
 		return NULL;
 	}
 	slash[1] = 0;
-	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-		/* An absolute folder of libraries is used as it is. */
-		snprintf(run, sizeof run, "%s%s", places[i].run[0] == '/' ? "" : self,
-			 places[i].run);
-		snprintf(hooks, sizeof hooks, "%s%s", places[i].hooks[0] == '/' ? "" : self,
-			 places[i].hooks);
-		if (access(run, R_OK) < 0 || access(hooks, R_OK) < 0)
+	/* The installed ones last, so that a message names a file of theirs. */
+	for (size_t i = sizeof places / sizeof *places; i-- > 0;) {
+		missing = find_libraries(self, places[i], paths);
+		if (missing != LIBRARIES)
 			continue;
 		if (strpbrk(run, " :") || strpbrk(hooks, " :")) {
 			fprintf(stderr,
@@ -193,8 +209,8 @@ static char *preload(const char *former)
 		fprintf(stderr, "sennit-run: LD_PRELOAD is too long\n");
 		return NULL;
 	}
-	fprintf(stderr, "sennit-run: its libraries are not found: neither %s%s nor %s%s\n", self,
-		places[0].run, self, places[0].hooks);
+	fprintf(stderr, "sennit-run: %s: %s, so its libraries cannot be preloaded\n",
+		paths[missing], strerror(errno));
 	return NULL;
 }
 
