@@ -169,6 +169,53 @@ class Refusals(unittest.TestCase):
         done = run(path)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def library(self, name, text):
+        return self.compile(name, text, "-shared", "-fPIC", f"-Wl,-soname,{name}")
+
+    def linked_with(self, library, text="int value(void); int main(void) { return value(); }"):
+        return self.compile("linked", text, f"-L{self.folder}", f"-l:{library.name}",
+                            f"-Wl,-rpath,{self.folder}")
+
+    def test_a_program_of_a_library_whose_state_is_a_threads_is_refused_but_for_force(self):
+        for name in "libjvm.so", "libjemalloc.so.2":
+            path = self.linked_with(self.library(
+                name, "static __thread volatile int own = 4; int value(void) { return own; }"))
+            self.refused(125, f"uses {name}, which keeps state for each thread.*--force", path)
+            self.assertEqual(run("--force", path).returncode, 4)
+
+    def test_check_names_libraries_with_thread_locals(self):
+        reported = "sennit-run: {} has thread-local variables, which tasks on the same thread share"
+        path = self.linked_with(self.library(
+            "libkept.so", "static __thread volatile int own; int value(void) { return own; }"))
+        done = run("--check", path)
+        self.assertEqual((done.returncode, done.stderr), (0, reported.format("libkept.so") + "\n"))
+        path = self.linked_with(self.library("libfreed.so", """
+            #include <pthread.h>
+            static __thread volatile int own;
+            int value(void) { pthread_key_t key; return own + pthread_key_create(&key, NULL); }"""))
+        done = run("--check", path)
+        self.assertEqual((done.returncode, done.stderr),
+                         (0, reported.format("libfreed.so") +
+                          ", and which the end of a task may free\n"))
+        self.assertEqual(run("--check", "--quiet", path).stderr, "")
+        self.assertEqual(run(path).stderr, "")  # it creates no thread
+
+    def test_a_program_that_opens_such_a_library_ends_when_it_creates_a_thread(self):
+        self.library("libjvm.so", "__thread int own;")
+        path = self.compile("opens", """
+            #include <dlfcn.h>
+            #include <pthread.h>
+            static void *fn(void *arg) { return arg; }
+            int main(int argc, char **argv) {
+                pthread_t thread;
+                if (!dlopen(argv[argc - 1], RTLD_NOW)) return 1;
+                return pthread_create(&thread, NULL, fn, NULL) || pthread_join(thread, NULL);
+            }""", "-ldl")
+        library = self.folder / "libjvm.so"
+        self.refused(125, "has loaded libjvm.so.*--force", path, library)
+        done = run("--force", "--quiet", path, library)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     def test_a_library_of_sennit_that_is_missing_is_named(self):
         (self.folder / "bin").mkdir()
         program = shutil.copy(RUN, self.folder / "bin/sennit-run")

@@ -2,9 +2,10 @@
 /*
  * sennit-run: runs a program that does not know sennit, with its threads as tasks.
  *
- * Contract. If the program can be run so (program.h), it is executed in this process with the
- * libraries of sennit preloaded, so its status, signals and descriptors are its own. Otherwise
- * stderr says why, and the status is 125 to 127. Nothing else is printed.
+ * Contract. If the program can be run with tasks (program.h), it is executed in this process with
+ * the libraries of sennit preloaded, so its status, signals and descriptors are its own. Otherwise
+ * stderr says why, and the status is 125 to 127. Nothing else is printed, except by --check, which
+ * names libraries with thread-local variables.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -27,8 +28,8 @@ static const char usage[] =
 	"      --stats         say on stderr at the end what became of the threads\n"
 	"  -q, --quiet         do not report libraries with thread-local variables\n"
 	"  -f, --force         run a program that calls pthread_cancel(), or has\n"
-	"                      thread-local variables of its own\n"
-	"  -c, --check         only say whether the program can be run so\n"
+	"                      thread-local variables of its own or of known libraries\n"
+	"  -c, --check         only say whether the program can be run with tasks\n"
 	"  -V, --version       print the version\n"
 	"  -h, --help          print this\n"
 	"\n"
@@ -229,9 +230,9 @@ static bool set_environment(const struct options *options)
 	const char *former = getenv("LD_PRELOAD");
 	char words[128], *libraries = preload(former);
 
-	snprintf(words, sizeof words, "stack=%zu%s%s%s", options->stack,
+	snprintf(words, sizeof words, "stack=%zu%s%s%s%s", options->stack,
 		 options->stats ? ",stats" : "", options->quiet ? ",quiet" : "",
-		 options->main ? ",main" : "");
+		 options->force ? ",force" : "", options->main ? ",main" : "");
 	return libraries && set("SENNIT_RUN_PRELOAD", former ? former : "") &&
 	       set("SENNIT_RUN", words) && set("LD_PRELOAD", libraries) &&
 	       (!options->processors || set("SENNIT_PROCS", options->processors)) &&
@@ -258,6 +259,8 @@ int main(int argc, char **argv)
 	static struct run_verdict verdict;
 
 	run_judge(argv[optind], &verdict);
+	if (options.check && !options.quiet)
+		fputs(verdict.notes, stderr);
 	if (verdict.status && !(verdict.forcible && options.force)) {
 		fprintf(stderr, "sennit-run: %s%s\n", verdict.reason,
 			verdict.forcible ? " (--force runs it all the same)" : "");

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "elf.h"
+#include "libraries.h"
+#include "locals.h"
 
 #define MOST_INTERPRETERS 4 /* of each other: the kernel's limit is similar */
 
@@ -97,7 +99,7 @@ static const char *last_part(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* The dynamic linker of this program, by which its C library is known. */
+/* The path of this program's dynamic linker, by which its C library is known. */
 static const char *own_linker(void)
 {
 	static struct run_elf own;
@@ -108,7 +110,44 @@ static const char *own_linker(void)
 		run_elf_free(&own);
 		close(fd);
 	}
-	return last_part(own.interpreter);
+	return own.interpreter;
+}
+
+/* Notes a library that has thread-local variables, and refuses the program if they are fatal. With
+ * a key of its own, the library may free them in the key's destructor, which is called when the
+ * task ends that has the value, not when the thread does. */
+static void judge_library(const char *path, void *arg)
+{
+	const char *name = last_part(path);
+	struct run_verdict *verdict = arg;
+	struct run_elf elf;
+	size_t used;
+	int fd;
+
+	if (run_locals_are_harmless(name))
+		return;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return;
+	if (run_elf_read(fd, &elf) == RUN_ELF_OK && elf.locals) {
+		used = strlen(verdict->notes);
+		snprintf(verdict->notes + used, sizeof verdict->notes - used,
+			 "sennit-run: %s has thread-local variables, which tasks on the same "
+			 "thread share%s\n",
+			 name,
+			 run_elf_names(&elf, "pthread_key_create")
+				 ? ", and which the end of a task may free"
+				 : "");
+		if (run_locals_are_fatal(name) && !verdict->status) {
+			verdict->forcible = true;
+			refuse(verdict, RUN_REFUSED,
+			       "%s: it uses %s, which keeps state for each thread that tasks on "
+			       "the same thread would share",
+			       verdict->path, name);
+		}
+	}
+	run_elf_free(&elf);
+	close(fd);
 }
 
 static void judge_elf(const char *path, const struct run_elf *elf, struct run_verdict *verdict)
@@ -118,11 +157,11 @@ static void judge_elf(const char *path, const struct run_elf *elf, struct run_ve
 		       "%s: it is linked statically, so no library can be put "
 		       "before its C library",
 		       path);
-	} else if (strcmp(last_part(elf->interpreter), own_linker()) != 0) {
+	} else if (strcmp(last_part(elf->interpreter), last_part(own_linker())) != 0) {
 		refuse(verdict, RUN_REFUSED,
 		       "%s: it is for another C library: its dynamic linker is "
 		       "%s, and that of sennit-run %s",
-		       path, last_part(elf->interpreter), own_linker());
+		       path, last_part(elf->interpreter), last_part(own_linker()));
 	} else if (run_elf_names_beginning(elf, "libsennit.so")) {
 		refuse(verdict, RUN_REFUSED, "%s: it uses sennit itself", path);
 	} else if (run_elf_names(elf, "pthread_cancel")) {
@@ -137,6 +176,8 @@ static void judge_elf(const char *path, const struct run_elf *elf, struct run_ve
 		       "%s: it has thread-local variables of its own, which "
 		       "tasks on the same thread would share",
 		       path);
+	} else {
+		run_libraries(own_linker(), path, judge_library, verdict);
 	}
 }
 

@@ -2,9 +2,11 @@
 /*
  * Whether sennit-run can run a program, and if not, why.
  *
- * Contract. Reads the file, and an interpreter that it names, and runs nothing. What it reads of an
- * ELF file is bounded, and a file that contradicts itself is one that cannot be read. The verdict
- * is about the file alone: its libraries are known when it runs (library/start.c).
+ * Contract. Reads the file, the interpreter that a script names, and the libraries with which the
+ * program is linked (libraries.h). Executes nothing but the dynamic linker, and no code of theirs.
+ * What is read of an ELF file is bounded. A file whose headers contradict each other is refused; a
+ * library that cannot be read is left to the dynamic linker. Libraries that the program opens by
+ * dlopen() are judged when it creates its first thread (library/start.c).
  */
 #ifndef SENNIT_RUN_PROGRAM_H
 #define SENNIT_RUN_PROGRAM_H
@@ -21,12 +23,14 @@ enum {
 
 struct run_verdict {
 	int status;                /* 0: it can be run */
-	bool forcible;             /* refused for what it might do, which --force accepts */
+	bool forcible;             /* refused for what it may do, which --force accepts */
 	char reason[2 * PATH_MAX]; /* why not: "PATH: it is linked statically" */
 	char path[PATH_MAX];       /* the file */
 	/* The file is a script for this program, found by env(1), which then gets the file's path as
 	 * its first argument. Empty otherwise. */
 	char interpreter[PATH_MAX];
+	/* A line for each library with thread-local variables, as many as there is room for. */
+	char notes[4096];
 };
 
 /* Finds the program as execvp() does, and reads it. */

@@ -2,12 +2,15 @@
 /*
  * The beginning and the end of a program under sennit-run.
  *
- * Contract. SENNIT_RUN has the launcher's options, as words between commas: stats, quiet, main, and
- * stack=BYTES. SENNIT_RUN_PRELOAD has the LD_PRELOAD of before. Before main() begins both are
- * removed and LD_PRELOAD is as it was, so that the program's children are not adopted. Without
- * SENNIT_RUN, when a user preloads the libraries, the environment stays.
+ * Contract. SENNIT_RUN has the launcher's options, as words between commas: stats, quiet, force,
+ * main, and stack=BYTES. SENNIT_RUN_PRELOAD has the previous LD_PRELOAD. Before main() begins both
+ * are removed and LD_PRELOAD has its previous value, so that the program's children are not adopted.
+ * Without SENNIT_RUN, when a user preloads the libraries, the environment stays.
  *
- * What a program's libraries have for each thread is said on stderr, when there is a thread.
+ * When the first thread is created, stderr names the libraries that have thread-local variables. If
+ * one of them cannot work with tasks (locals.h), the program ends with the launcher's status for
+ * that, unless `force` is among the options. Most such programs were refused before they began: the
+ * others have loaded the library by dlopen().
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -20,9 +23,13 @@
 
 #include <sennit/hooks.h>
 
+#include "../locals.h"
+#include "../program.h"
 #include "adopted.h"
 
 struct sn_run_options sn_run_options;
+
+static bool is_forced = true; /* without the launcher, the user has decided */
 
 static struct {
 	sn_run_main_fn *main;
@@ -42,11 +49,14 @@ static void read_options(void)
 	if (!given)
 		return;
 	snprintf(words, sizeof words, "%s", given);
+	is_forced = false;
 	for (char *word = strsep(&rest, ","); word; word = strsep(&rest, ",")) {
 		if (strcmp(word, "main") == 0)
 			sn_run_options.main = true;
 		else if (strcmp(word, "quiet") == 0)
 			sn_run_options.quiet = true;
+		else if (strcmp(word, "force") == 0)
+			is_forced = true;
 		else if (strcmp(word, "stats") == 0)
 			sn_run_options.stats = true;
 		else if (strncmp(word, "stack=", 6) == 0)
@@ -62,20 +72,6 @@ static void read_options(void)
 
 /* ---- thread-locals of libraries ---- */
 
-/* Whose thread-locals tasks may share: errno and the like are read afresh or saved with the task,
- * caches of malloc() are used between waits only. */
-static bool is_known(const char *name)
-{
-	static const char *const known[] = {"libc.so",       "ld-linux",    "libm.so",
-					    "libstdc++.so",  "libgcc_s.so", "libresolv.so",
-					    "libpthread.so", "libsennit"};
-
-	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-		if (strncmp(name, known[i], strlen(known[i])) == 0)
-			return true;
-	return false;
-}
-
 static int report_locals(struct dl_phdr_info *info, size_t size, void *first)
 {
 	const char *slash = strrchr(info->dlpi_name, '/');
@@ -85,11 +81,21 @@ static int report_locals(struct dl_phdr_info *info, size_t size, void *first)
 		return 0;
 	if (*(bool *)first)
 		name = "the program itself";
-	else if (is_known(name))
+	else if (run_locals_are_harmless(name))
 		return 0;
-	dprintf(STDERR_FILENO,
-		"sennit-run: %s has thread-local variables, which tasks on the same thread share\n",
-		name);
+	else if (run_locals_are_fatal(name) && !is_forced) {
+		dprintf(STDERR_FILENO,
+			"sennit-run: the program has loaded %s, which keeps state for each thread "
+			"that tasks on the same thread would share (--force runs it all the "
+			"same)\n",
+			name);
+		_exit(RUN_REFUSED);
+	}
+	if (!sn_run_options.quiet)
+		dprintf(STDERR_FILENO,
+			"sennit-run: %s has thread-local variables, which tasks on the same thread "
+			"share\n",
+			name);
 	return 0;
 }
 
@@ -105,8 +111,7 @@ void sn_run_report_locals(void)
 {
 	bool first = true;
 
-	if (!sn_run_options.quiet)
-		dl_iterate_phdr(report_each, &first);
+	dl_iterate_phdr(report_each, &first);
 }
 
 /* ---- the end ---- */
