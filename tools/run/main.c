@@ -149,7 +149,8 @@ static struct options read_options(int argc, char **argv)
 /* ---- the libraries ---- */
 
 /* The library for programs, the hooks, and the runtime, which both of them need. The dynamic linker
- * ignores a library of LD_PRELOAD that is missing, or whose own library is, so all must be there. */
+ * ignores a library of LD_PRELOAD that is missing, or whose own library is, so all must be
+ * there. */
 enum { RUN, HOOKS, RUNTIME, LIBRARIES };
 
 /* Where they are, from the folder of this program: installed, and in the build. */

@@ -8,18 +8,19 @@
  * structure is used again when its two owners have left it: the task, which leaves when it ends,
  * and the program, which leaves by joining or detaching.
  *
- * Who may write what: `owners` and `joins` any thread, by the functions below; `name` any thread
- * (the program's own races are its own); `start` to `stack_size` the creator, before the task runs;
- * `result` the task, before it releases `ended`; the rest only the task itself.
+ * Writers. Any thread writes `owners` and `joins`, by the functions below, and `name`, where the
+ * program has to avoid races, as with threads. The creator writes `start` to `stack_size`, before
+ * the task runs. The task writes `result` before it releases `ended`; only the task writes the
+ * rest.
  *
  * Files: table.c has the structures, world.c the runtime, threads.c what creates and joins, exit.c
  * pthread_exit(), keys.c the values of pthread_setspecific(), attributes.c names, signals and
  * scheduling, cond.c condition variables, time64.c their siblings with 64-bit times, c11.c the
  * functions of <threads.h>, forks.c what happens at fork(), start.c the beginning of the program.
  *
- * Rejected: an own pthread_t for main(), as a task. main() stays on the process's first thread,
- * where signals reach it and end its calls, its stack grows, and its thread-locals are its own. It
- * is a task only when SENNIT_RUN says `main`, for tests of the hooks (start.c).
+ * Rejected: running main() as a task. main() stays on the process's first thread, where signals
+ * reach it and end its calls, its stack grows, and no task shares its thread-locals. It is a task
+ * only if SENNIT_RUN contains the word `main`, for tests of the hooks (start.c).
  */
 #ifndef SENNIT_RUN_LIBRARY_ADOPTED_H
 #define SENNIT_RUN_LIBRARY_ADOPTED_H
@@ -181,7 +182,7 @@ bool sn_run_own_process(void);
 /* Says on stderr which of the program's libraries have thread-locals. */
 void sn_run_report_locals(void);
 
-/* What SENNIT_RUN says. */
+/* The options in SENNIT_RUN. */
 struct sn_run_options {
 	size_t stack_size; /* of threads that ask for none; 0: the C library's default */
 	bool main, quiet, stats;

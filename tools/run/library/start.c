@@ -4,8 +4,8 @@
  *
  * Contract. SENNIT_RUN has the launcher's options, as words between commas: stats, quiet, force,
  * main, and stack=BYTES. SENNIT_RUN_PRELOAD has the previous LD_PRELOAD. Before main() begins both
- * are removed and LD_PRELOAD has its previous value, so that the program's children are not adopted.
- * Without SENNIT_RUN, when a user preloads the libraries, the environment stays.
+ * are removed and LD_PRELOAD has its previous value, so that the program's children are not
+ * adopted. Without SENNIT_RUN, when a user preloads the libraries, the environment stays.
  *
  * When the first thread is created, stderr names the libraries that have thread-local variables. If
  * one of them cannot work with tasks (locals.h), the program ends with the launcher's status for
