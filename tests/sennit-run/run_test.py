@@ -16,6 +16,7 @@ import unittest
 from pathlib import Path
 
 BUILD = Path(os.environ["SENNIT_BUILD_DIR"])
+SOURCE = Path(os.environ["SENNIT_SOURCE_DIR"])
 RUN = BUILD / "tools/run/sennit-run"
 THREADS = BUILD / "tests/sennit-run/sennit-run-threads"
 CORNERS = BUILD / "tests/sennit-run/sennit-run-corners"
@@ -93,6 +94,22 @@ class Refusals(unittest.TestCase):
         for at in range(16, 1000, 7):
             path.write_bytes(whole[:at] + b"\xff" + whole[at + 1:])
             self.assertIn(run("--check", path).returncode, (0, 125, 126, 127), at)
+
+    def test_small_programs_are_judged_by_their_headers(self):
+        own = THREADS.read_bytes()[:20]
+        reasons = {"locals": "thread-local variables", "static": "linked statically",
+                   "cancels": "pthread_cancel", "sennit": "uses sennit itself"}
+        for seed in sorted((SOURCE / "fuzz/run/seeds/elf").iterdir()):
+            path = self.folder / seed.name
+            path.write_bytes(seed.read_bytes())
+            path.chmod(0o755)
+            name, bits = seed.name.split("-")
+            if (int(bits) // 32, path.read_bytes()[18:20]) != (own[4], own[18:20]):
+                self.refused(125, "another architecture", "--check", path)
+            elif name in reasons:
+                self.refused(125, reasons[name], "--check", path)
+            else:
+                self.assertEqual(run("--check", path).returncode, 0, name)
 
     def test_a_static_program_is_refused(self):
         path = self.compile("static", "int main(void) { return 0; }", "-static")
