@@ -216,6 +216,14 @@ class Refusals(unittest.TestCase):
                           ", and which the end of a task may free\n"))
         self.assertEqual(run("--check", "--quiet", path).stderr, "")
         self.assertEqual(run(path).stderr, "")  # it creates no thread
+        # Those of a program that only --force runs are named, too.
+        path = self.linked_with(self.folder / "libkept.so", """
+            #include <pthread.h>
+            int value(void);
+            int main(void) { return value() + pthread_cancel(pthread_self()); }""")
+        done = run("--check", path)
+        self.assertEqual(done.returncode, 125)
+        self.assertRegex(done.stderr, "(?s)^sennit-run: libkept.so .*\nsennit-run: .*--force")
 
     def test_a_program_that_opens_such_a_library_ends_when_it_creates_a_thread(self):
         self.library("libjvm.so", "__thread int own;")

@@ -176,9 +176,9 @@ static void judge_elf(const char *path, const struct run_elf *elf, struct run_ve
 		       "%s: it has thread-local variables of its own, which "
 		       "tasks on the same thread would share",
 		       path);
-	} else {
-		run_libraries(own_linker(), path, judge_library, verdict);
 	}
+	if (!verdict->status || verdict->forcible)
+		run_libraries(own_linker(), path, judge_library, verdict);
 }
 
 static void judge_file(const char *path, int fd, struct run_verdict *verdict, int depth);
