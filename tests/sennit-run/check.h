@@ -7,12 +7,12 @@
 
 extern int failures; /* written by any thread: the program is about to fail */
 
-#define CHECK(what)                                                             \
-	do {                                                                    \
-		if (!(what)) {                                                  \
+#define CHECK(what)                                                                     \
+	do {                                                                            \
+		if (!(what)) {                                                          \
 			printf("%s:%d does not hold: %s\n", __FILE__, __LINE__, #what); \
-			failures++;                                             \
-		}                                                               \
+			failures++;                                                     \
+		}                                                                       \
 	} while (0)
 
 /* ---- c11.c ---- */
