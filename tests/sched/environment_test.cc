@@ -17,6 +17,7 @@
 
 #include <sennit/scan.h>
 
+#include "support/child.h"
 #include "support/refused.h"
 #include "support/runtime.h"
 
@@ -410,8 +411,7 @@ TEST(Limits, AddressSpaceRunsOut)
 
 		tasks.reserve(200000);
 		all_is_well();
-		const rlim_t now = rlim_t(test::process_status("VmSize")) << 10;
-		set_limit(RLIMIT_AS, now + (8 << 20));
+		test::limit_address_space(8 << 20);
 		for (int i = 0; i < 200000 && refused == 0; i++) {
 			sn_task *task = nullptr;
 			const int err = sn_spawn(
@@ -491,7 +491,7 @@ TEST(Limits, WithoutAddressSpaceCallsCostTheSame)
 			});
 		const double spawn = cost_of([&] { CHILD_CHECK(spawns() == 0); });
 		const double yield = cost_of([] { sn_yield(); });
-		set_limit(RLIMIT_AS, (rlim_t(test::process_status("VmSize")) << 10) + (8 << 20));
+		test::limit_address_space(8 << 20);
 		while (err == 0 && tasks.size() < 200000) {
 			sn_task *task = nullptr;
 

@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "support/child.h"
 #include "support/internals.h"
 #include "support/runtime.h"
 
@@ -527,10 +528,7 @@ void spawn_without_address_space()
 			attr.stack_size = size;
 			CHILD_CHECK(sn_spawn(&task, body, nullptr, &attr) == 0);
 			tasks.push_back(task);
-			struct rlimit limit;
-			limit.rlim_cur = rlim_t(test::process_status("VmSize")) * 1024 + 6 * size;
-			limit.rlim_max = RLIM_INFINITY;
-			CHILD_CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+			test::limit_address_space(6 * size);
 			sn_task *untouched = nullptr;
 			while (tasks.size() < 20 &&
 			       (err = sn_spawn(&untouched, body, nullptr, &attr)) == 0)
@@ -584,7 +582,7 @@ TEST(StackShortage, OfAddressSpaceFailsTheSpawnOnly)
 			static sn_chan *end; // closed when the tasks may end
 			const int n = 3000;
 			int refused = 0;
-			struct rlimit limit, former;
+			struct rlimit former;
 
 			CHILD_CHECK(sn_chan_new(&end, 0, 0) == 0);
 
@@ -592,9 +590,7 @@ TEST(StackShortage, OfAddressSpaceFailsTheSpawnOnly)
 			// less than the 64 MiB that malloc() reserves when another thread first
 			// calls it, and which would leave no room for stacks.
 			CHILD_CHECK(getrlimit(RLIMIT_AS, &former) == 0);
-			limit = former;
-			limit.rlim_cur = rlim_t(test::process_status("VmSize")) * 1024 + (40 << 20);
-			CHILD_CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+			test::limit_address_space(40 << 20);
 			// All these tasks are alive until then, so no stack becomes free earlier.
 			for (int i = 0; i < n; i++) {
 				const auto body = [](void *) {

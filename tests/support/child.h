@@ -4,6 +4,7 @@
 #ifndef SENNIT_TESTS_SUPPORT_CHILD_H
 #define SENNIT_TESTS_SUPPORT_CHILD_H
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,6 +40,23 @@ int in_child(F body)
 	}
 	EXPECT_GT(child, 0);
 	return status_of(child);
+}
+
+// Limits the address space to what the process has and so much more. Another thread may reserve an
+// arena of malloc()'s, 64 MiB and more, between the look and the limit, and then nothing would be
+// left. Under the limit it cannot.
+inline void limit_address_space(size_t more)
+{
+	struct rlimit limit;
+	rlim_t size;
+	const auto present = [] { return rlim_t(process_status("VmSize")) << 10; };
+
+	CHILD_CHECK(getrlimit(RLIMIT_AS, &limit) == 0);
+	do {
+		size = present();
+		limit.rlim_cur = size + more;
+		CHILD_CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+	} while (present() > size + more / 2);
 }
 
 } // namespace test
