@@ -205,10 +205,10 @@ int sn_fd_closing(int fd)
 		return -EBADF;
 	self = sn_runtime_enter();
 	if (self) {
-		sn_watch_closing_all_but(self, fd, &copy);
+		sn_watch_closing_leave_copy(self, fd, &copy);
 		sn_runtime_leave();
 	} else if (sn_foreign_enter() == 0) {
-		sn_watch_closing_all_but(NULL, fd, &copy);
+		sn_watch_closing_leave_copy(NULL, fd, &copy);
 		sn_foreign_leave();
 	}
 	if (copy >= 0)

@@ -278,7 +278,7 @@ void sn_watch_remove(struct sn_watch_wait *wait)
 	unlock(watch, &copies);
 }
 
-bool sn_watch_closing_all_but(struct sn_thread *self, int fd, int *copy)
+bool sn_watch_closing_leave_copy(struct sn_thread *self, int fd, int *copy)
 {
 	struct sn_queue ready = {0};
 	struct ended ended = {&ready, 0};
@@ -302,7 +302,7 @@ bool sn_watch_closing_all_but(struct sn_thread *self, int fd, int *copy)
 bool sn_watch_closing(struct sn_thread *self, int fd)
 {
 	int copy;
-	bool registered = sn_watch_closing_all_but(self, fd, &copy);
+	bool registered = sn_watch_closing_leave_copy(self, fd, &copy);
 
 	if (copy >= 0)
 		close(copy);

@@ -121,9 +121,9 @@ void sn_watch_remove(struct sn_watch_wait *wait);
  * Returns whether anything was. */
 bool sn_watch_closing(struct sn_thread *self, int fd);
 
-/* The same, but leaves it to the caller to close a copy, whose number, or -1, it stores. For threads
- * of the program, for which the end of the run waits until they have left. */
-bool sn_watch_closing_all_but(struct sn_thread *self, int fd, int *copy);
+/* The same, but leaves it to the caller to close a copy. Stores the number of that copy, or -1. For
+ * threads of the program: the end of the run waits until they have left, and a close may wait. */
+bool sn_watch_closing_leave_copy(struct sn_thread *self, int fd, int *copy);
 
 /* Ends the waits for the number, with closed set, if their descriptor no longer has that number. */
 void sn_watch_look(struct sn_thread *self, int fd);
