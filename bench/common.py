@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
 Shared by the benchmarks: builds the other runtimes' programs, and reports their absence; reads the
-CPU time of processes; formats figures.
+CPU time of processes; answers connections; formats figures.
 
 A peer is built with its own compiler (go, cargo, ...). With SENNIT_BENCH_PEERS=none in the
 environment these compilers count as missing: the gate runs each benchmark for a moment, and would
@@ -9,6 +9,7 @@ spend most of that time on building what it is compared with.
 """
 import os
 import resource
+import select
 import shutil
 import statistics
 import subprocess
@@ -96,3 +97,24 @@ def number(value):
 
 def cell(values):
     return f"{number(statistics.median(values))} ({number(min(values))}..{number(max(values))})"
+
+
+def answer(listener):
+    """A server without end, as a process of its own: sends back what comes, until clients close."""
+    epoll, open_ = select.epoll(), {}
+    epoll.register(listener, select.EPOLLIN)
+    while True:
+        for fd, _ in epoll.poll():
+            if fd == listener.fileno():
+                conn, _ = listener.accept()
+                open_[conn.fileno()] = conn
+                epoll.register(conn, select.EPOLLIN)
+                continue
+            try:
+                data = open_[fd].recv(4096)
+                if data:
+                    open_[fd].sendall(data)
+                    continue
+            except OSError:
+                pass
+            open_.pop(fd).close()

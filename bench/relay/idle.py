@@ -17,7 +17,6 @@ is not installed has a row that says so. Exits with 1 if a relay loses a byte or
 import argparse
 import multiprocessing
 import os
-import select
 import shutil
 import socket
 import ssl
@@ -31,7 +30,7 @@ import relay as bench
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from common import most_descriptors, our_program  # noqa: E402
+from common import answer, most_descriptors, our_program  # noqa: E402
 
 FEW = 100  # before the first measurement, so that what is made once is not counted
 
@@ -124,27 +123,6 @@ PROGRAMS = {"HAProxy": "haproxy", "nginx stream": "nginx"}
 def missing(name):
     program = PROGRAMS.get(name)
     return program and not shutil.which(program) and f"NOT MEASURED: {program} is not installed"
-
-
-def answer(listener):
-    """Sends each byte back, and keeps connections until their clients close them."""
-    epoll, open_ = select.epoll(), {}
-    epoll.register(listener, select.EPOLLIN)
-    while True:
-        for fd, _ in epoll.poll():
-            if fd == listener.fileno():
-                conn, _ = listener.accept()
-                open_[conn.fileno()] = conn
-                epoll.register(conn, select.EPOLLIN)
-                continue
-            try:
-                data = open_[fd].recv(16)
-                if data:
-                    open_[fd].sendall(data)
-                    continue
-            except OSError:
-                pass
-            open_.pop(fd).close()
 
 
 def connect(port, tls):

@@ -29,7 +29,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from common import cell, cpu_seconds, most_descriptors, our_program  # noqa: E402
+from common import answer, cell, cpu_seconds, most_descriptors, our_program  # noqa: E402
 
 PATIENCE = 120
 MESSAGE = 64
@@ -94,28 +94,7 @@ def ask_tinyproxy(conn, port):
 PROGRAMS = {"microsocks": (microsocks, ask_microsocks), "tinyproxy": (tinyproxy, ask_tinyproxy)}
 
 
-# ---- the two ends ----
-
-def answer(listener):
-    """The server: sends back what comes."""
-    epoll, open_ = select.epoll(), {}
-    epoll.register(listener, select.EPOLLIN)
-    while True:
-        for fd, _ in epoll.poll():
-            if fd == listener.fileno():
-                conn, _ = listener.accept()
-                open_[conn.fileno()] = conn
-                epoll.register(conn, select.EPOLLIN)
-                continue
-            try:
-                data = open_[fd].recv(4096)
-                if data:
-                    open_[fd].sendall(data)
-                    continue
-            except OSError:
-                pass
-            open_.pop(fd).close()
-
+# ---- the client ----
 
 def exchange(conns, seconds):
     """Keeps one message under way on each connection. Returns how many came back."""
