@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* For the programs that run_test.py runs: what does not hold is printed and counted. */
+/*
+ * For the programs that run_test.py runs: what does not hold is printed and counted; and what
+ * several of them need.
+ */
 #ifndef TESTS_SENNIT_RUN_CHECK_H
 #define TESTS_SENNIT_RUN_CHECK_H
 
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 extern int failures; /* written by any thread: the program is about to fail */
 
@@ -14,6 +21,35 @@ extern int failures; /* written by any thread: the program is about to fail */
 			failures++;                                                     \
 		}                                                                       \
 	} while (0)
+
+static inline pthread_t start(void *(*fn)(void *arg), void *arg)
+{
+	pthread_t thread;
+	const int err = pthread_create(&thread, NULL, fn, arg);
+
+	if (err) {
+		fprintf(stderr, "pthread_create(): %s\n", strerror(err));
+		exit(100);
+	}
+	return thread;
+}
+
+/* Waits until the thread of main() has ended, and the process continues without it. */
+static inline void await_end_of_main(void)
+{
+	char state = 0;
+
+	while (state != 'Z') {
+		FILE *file = fopen("/proc/self/stat", "r");
+
+		if (!file || fscanf(file, "%*d (%*[^)]) %c", &state) != 1) {
+			fprintf(stderr, "/proc/self/stat cannot be read\n");
+			exit(100);
+		}
+		fclose(file);
+		usleep(1000);
+	}
+}
 
 /* ---- c11.c ---- */
 

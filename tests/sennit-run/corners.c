@@ -45,18 +45,6 @@ int failures;
 
 static sem_t go, done;
 
-static pthread_t start(void *(*fn)(void *arg), void *arg)
-{
-	pthread_t thread;
-	const int err = pthread_create(&thread, NULL, fn, arg);
-
-	if (err) {
-		fprintf(stderr, "pthread_create(): %s\n", strerror(err));
-		exit(100);
-	}
-	return thread;
-}
-
 static void join(pthread_t thread)
 {
 	CHECK(pthread_join(thread, NULL) == 0);
@@ -202,7 +190,7 @@ static void after_fork(void)
 
 static void *say_late(void *arg)
 {
-	usleep(200000);
+	await_end_of_main();
 	puts("late");
 	return arg;
 }

@@ -38,18 +38,6 @@ int failures;
 
 #define MS 1000
 
-static pthread_t start(void *(*fn)(void *arg), void *arg)
-{
-	pthread_t thread;
-	const int err = pthread_create(&thread, NULL, fn, arg);
-
-	if (err) {
-		fprintf(stderr, "pthread_create(): %s\n", strerror(err));
-		exit(100);
-	}
-	return thread;
-}
-
 static void *result_of(pthread_t thread)
 {
 	void *result = NULL;
@@ -465,7 +453,7 @@ static int count_threads(void)
 
 static void *late(void *arg)
 {
-	usleep(100 * MS);
+	await_end_of_main();
 	puts("late");
 	return arg;
 }
