@@ -30,7 +30,7 @@ namespace relay
 namespace
 {
 
-constexpr const char *help = R"(Usage: sennit-relay ctl [OPTION]... COMMAND [ARGUMENT]...
+constexpr const char *help_of_ctl = R"(Usage: sennit-relay ctl [OPTION]... COMMAND [ARGUMENT]...
 
 Asks a running relay, and changes it. A change lasts until its file is read
 again: SIGHUP, a handover and a restart begin with the file.
@@ -297,7 +297,7 @@ int run_ctl(int argc, const char *const *argv)
 			return usage(error.what());
 	}
 	if (wants_help) {
-		std::fputs(help, stdout);
+		std::fputs(help_of_ctl, stdout);
 		return EXIT_SUCCESS;
 	}
 	const auto chosen = app.get_subcommands();
