@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: long
 //
 // An oracle for sn_relay() and sn_copy(): sessions of random streams, chunks, pauses, half-closes,
 // resets, cancellations, timeouts and slow readers on both sides. For each session it checks:

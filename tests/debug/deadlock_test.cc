@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: long
 //
 // A program in which every task sleeps and nothing can wake one is ended with a dump. A program in
 // which something could wake a task is left alone, however long the tasks sleep. Each case runs in

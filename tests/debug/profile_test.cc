@@ -988,6 +988,8 @@ std::string output_of(const std::string &command)
 
 TEST(Profiles, AreReadByPprof)
 {
+	if (test::is_short())
+		GTEST_SKIP() << "compiles pprof, which takes 40 s; the nightly does it";
 	if (system("go tool pprof -h >/dev/null 2>&1") == 127 ||
 	    system("go version >/dev/null 2>&1"))
 		GTEST_SKIP() << "needs go";

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: long
 //
 // Two parties carry out a seeded script on a connection: once as plain threads, which is the
 // oracle, and once as tasks with hooks. The results of the calls, errno, and the bytes have to be

@@ -29,9 +29,11 @@ depth=${SENNIT_LONG_MODELS:+5000000}
 depth=${depth:-300000}
 memory=${SENNIT_LONG_MODELS:+6000}
 memory=${memory:-1500}
-# Below some five million states, optimizing the verifier takes longer than running it.
-optimize=${SENNIT_LONG_MODELS:+-O2}
-optimize=${optimize:--O0}
+# Below some five million states, optimizing the verifier takes longer than running it. tcc compiles
+# it in a thirtieth of the time that gcc takes without optimizing, and the result is as fast.
+compile=(gcc -O0)
+command -v tcc >/dev/null && compile=(tcc)
+[ -z "${SENNIT_LONG_MODELS:-}" ] || compile=(gcc -O2)
 # A hash table of 32 MiB. To clear the default one, of 128, takes as long as a small search.
 table=${SENNIT_LONG_MODELS:+24}
 table=${table:-22}
@@ -51,7 +53,7 @@ search() {
 	rm -rf "$scratch/pan" && mkdir "$scratch/pan" && cd "$scratch/pan"
 	cp "$SENNIT_SOURCE_DIR/models/$model.pml" model.pml
 	spin -a "${flags[@]}" model.pml >spin.log 2>&1 || { cat spin.log >&2; fail "$1: spin rejects the model"; }
-	gcc "$optimize" -w "${defines[@]}" -o pan pan.c || fail "$1: the verifier does not compile"
+	"${compile[@]}" -w "${defines[@]}" -o pan pan.c || fail "$1: the verifier does not compile"
 	./pan "${pan_flags[@]}" >"$scratch/report" 2>&1 || true
 }
 
@@ -94,7 +96,7 @@ holds() {
 
 # The verifier is optimized, and has a hash table of 128 MiB.
 large() {
-	local optimize=-O2 table=24
+	local compile=(gcc -O2) table=24
 	"$@"
 }
 

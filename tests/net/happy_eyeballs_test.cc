@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: long
 //
 // Connecting to names with several addresses, which answer, refuse, are silent, or fail with errors
 // of the kernel. The test replaces the name service, and connect() where it simulates errors.

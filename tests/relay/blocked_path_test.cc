@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: long */
 /*
  * Paths that block in open(2), such as a FIFO without its other end, or a network file system that
  * does not answer: the relay reports this, keeps serving, reacts to later signals, and ends on

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Labels: core */
+/* Labels: long core */
 /*
  * Events: in each format an event is one record that foreign text cannot break, floods are limited
  * and counted, and each target gets the right format. Then the relay's own events, from a real

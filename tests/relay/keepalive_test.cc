@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: long */
 /*
  * Peers that vanish without a FIN or a reset, on either side: the relay notices that if keepalive
  * is configured, and only then.

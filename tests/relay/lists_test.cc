@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: long */
 /* Networks and names in files of their own: what the files may contain, and when they are read
  * again. */
 #include "config/config.hpp"

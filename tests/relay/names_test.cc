@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: long */
 /*
  * Backends by name: their addresses change, and the name service fails and recovers.
  *

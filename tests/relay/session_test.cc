@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Labels: machine core */
+/* Labels: long machine core */
 /*
  * A client, the relay and a backend: bytes, ends and resets leave the relay as they came.
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Labels: checked
+// Labels: long checked
 //
 // The end of a run does not wait for anything that the program may do for long: callbacks, writes
 // to a pipe that nobody reads, destructors of thread-locals. The threads that are left behind
