@@ -80,6 +80,13 @@ def fails(name, where, tasks, why, **settings):
     return done.returncode != 0
 
 
+def fails_if_tasks_move(name, where, tasks, why):
+    """Expects that the program's tasks fail for that reason if they continue on any thread, in one
+    of several runs."""
+    if not any(fails(name, where, tasks, why, SENNIT_HOOKS_STAY="0") for _ in range(20)):
+        fail("with SENNIT_HOOKS_STAY=0 nothing is wrong, so the test cannot notice")
+
+
 def run_with_few_threads(name, where, tasks, more=0, **settings):
     """Like run(), but also checks the number of threads. On a loaded machine a slow task costs a
     thread, which stays for seconds, so the program is run again, a few times. If the machine stays
