@@ -31,6 +31,10 @@ SN_BEGIN
  * Returns 0, -EINVAL for a signal that cannot be caught or that the runtime needs (SIGSEGV,
  * SIGBUS); -EMFILE, -ENFILE or -ENOMEM, for the first signal of a run; -ENOTSUP outside a task.
  * Does not park.
+ *
+ * SIGILL and SIGFPE are caught as far as they are sent, by kill() for example. When an instruction
+ * of this process causes one, no task learns of it: the previous disposition is restored and takes
+ * it, so that the process ends if that is the default.
  */
 SN_API int sn_signal_catch(int signum);
 

@@ -80,6 +80,13 @@ static bool is_free(int signum)
 		(asked_for || (signum == SIGQUIT && quit_was_ignored)));
 }
 
+/* The kernel sends these for an instruction, which would be executed again after the dump was
+ * requested, and request the next one. */
+static bool is_of_instructions(int signum)
+{
+	return signum == SIGILL || signum == SIGFPE || signum == SIGSEGV || signum == SIGBUS;
+}
+
 static void handle(int signum)
 {
 	(void)signum;
@@ -162,6 +169,10 @@ int sn_dump_install(bool wait_stats)
 	with_waits = wait_stats;
 	atomic_store(&wanted, 0);
 	atomic_store(&traced, 0);
+	if (is_of_instructions((int)signum)) {
+		sn_log("SENNIT_DUMP_SIGNAL=%ld: that signal cannot be caught", signum);
+		return -EINVAL;
+	}
 	if (signum == 0 || sigaction((int)signum, NULL, &former) < 0 || !is_free((int)signum))
 		return 0;
 	sigemptyset(&action.sa_mask);

@@ -18,6 +18,10 @@
  *
  * models/signal.pml checks this.
  *
+ * SIGILL and SIGFPE that an instruction of this process causes are not passed on. The instruction
+ * would be executed again after the handler, and cause the next one, forever; no task can do
+ * anything about it. The handler restores the previous action, which the instruction then meets.
+ *
  * Locks. `lock` guards what is caught; `passing` guards the list, the channels and their signals. A
  * channel's lock is taken while passing is held, never the other way round. Neither is held while a
  * task is made runnable.
@@ -84,11 +88,26 @@ static struct sn_lock passing = SN_LOCK_INIT(SN_RANK_SIGNALS_PASSING);
 static struct wait *waits; /* in the order in which the tasks came */
 static struct sink *sinks;
 
-static void note(int signum)
+/* Whether the kernel sends it for an instruction of the interrupted thread, not for a call such as
+ * kill(). */
+static bool is_of_an_instruction(int signum, const siginfo_t *info)
+{
+	return (signum == SIGILL || signum == SIGFPE) && info->si_code > 0;
+}
+
+static void note(int signum, siginfo_t *info, void *context)
 {
 	uint64_t one = 1;
 	int saved = errno;
 
+	(void)context;
+	if (is_of_an_instruction(signum, info)) {
+		/* former[] was written by catch_signal(). If that is just doing so in another
+		 * thread, it still has zeros, which is the default action. */
+		sigaction(signum, &former[signum], NULL);
+		errno = saved;
+		return;
+	}
 	atomic_fetch_or(&noted[(signum - 1) / 32], 1u << (signum - 1) % 32);
 	(void)!write(atomic_load(&event_fd), &one, sizeof one);
 	errno = saved;
@@ -242,7 +261,8 @@ static int open_event(void)
 
 static int catch_signal(int signum)
 {
-	struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART | SA_ONSTACK};
+	struct sigaction action = {.sa_sigaction = note,
+				   .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
 	int err;
 
 	if (signum < 1 || signum > MOST_SIGNALS || signum == SIGSEGV || signum == SIGBUS)

@@ -552,8 +552,10 @@ TEST(Quit, TheHandlerIsRestoredAfterTheRun)
 	});
 	ASSERT_EQ(0, sigaction(SIGQUIT, nullptr, &now));
 	EXPECT_EQ(SIG_DFL, now.sa_handler);
-	test::Environment number("SENNIT_DUMP_SIGNAL", "100");
-	EXPECT_EQ(-EINVAL, sn_run([](void *) { return 0; }, nullptr));
+	for (const char *wish : {"100", "4", "8", "11"}) { // SIGILL, SIGFPE, SIGSEGV
+		test::Environment number("SENNIT_DUMP_SIGNAL", wish);
+		EXPECT_EQ(-EINVAL, sn_run([](void *) { return 0; }, nullptr)) << wish;
+	}
 }
 
 } // namespace

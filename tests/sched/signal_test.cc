@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-#include "support/runtime.h"
+#include "support/child.h"
 
 namespace
 {
@@ -297,6 +297,39 @@ TEST(Signal, SomeCannotBeCaught)
 		for (int signum : {SIGSEGV, SIGBUS, SIGKILL, SIGSTOP, 0, -1, 65, 1000})
 			EXPECT_EQ(-EINVAL, sn_signal_catch(signum)) << signum;
 	});
+}
+
+// An instruction that no processor has.
+[[noreturn]] void execute_nonsense()
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__asm__ volatile("ud2");
+#elif defined(__aarch64__) || defined(__arm__)
+	__asm__ volatile("udf #0");
+#else
+	__asm__ volatile("unimp");
+#endif
+	abort();
+}
+
+// It is executed again when the handler returns, so catching its signal would keep the process busy
+// forever.
+TEST(Signal, OfAnInstructionIsNotCaught)
+{
+	const int status = test::in_child([] {
+		signal(SIGILL, SIG_DFL); // a sanitizer may have a handler
+		test::run(2, [] {
+			CHILD_CHECK(sn_signal_catch(SIGILL) == 0);
+			kill(getpid(), SIGILL);
+			CHILD_CHECK(sn_signal_wait(soon()) == SIGILL);
+			Task bad([] { execute_nonsense(); });
+			sn_signal_wait(soon());
+			CHILD_CHECK(false);
+		});
+	});
+
+	ASSERT_LE(1000, status) << "not ended by a signal, but with that status";
+	EXPECT_EQ(SIGILL, WTERMSIG(status - 1000));
 }
 
 TEST(Signal, OutsideATaskIsRefused)
