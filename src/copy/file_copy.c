@@ -45,10 +45,16 @@ static ssize_t once(struct sn_copy_job *job, size_t size, enum sn_copy_side *ref
 	return n;
 }
 
-/* Whether the kernel cannot copy between these files. copy_file_range() returns EBADF for a
- * destination that is open for appending. */
-static bool cannot(ssize_t n)
+/*
+ * Whether the kernel cannot copy between these files. copy_file_range() returns EBADF for a
+ * destination that is open for appending. On some network file systems (CIFS) it returns EIO
+ * although both files can be read and written. If the disk has failed, userspace finds out, and on
+ * which side.
+ */
+static bool cannot(const struct sn_copy_job *job, ssize_t n)
 {
+	if (n == -EIO)
+		return sn_conn_kind(job->dst) == SN_KIND_FILE;
 	return n == -EINVAL || n == -EXDEV || n == -ENOSYS || n == -EOPNOTSUPP || n == -EBADF ||
 	       n == -EPERM || n == -ETXTBSY || n == -EOVERFLOW;
 }
@@ -65,7 +71,7 @@ int sn_file_pass(struct sn_copy_job *job)
 		n = once(job, size, &refused);
 		if (n < 0 && refused != SN_COPY_NONE)
 			return sn_copy_fail(job, refused, n);
-		if (n == 0 || cannot(n)) {
+		if (n == 0 || cannot(job, n)) {
 			job->may_splice = false;
 			return SN_PASS_SWITCH;
 		}

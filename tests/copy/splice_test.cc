@@ -15,6 +15,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "support/child.h"
+#include "support/refused.h"
 #include "support/routes.h"
 
 namespace
@@ -1074,6 +1076,29 @@ TEST(CopyBetween, FilesThatTheKernelRefusesGoThroughUserspace)
 			EXPECT_EQ(0u, result.bytes_file);
 		}
 	});
+}
+
+// On some network file systems copy_file_range() fails in several ways although both files can be
+// read and written.
+TEST(CopyBetween, FilesOfAFileSystemThatRefusesGoThroughUserspace)
+{
+	if (TEST_EMULATED)
+		GTEST_SKIP() << "the emulator has no filters";
+	for (int error : {EIO, EPERM, EXDEV, EOPNOTSUPP, ENOSYS}) {
+		const int status = test::in_child([error] {
+			CHILD_CHECK(test::refuse({{SYS_copy_file_range, error}}));
+			test::run(1, [] {
+				struct sn_copy_result result;
+
+				copy_between(Kind::file, Kind::file, 0, &result);
+				CHILD_CHECK(result.bytes_userspace > 0);
+				CHILD_CHECK(result.bytes_file == 0);
+			});
+			CHILD_CHECK(!testing::Test::HasFailure());
+		});
+
+		ASSERT_EQ(0, status) << strerror(error);
+	}
 }
 
 TEST(CopyBetween, DevicesAndFilesThatClaimToBeEmpty)
