@@ -364,6 +364,46 @@ static void check_input(void)
 	CHECK(open("/dev/null", O_RDONLY) == STDIN_FILENO);
 }
 
+static pthread_mutex_t robust;
+
+static void *end_as_owner(void *arg)
+{
+	CHECK(pthread_mutex_lock(&robust) == 0);
+	return arg;
+}
+
+/* The time limit only keeps a failure from hanging. */
+static void *succeed_owner(void *arg)
+{
+	struct timespec limit;
+
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec += 60;
+	CHECK(pthread_mutex_timedlock(&robust, &limit) == EOWNERDEAD);
+	CHECK(pthread_mutex_consistent(&robust) == 0);
+	pthread_mutex_unlock(&robust);
+	return arg;
+}
+
+/* Whatever thread the next one runs on, the mutex is not its own. */
+static void check_robust(int type)
+{
+	pthread_mutexattr_t attr;
+	pthread_t waits = start(wait_for_go, NULL);
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+	pthread_mutexattr_settype(&attr, type);
+	pthread_mutex_init(&robust, &attr);
+	pthread_mutexattr_destroy(&attr);
+	for (int i = 0; i < 20; i++) {
+		join(start(end_as_owner, NULL));
+		join(start(succeed_owner, NULL));
+	}
+	sem_post(&go);
+	join(waits);
+}
+
 static void replace(const char *name)
 {
 	const int file = open(name, O_WRONLY | O_CREAT, 0600);
@@ -421,6 +461,9 @@ int main(int argc, char **argv)
 		join(start(wait_in_the_past, NULL));
 	} else if (strcmp(what, "input") == 0) {
 		check_input();
+	} else if (strcmp(what, "robust") == 0) {
+		check_robust(PTHREAD_MUTEX_NORMAL);
+		check_robust(PTHREAD_MUTEX_RECURSIVE);
 	} else if (strcmp(what, "replace") == 0 && argc > 2) {
 		replace(argv[2]);
 		join(start(nothing, NULL));

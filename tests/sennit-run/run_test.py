@@ -360,6 +360,9 @@ class Programs(unittest.TestCase):
     def test_deleted_keys_have_no_destructors(self):
         self.corners("keys")
 
+    def test_the_owner_of_a_robust_mutex_may_end(self):
+        self.corners("robust")
+
     def test_handlers_of_fork_may_wake_join_and_create_threads(self):
         self.corners("handlers")
 

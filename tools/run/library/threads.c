@@ -5,11 +5,16 @@
  * Contract. What POSIX says of threads holds, except that attributes of scheduling are ignored, and
  * that a stack of the program's own is not used: its size is. A task that joins parks, and
  * continues on its thread, as in a hooked call (sennit/hooks.h); if it holds a lock, or has changed
- * the signal mask, it keeps the thread for itself until then. Threads that are not tasks block.
+ * the signal mask, it keeps the thread for itself until then. Threads that are not tasks block. The
+ * thread of a task that ends with a robust mutex locked ends with it, because the kernel unlocks
+ * such a mutex, for the next to learn of it, only when the thread that has locked it ends.
  */
 #include <errno.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "adopted.h"
 
@@ -17,6 +22,18 @@
  * needs in addition to the call itself is not more than that. */
 #define LEAST_STACK ((size_t)64 << 10)
 #define MOST_STACK ((size_t)(sizeof(void *) == 8 ? 1 << 30 : 64 << 20))
+
+/* Whether the calling task's thread has locked robust mutexes: those in the list that the C library
+ * keeps for the kernel. */
+static bool has_robust_mutexes(void)
+{
+	struct robust_list_head *head = NULL;
+	size_t size;
+
+	return sn_foreign_self() && sn_foreign_self()->locks > 0 &&
+	       syscall(SYS_get_robust_list, 0, &head, &size) == 0 && head &&
+	       head->list.next != &head->list;
+}
 
 int sn_adopted_run(void *arg)
 {
@@ -37,6 +54,8 @@ int sn_adopted_run(void *arg)
 	if (!sn_foreign_self()) /* in a child of fork() */
 		sn_run_exit_last();
 	sn_adopted_destroy_values(thread);
+	if (has_robust_mutexes())
+		sn_pin(); /* the thread of a task that ends pinned ends too */
 	/* What the program has blocked and left so would keep later tasks of the thread from parking,
 	 * and their signals from them. */
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
