@@ -161,12 +161,16 @@ struct sn_process_status {
  * second, so that a burst of starts takes no burst of threads. May park.
  * Errors, after which nothing runs and no descriptor is left open: -ENOENT when there is no such
  * program or directory; -EACCES when it must not be executed; -ENOEXEC when it is not in a
- * format that the kernel knows, such as a script without "#!"; -E2BIG for arguments that are too
- * long, and the other errors of execve(2); those of chdir(2), setrlimit(2) and dup2(2); -EAGAIN
- * when there are too many processes; -EMFILE, -ENFILE; -ENOMEM; those of sn_stream_adopt();
- * -EINVAL for an unknown flag or kind, for a number that is given twice or below 3, for a change
- * without a name, and for SN_PROCESS_IN_SCOPE in a task without a scope; the reason when that
- * scope is cancelled; -ENOTSUP outside a task.
+ * format that the kernel knows, such as a script without "#!"; -ETXTBSY when somebody has its file
+ * open for writing; -E2BIG for arguments that are too long, and the other errors of execve(2);
+ * those of chdir(2), setrlimit(2) and dup2(2); -EAGAIN when there are too many processes; -EMFILE,
+ * -ENFILE; -ENOMEM; those of sn_stream_adopt(); -EINVAL for an unknown flag or kind, for a number
+ * that is given twice or below 3, for a change without a name, and for SN_PROCESS_IN_SCOPE in a
+ * task without a scope; the reason when that scope is cancelled; -ENOTSUP outside a task.
+ *
+ * A file that was written and closed can be started, also beside other starts: their programs,
+ * which are being loaded, may still have copies of the descriptor, and the call waits for them for
+ * up to a second. Children of fork() and the like that execute no program are not waited for.
  */
 SN_API SN_CHECK_RESULT int sn_process_start(sn_process **process, const char *const argv[],
 					    const struct sn_process_attr *attr);

@@ -41,6 +41,16 @@ int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...); // NOLIN
 #	define __clone clone // NOLINT: as above
 #endif
 
+/*
+ * At what intervals a file that is open for writing is tried again, and how often: for a second at
+ * most, like a start that waits for others (process.c), while an earlier start is under way, and
+ * for the moment after that in which the kernel has woken its parent, but has not yet closed what
+ * its program does not get.
+ */
+#define BUSY_PAUSE_NS 1000000
+#define BUSY_TRIES 1000
+#define BUSY_TRIES_ALONE 20
+
 /* Whether a child has once been seen to share the memory. Any thread may set it. */
 static _Atomic bool shares_memory;
 
@@ -240,6 +250,29 @@ static void set_limits(struct sn_child *child)
 	}
 }
 
+static bool is_beside_an_earlier_start(const struct sn_child *child)
+{
+	const uint32_t lowest = atomic_load_explicit(child->lowest, memory_order_relaxed);
+
+	return (int32_t)(lowest - child->number) < 0;
+}
+
+/* execve(), which returns only if it fails. */
+static void execute_one(const struct sn_child *child, const char *path)
+{
+	const long pause[2] = {0, BUSY_PAUSE_NS}; /* the kernel's struct timespec */
+	int alone = 0;
+
+	for (int i = 0; i < BUSY_TRIES && alone < BUSY_TRIES_ALONE; i++) {
+		if (i > 0)
+			syscall(SYS_nanosleep, pause, NULL);
+		alone += !is_beside_an_earlier_start(child);
+		syscall(SYS_execve, path, child->argv, child->environment);
+		if (errno != ETXTBSY)
+			return;
+	}
+}
+
 /* Tries the paths, and returns the errno. Like execvp(3), continues the search after a program that
  * must not be executed (EACCES). */
 static int execute(const struct sn_child *child)
@@ -247,7 +280,7 @@ static int execute(const struct sn_child *child)
 	int error = ENOENT;
 
 	for (const char *const *path = child->paths; *path; path++) {
-		syscall(SYS_execve, *path, child->argv, child->environment);
+		execute_one(child, *path);
 		if (errno == EACCES)
 			error = EACCES;
 		else if (errno != ENOENT && errno != ENOTDIR && errno != ESTALE &&

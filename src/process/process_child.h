@@ -19,6 +19,12 @@
  * the same reason it calls syscall() and __clone(), which no sanitizer intercepts, instead of
  * dup2(), execve() and clone().
  *
+ * A file that is open for writing cannot be executed (ETXTBSY). A program that writes a file,
+ * closes it and starts it would see that, too, while the child of another start still has its copy
+ * of the descriptor. Such a start began earlier, so the child tries again as long as one that began
+ * earlier is under way, and for a moment longer. After that only children of other code, such as
+ * fork(), can be in the way.
+ *
  * Emulators may make a copy of the memory all the same. The parent then neither sees what the child
  * writes nor sleeps until it is done. The parent detects this by a word that the child sets first.
  * Until a child has been seen to share the memory, each child also gets a pipe for its error, whose
@@ -54,6 +60,11 @@ struct sn_child {
 	size_t limit_count;
 	bool leads_group, leads_session, keeps_ignored;
 	int terminal; /* the target that becomes the controlling terminal; -1: none */
+
+	/* The number of this start, and the lowest number of those under way, which the parent's
+	 * other threads change. Numbers wrap around. */
+	uint32_t number;
+	const _Atomic uint32_t *lowest;
 
 	/* Initialized by the parent, and then written by the child. */
 	int report;  /* the pipe for the error; -1: none */

@@ -3,8 +3,10 @@
 //
 // Programs that tasks start: what they inherit, how tasks wait for them and end them, and what is
 // left afterwards.
+#include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -1318,6 +1320,82 @@ TEST(ProcessStart, GoesOnBesideThoseThatHang)
 		for (Task &each : hanging)
 			EXPECT_EQ(0, each.join());
 		EXPECT_EQ(0, end_of(start({"true"})));
+	});
+}
+
+// Whether a child of this process sleeps that is none of these.
+bool another_child_sleeps(const std::vector<pid_t> &others)
+{
+	DIR *dir = opendir("/proc");
+	bool found = false;
+
+	for (dirent *entry; !found && (entry = readdir(dir));) {
+		const pid_t pid = atoi(entry->d_name);
+		std::ifstream file("/proc/" + std::string(entry->d_name) + "/stat");
+		std::string text;
+		char state = 0;
+		int parent = 0;
+
+		if (pid > 0 && std::getline(file, text))
+			sscanf(text.c_str() + text.rfind(')') + 1, " %c %d", &state, &parent);
+		found = parent == getpid() && state == 'S' &&
+			std::find(others.begin(), others.end(), pid) == others.end();
+	}
+	closedir(dir);
+	return found;
+}
+
+// The children of this process, also those between two programs.
+std::vector<pid_t> children()
+{
+	std::vector<pid_t> all;
+
+	for (const auto &task : std::filesystem::directory_iterator("/proc/self/task")) {
+		std::ifstream file(task.path() / "children");
+
+		for (pid_t pid; file >> pid;)
+			all.push_back(pid);
+	}
+	return all;
+}
+
+// A task writes a program, closes it and starts it, while another task's child has a copy of the
+// descriptor, because it has not yet executed its own program. A file that somebody writes cannot
+// be executed.
+TEST(ProcessStart, OfAFileThatWasWrittenBesideAnotherStart)
+{
+	if (TEST_EMULATED)
+		GTEST_SKIP() << "children do not share the memory";
+	test::run({2}, [] {
+		const std::string path = "/tmp/sennit-written-" + std::to_string(getpid());
+		const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+		HangingProgram program;
+		std::atomic<bool> over{false};
+
+		if (!program.hangs())
+			GTEST_SKIP() << "the file system has no leases";
+		ASSERT_EQ(17, write(fd, "#!/bin/sh\nexit 3\n", 17));
+		Task hanging([&] { return end_of(start({program.path()})); });
+		ASSERT_TRUE(test::eventually([&] { return program.has_someone_waiting(); }));
+		const std::vector<pid_t> others = children();
+		close(fd);
+		Task written([&] {
+			sn_process *process = nullptr;
+			const int err = sn_process_start(&process, Arguments{path}, nullptr);
+
+			over = true;
+			return err < 0 ? err : end_of(process);
+		});
+		EXPECT_TRUE(test::eventually([&] { return over || another_child_sleeps(others); }));
+		program.end();
+		EXPECT_EQ(3, written.join());
+		EXPECT_EQ(0, hanging.join());
+		// A file that is still open for writing is an error.
+		const int open_fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+		sn_process *process = nullptr;
+		EXPECT_EQ(-ETXTBSY, sn_process_start(&process, Arguments{path}, nullptr));
+		close(open_fd);
+		unlink(path.c_str());
 	});
 }
 
