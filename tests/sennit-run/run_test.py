@@ -360,6 +360,15 @@ class Programs(unittest.TestCase):
     def test_deleted_keys_have_no_destructors(self):
         self.corners("keys")
 
+    @unittest.skipIf(subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode,
+                     "no mount namespace can be made")
+    def test_no_proc_is_needed(self):
+        hide = 'mount -t tmpfs none /proc && exec "$@"'
+        done = subprocess.run(["unshare", "-m", "sh", "-c", hide, "sh", RUN, "--stats", THREADS],
+                              capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+        self.assertRegex(done.stderr, r"threads that became tasks: [1-9]")
+
     def test_the_owner_of_a_robust_mutex_may_end(self):
         self.corners("robust")
 

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <link.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,22 +36,12 @@ static bool read_at(int fd, void *to, size_t size, uint64_t offset)
 	return n == (ssize_t)size;
 }
 
-/* The machine of this program, which is that of the library. */
-static int own_machine(void)
-{
-	static int machine = -1;
-	ElfW(Ehdr) own;
-	FILE *file;
+/* Where this program begins in memory, with its header. There may be no /proc with its file. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden"))); // NOLINT: the linker's
 
-	if (machine >= 0)
-		return machine;
-	machine = EM_NONE;
-	file = fopen("/proc/self/exe", "re");
-	if (file && fread(&own, sizeof own, 1, file) == 1)
-		machine = own.e_machine;
-	if (file)
-		fclose(file);
-	return machine;
+static const ElfW(Ehdr) * own_header(void)
+{
+	return (const ElfW(Ehdr) *)(const void *)__ehdr_start;
 }
 
 static const ElfW(Phdr) * find(const ElfW(Phdr) * headers, size_t n, uint32_t type)
@@ -139,12 +128,22 @@ enum run_elf_error run_elf_read(int fd, struct run_elf *elf)
 		return RUN_ELF_FOREIGN;
 	if (!read_at(fd, &header, sizeof header, 0))
 		return RUN_ELF_BROKEN;
-	if (header.e_machine != own_machine())
+	if (header.e_machine != own_header()->e_machine)
 		return RUN_ELF_FOREIGN;
 	if (header.e_phentsize != sizeof *headers || header.e_phnum > MOST_HEADERS ||
 	    !read_at(fd, headers, header.e_phnum * sizeof *headers, header.e_phoff))
 		return RUN_ELF_BROKEN;
 	return read_headers(fd, elf, headers, header.e_phnum);
+}
+
+const char *run_elf_own_linker(void)
+{
+	const size_t n = own_header()->e_phnum;
+	const ElfW(Phdr) *headers = (const void *)(__ehdr_start + own_header()->e_phoff);
+	const ElfW(Phdr) *interpreter = find(headers, n, PT_INTERP),
+			 *first = find(headers, n, PT_LOAD);
+
+	return interpreter && first ? __ehdr_start + (interpreter->p_vaddr - first->p_vaddr) : "";
 }
 
 void run_elf_free(struct run_elf *elf)

@@ -33,6 +33,9 @@ struct run_elf {
 enum run_elf_error run_elf_read(int fd, struct run_elf *elf);
 void run_elf_free(struct run_elf *elf);
 
+/* The path of this program's own dynamic linker, by which its C library is known; empty: none. */
+const char *run_elf_own_linker(void);
+
 /* Whether the name is among the dynamic names: it imports that symbol, or needs that library. */
 bool run_elf_names(const struct run_elf *elf, const char *name);
 

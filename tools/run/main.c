@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <sennit/base.h>
@@ -175,6 +176,15 @@ static int find_libraries(const char *folder, const char *const *place,
 	return LIBRARIES;
 }
 
+/* Writes the path of this program. Returns whether it is known. Without /proc, as in some chroots,
+ * it is the one by which the program was executed. */
+static bool find_self(char path[PATH_MAX])
+{
+	const char *executed = (const char *)getauxval(AT_EXECFN);
+
+	return realpath("/proc/self/exe", path) || (executed && realpath(executed, path));
+}
+
 /* Returns LD_PRELOAD for the program, or NULL after a line on stderr. */
 static char *preload(const char *former)
 {
@@ -182,16 +192,12 @@ static char *preload(const char *former)
 	const char *run = paths[RUN], *hooks = paths[HOOKS];
 	int missing = LIBRARIES;
 	char self[PATH_MAX];
-	const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-	char *slash;
 
-	self[n > 0 ? n : 0] = 0;
-	slash = strrchr(self, '/');
-	if (!slash) {
-		fprintf(stderr, "sennit-run: /proc/self/exe: %s\n", strerror(errno));
+	if (!find_self(self)) {
+		fprintf(stderr, "sennit-run: its own path is not known: %s\n", strerror(errno));
 		return NULL;
 	}
-	slash[1] = 0;
+	strrchr(self, '/')[1] = 0;
 	/* The installed ones last, so that a message names a file of theirs. */
 	for (size_t i = sizeof places / sizeof *places; i-- > 0;) {
 		missing = find_libraries(self, places[i], paths);

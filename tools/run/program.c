@@ -99,20 +99,6 @@ static const char *last_part(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* The path of this program's dynamic linker, by which its C library is known. */
-static const char *own_linker(void)
-{
-	static struct run_elf own;
-	int fd;
-
-	if (!*own.interpreter && (fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC)) >= 0) {
-		run_elf_read(fd, &own);
-		run_elf_free(&own);
-		close(fd);
-	}
-	return own.interpreter;
-}
-
 /* Notes a library that has thread-local variables, and refuses the program if they are fatal. With
  * a key of its own, the library may free them in the key's destructor, which is called when the
  * task ends that has the value, not when the thread does. */
@@ -157,11 +143,11 @@ static void judge_elf(const char *path, const struct run_elf *elf, struct run_ve
 		       "%s: it is linked statically, so no library can be put "
 		       "before its C library",
 		       path);
-	} else if (strcmp(last_part(elf->interpreter), last_part(own_linker())) != 0) {
+	} else if (strcmp(last_part(elf->interpreter), last_part(run_elf_own_linker())) != 0) {
 		refuse(verdict, RUN_REFUSED,
 		       "%s: it is for another C library: its dynamic linker is "
 		       "%s, and that of sennit-run %s",
-		       path, last_part(elf->interpreter), last_part(own_linker()));
+		       path, last_part(elf->interpreter), last_part(run_elf_own_linker()));
 	} else if (run_elf_names_beginning(elf, "libsennit.so")) {
 		refuse(verdict, RUN_REFUSED, "%s: it uses sennit itself", path);
 	} else if (run_elf_names(elf, "pthread_cancel")) {
@@ -178,7 +164,7 @@ static void judge_elf(const char *path, const struct run_elf *elf, struct run_ve
 		       path);
 	}
 	if (!verdict->status || verdict->forcible)
-		run_libraries(own_linker(), path, judge_library, verdict);
+		run_libraries(run_elf_own_linker(), path, judge_library, verdict);
 }
 
 static void judge_file(const char *path, int fd, struct run_verdict *verdict, int depth);
