@@ -56,6 +56,12 @@ typedef struct sn_resolved {
  * "fe80::1%eth0", without brackets. service: a port, a service's name, or NULL for port 0. The
  * caller owns *resolved and frees it with sn_resolved_free(). Numbers are answered immediately, and
  * take no thread, whatever the deadline. Otherwise the call may park.
+ *
+ * IPv4 numbers are read as by the system's resolver (inet_aton(3)), also in fewer parts,
+ * hexadecimal or octal: "127.1" is 127.0.0.1, and "010.0.0.1" is 8.0.0.1. Other programs may read
+ * such text differently, so do not pass on what one of them has judged. sn_address_parse()
+ * (address.h) takes four decimal parts only.
+ *
  * Errors: -EINVAL for a host or service that is malformed or too long, and for unknown flags;
  * -ENOENT when the name or the service is unknown; -EADDRNOTAVAIL when the name exists but has no
  * address, or none of the wanted family; -EAGAIN when the name service failed for now: no server

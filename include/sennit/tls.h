@@ -234,10 +234,11 @@ SN_API void *sn_tls_config_ssl_ctx(sn_tls_config *config);
 
 /*
  * Connects as sn_tcp_connect() does, and makes the handshake, all before the deadline. The name (or
- * the numeric address) in the address is the one that the server's certificate must have, and that
- * is sent to the server. A Unix socket's path ("unix:/run/app.sock") says no such name: it gives
- * -EINVAL, unless nothing is verified; use sn_tcp_connect() and sn_tls_client(). The caller owns
- * *stream. May park.
+ * the numeric address) in the address is the one that the server's certificate must have; a name is
+ * also sent to the server. A certificate has its alternative names; only if there is no DNS name
+ * among them, the common name of its subject counts as one. A Unix socket's path
+ * ("unix:/run/app.sock") says no such name: it gives -EINVAL, unless nothing is verified; use
+ * sn_tcp_connect() and sn_tls_client(). The caller owns *stream. May park.
  * Errors: those of sn_tcp_connect() and sn_tls_handshake().
  */
 SN_API SN_CHECK_RESULT int sn_tls_connect(sn_stream **stream, const char *address,

@@ -143,6 +143,7 @@ TEST(Resolve, NumbersNeedNoQuestion)
 		EXPECT_EQ(":: 53", resolve("", "53", SN_RESOLVE_PASSIVE | SN_RESOLVE_IPV6));
 		EXPECT_EQ(":: 53, 0.0.0.0 53", resolve("", "53", SN_RESOLVE_PASSIVE));
 		EXPECT_EQ("127.0.0.1 80", resolve("127.1", "80"));
+		EXPECT_EQ("8.0.0.1 80", resolve("010.0.0.1", "80"));
 		EXPECT_EQ("fe80::1%lo 80", resolve("fe80::1%lo", "80"));
 		EXPECT_EQ("fe80::1%lo 80", resolve("fe80::1%1", "80"));
 		EXPECT_EQ("EADDRNOTAVAIL", resolve("::1", "80", SN_RESOLVE_IPV4));
