@@ -316,6 +316,8 @@ TEST(Signal, SomeCannotBeCaught)
 // forever.
 TEST(Signal, OfAnInstructionIsNotCaught)
 {
+	if (TEST_TSAN)
+		GTEST_SKIP() << "a child can start no threads";
 	const int status = test::in_child([] {
 		signal(SIGILL, SIG_DFL); // a sanitizer may have a handler
 		test::run(2, [] {
