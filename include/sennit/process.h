@@ -20,6 +20,13 @@
  * that failed. No code runs in a copy of this process, so pthread_atfork() handlers are not called,
  * and the size of this process does not matter.
  *
+ * Whoever shares an open file description shares O_NONBLOCK. A stream's descriptor (stream.h), and
+ * any that has the same description, is therefore non-blocking in the program, too, and most
+ * programs fail with EAGAIN then. Give the program one that no stream uses, such as the other end
+ * of a pipe, or clear the flag when nothing here uses the stream any more except to close it:
+ *
+ *	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+ *
  * Waiting takes no thread: a small task for each program waits for it through a pidfd. On kernels
  * before 5.3, and wherever pidfds are missing, it looks again and again instead, first after 1 ms
  * and at last every 64 ms. That task also takes the exit status from the kernel as soon as there is

@@ -496,6 +496,41 @@ TEST(ProcessGets, StandardDescriptors)
 	});
 }
 
+// Whether the program has been loaded and waits for something, or has ended.
+bool waits_or_has_ended(pid_t pid, const std::string &name)
+{
+	std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+	std::string text;
+
+	return !std::getline(file, text) || text.find("(" + name + ") S") != text.npos;
+}
+
+// An accepted connection as standard input and output, as inetd(8) does it. Its O_NONBLOCK would be
+// the program's, too.
+TEST(ProcessGets, AConnection)
+{
+	test::run([] {
+		test::Listener listener;
+		test::Pair pair(listener);
+		const int fd = sn_tcp_fd(pair.server);
+		char buf[8];
+
+		ASSERT_EQ(0, fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK));
+		sn_process_attr attr = {};
+
+		attr.in = attr.out = {SN_PROCESS_DESCRIPTOR, fd};
+		sn_process *process = start({"cat"}, &attr);
+		const pid_t pid = sn_process_pid(process);
+
+		sn_tcp_set_read_deadline(pair.client, soon());
+		EXPECT_TRUE(test::eventually([&] { return waits_or_has_ended(pid, "cat"); }));
+		ASSERT_EQ(5, sn_tcp_write_all(pair.client, "hello", 5, nullptr));
+		ASSERT_EQ(5, sn_tcp_read_full(pair.client, buf, 5, nullptr));
+		EXPECT_EQ(0, sn_tcp_shutdown(pair.client, SN_SHUT_WRITE));
+		EXPECT_EQ(0, end_of(process));
+	});
+}
+
 TEST(ProcessGets, ATerminal)
 {
 	test::run({1}, [] {
