@@ -40,6 +40,14 @@ struct sn_collector {
 	/* Frees memory of alloc, and what aligned_alloc() supplied before the collector was
 	 * installed. */
 	void (*free)(void *memory);
+
+	/*
+	 * Calls fn(arg), in which the calling thread takes no signals for an unknown time, because
+	 * it loads a program (process.h). The collector must not wait for the thread then, but must
+	 * stop it in the return from this call. What the thread refers to is on its stack from this
+	 * call up. NULL: fn is called as it is.
+	 */
+	void (*call_without_signals)(void (*fn)(void *arg), void *arg);
 };
 
 /*

@@ -520,11 +520,33 @@ static int admit_sigsys(int signum)
 	return sigaction(signum, &action, NULL) < 0 ? -errno : 0;
 }
 
+struct call {
+	void (*fn)(void *arg);
+	void *arg;
+};
+
+static void *make_call(void *arg)
+{
+	const struct call *call = arg;
+
+	call->fn(call->arg);
+	return NULL;
+}
+
+/* The thread's end of a collection is the return from GC_do_blocking(). */
+static void call_without_signals(void (*fn)(void *arg), void *arg)
+{
+	struct call call = {fn, arg};
+
+	GC_do_blocking(make_call, &call);
+}
+
 static const struct sn_collector collector = {
 	.thread_begins = thread_begins,
 	.thread_ends = thread_ends,
 	.alloc = value_alloc,
 	.free = value_free,
+	.call_without_signals = call_without_signals,
 };
 
 int sn_gc_init(void)

@@ -17,6 +17,7 @@
 #include "arch/sized.h"
 #include "base/standard.h"
 #include "process/process_launch.h"
+#include "sched/collector.h"
 #include "wait/lock.h"
 
 static struct sn_process *in_use; /* all records that have users */
@@ -243,30 +244,42 @@ static void end_load(struct sn_process *process)
 	sn_unlock(&sn_processes_lock);
 }
 
+struct load {
+	struct sn_child *child;
+	pid_t pid; /* the result */
+	int pidfd;
+};
+
+static void load_program(void *arg)
+{
+	struct load *load = arg;
+
+	load->pid = sn_child_start(load->child, &load->pidfd);
+}
+
 /* Starts the program, once there is a keeper. The keeper begins its work in any case, also if no
  * program was started. */
 static int run(struct sn_process *process, struct sn_launch *launch)
 {
-	pid_t pid;
-	int pidfd;
+	struct load load = {.child = &launch->child};
 
 	begin_load(process, &launch->child);
 	sn_enter_blocking_as("starting a program");
-	pid = sn_child_start(&launch->child, &pidfd);
+	sn_collector_call_without_signals(load_program, &load);
 	sn_exit_blocking();
 	end_load(process);
-	if (pid > 0) {
+	if (load.pid > 0) {
 		/* Without a pidfd the keeper looks at intervals whether the program has ended. */
-		pidfd = sn_above_standard(pidfd);
+		load.pidfd = sn_above_standard(load.pidfd);
 		sn_lock(&sn_processes_lock);
-		process->pid = pid;
-		process->pidfd = pidfd;
-		process->polls = pidfd < 0;
+		process->pid = load.pid;
+		process->pidfd = load.pidfd;
+		process->polls = load.pidfd < 0;
 		process->runs = true;
 		sn_unlock(&sn_processes_lock);
 	}
 	sn_waitgroup_done(&process->started);
-	return pid < 0 ? pid : 0;
+	return load.pid < 0 ? load.pid : 0;
 }
 
 static int launch_prepared(struct sn_process *process, struct sn_launch *launch, int ours[3])

@@ -71,6 +71,17 @@ void sn_collector_thread_ends(void *thread)
 		collector->thread_ends(thread);
 }
 
+void sn_collector_call_without_signals(void (*fn)(void *arg), void *arg)
+{
+	const struct sn_collector *collector = atomic_load(&installed);
+
+	sn_checked_callback("call_without_signals");
+	if (collector && collector->call_without_signals)
+		collector->call_without_signals(fn, arg);
+	else
+		fn(arg);
+}
+
 void *sn_collector_alloc(size_t align, size_t size)
 {
 	const struct sn_collector *collector = atomic_load(&installed);

@@ -43,6 +43,10 @@ bool sn_collector_stops(void);
 void sn_collector_thread_begins(void *thread);
 void sn_collector_thread_ends(void *thread);
 
+/* Calls fn(arg), which blocks all signals of the calling thread for an unknown time. Outside the
+ * runtime. */
+void sn_collector_call_without_signals(void (*fn)(void *arg), void *arg);
+
 void sn_collector_fork(enum sn_fork_phase phase);
 
 #endif

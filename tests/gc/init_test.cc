@@ -41,7 +41,7 @@ TEST(GcInit, Refusals)
 	});
 	expect_success([] {
 		static const struct sn_collector other = {},
-						 half = {nullptr, nullptr, nullptr, free};
+						 half = {nullptr, nullptr, nullptr, free, nullptr};
 
 		CHILD_CHECK(sn_collector_install(nullptr) == -EINVAL);
 		CHILD_CHECK(sn_collector_install(&half) == -EINVAL);

@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/hanging.h"
 #include "support/net.h"
 #include "support/refused.h"
 
@@ -1283,55 +1284,10 @@ TEST(ProcessShortage, OfPidfds)
 	EXPECT_EQ(8, WEXITSTATUS(status));
 }
 
-// Loading a program hangs while another process has a lease on its file, which has to be broken
-// first.
-class HangingProgram
-{
-public:
-	HangingProgram()
-	{
-		signal(SIGIO, SIG_IGN);
-		std::ifstream from("/bin/true", std::ios::binary);
-		std::ofstream(path_, std::ios::binary) << from.rdbuf();
-		EXPECT_EQ(0, chmod(path_.c_str(), 0755));
-		fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-		leased_ = fcntl(fd_, F_SETLEASE, F_WRLCK) == 0;
-	}
-	~HangingProgram()
-	{
-		end();
-		close(fd_);
-		unlink(path_.c_str());
-		signal(SIGIO, SIG_DFL);
-	}
-	HangingProgram(const HangingProgram &) = delete;
-	HangingProgram &operator=(const HangingProgram &) = delete;
-
-	bool hangs() const { return leased_; }
-	// Once someone waits, the kernel reports the lease as one that is being reduced. Its signal
-	// would not do, because it may be delayed until the thread that hangs continues.
-	bool has_someone_waiting() const { return fcntl(fd_, F_GETLEASE) != F_WRLCK; }
-	const std::string &path() const { return path_; }
-	void end()
-	{
-		// Closing would not suffice, because the children that wait have copies of the
-		// descriptor.
-		if (leased_) {
-			EXPECT_EQ(0, fcntl(fd_, F_SETLEASE, F_UNLCK));
-		}
-		leased_ = false;
-	}
-
-private:
-	std::string path_ = "/tmp/sennit-hanging-" + std::to_string(getpid());
-	int fd_ = -1;
-	bool leased_ = false;
-};
-
 TEST(ProcessStart, GoesOnBesideThoseThatHang)
 {
 	test::run({2}, [] {
-		HangingProgram program;
+		test::HangingProgram program;
 		std::atomic<int> started{0};
 
 		if (!program.hangs())
@@ -1404,7 +1360,7 @@ TEST(ProcessStart, OfAFileThatWasWrittenBesideAnotherStart)
 	test::run({2}, [] {
 		const std::string path = "/tmp/sennit-written-" + std::to_string(getpid());
 		const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
-		HangingProgram program;
+		test::HangingProgram program;
 		std::atomic<bool> over{false};
 
 		if (!program.hangs())

@@ -46,14 +46,15 @@ void release(void *memory)
 
 void install()
 {
-	static const struct sn_collector collector = {begins, ends, allocate, release};
+	static const struct sn_collector collector = {begins, ends, allocate, release, nullptr};
 
 	ASSERT_EQ(0, sn_collector_install(&collector));
 }
 
 TEST(Collector, Install)
 {
-	static const struct sn_collector half = {begins, ends, allocate, nullptr}, other = {};
+	static const struct sn_collector half = {begins, ends, allocate, nullptr, nullptr},
+					 other = {};
 
 	EXPECT_EQ(-EINVAL, sn_collector_install(nullptr));
 	EXPECT_EQ(-EINVAL, sn_collector_install(&half));

@@ -47,7 +47,7 @@ void counting_free(void *memory)
 	free(memory);
 }
 
-const sn_collector counting = {nullptr, nullptr, counting_alloc, counting_free};
+const sn_collector counting = {nullptr, nullptr, counting_alloc, counting_free, nullptr};
 
 class Local : public testing::Test
 {
