@@ -33,6 +33,7 @@ int main()
 }
 CC
 for flags in -O0 -O2; do
+	[ -n "$CXX" ] || break # a build without a C++ compiler
 	"$CXX" "${cflags[@]}" "$flags" -I "$include" -o "$scratch/seconds" "$scratch/seconds.cc" \
 		-L "$folder" -lsennit-clock
 	LD_LIBRARY_PATH=$folder "$scratch/seconds" || fail "C++ with $flags"
