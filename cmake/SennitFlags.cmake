@@ -73,7 +73,9 @@ target_include_directories(sennit-internal INTERFACE
 # calls, whose timespec must stay the kernel's.
 target_compile_definitions(sennit-internal INTERFACE
 	$<$<COMPILE_LANGUAGE:C>:_GNU_SOURCE>
-	_FILE_OFFSET_BITS=64)
+	_FILE_OFFSET_BITS=64
+	SENNIT_HAS_GETCONTEXT=$<BOOL:${SENNIT_HAS_GETCONTEXT}>
+	SENNIT_HAS_RESOLVER=$<BOOL:${SENNIT_HAS_RESOLVER}>)
 target_link_libraries(sennit-internal INTERFACE sennit-flags)
 if(SENNIT_VALGRIND)
 	unset(SENNIT_HAS_MEMCHECK CACHE) # it may have been installed since the last run
@@ -86,8 +88,7 @@ endif()
 
 # Options for the library's own code only.
 set(SENNIT_LIBRARY_OPTIONS
-	# A C++ exception in a task may propagate through C frames, and backtraces unwind them.
-	-fexceptions
+	# Backtraces unwind these functions, and so does a C++ exception that leaves a callback.
 	-funwind-tables
 	# Backtraces from signal handlers and profilers walk frame pointers.
 	-fno-omit-frame-pointer
@@ -98,6 +99,10 @@ set(SENNIT_LIBRARY_OPTIONS
 	# library too. They are few, so they fit into the C library's static TLS reserve even after
 	# dlopen().
 	-ftls-model=initial-exec)
+if(SENNIT_HAS_UNWINDER)
+	# Such an exception also runs their clean-up.
+	list(APPEND SENNIT_LIBRARY_OPTIONS -fexceptions)
+endif()
 check_c_compiler_flag(-fstack-clash-protection SENNIT_HAS_STACK_CLASH_PROTECTION)
 if(SENNIT_HAS_STACK_CLASH_PROTECTION)
 	# A large frame touches each of its pages, so it cannot skip a guard page.

@@ -77,7 +77,10 @@ install(CODE "set(libdir \"${CMAKE_INSTALL_LIBDIR}\")
 
 set(libraries sennit)
 if(NOT SENNIT_VARIANT)
-	list(APPEND libraries sennit-clock sennit-hooks)
+	list(APPEND libraries sennit-clock)
+	if(TARGET sennit-hooks-static)
+		list(APPEND libraries sennit-hooks)
+	endif()
 endif()
 sennit_install_libraries(sennit${sennit_suffix} ${libraries})
 # A .pc file cannot ask the user's compiler, so it has the flag if the library's compiler has it on
@@ -105,9 +108,11 @@ endif()
 set(pc_sennit "sennit = ${PROJECT_VERSION}")
 sennit_install_pc(sennit-clock
 	DESCRIPTION "Clocks through the vDSO and off the processor's counter, without a runtime")
-sennit_install_pc(sennit-hooks REQUIRES "${pc_sennit}"
-	DESCRIPTION "The C library's blocking calls park sennit's tasks"
-	LIBS "-Wl,--push-state,--no-as-needed -lsennit-hooks -Wl,--pop-state" LIBS_PRIVATE -ldl)
+if(TARGET sennit-hooks-static)
+	sennit_install_pc(sennit-hooks REQUIRES "${pc_sennit}"
+		DESCRIPTION "The C library's blocking calls park sennit's tasks"
+		LIBS "-Wl,--push-state,--no-as-needed -lsennit-hooks -Wl,--pop-state" LIBS_PRIVATE -ldl)
+endif()
 install(DIRECTORY include/sennit DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
 	FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN gc.h EXCLUDE
 	PATTERN tls.h EXCLUDE PATTERN tls.hpp EXCLUDE)

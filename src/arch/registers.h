@@ -10,6 +10,7 @@
 #ifndef SENNIT_ARCH_REGISTERS_H
 #define SENNIT_ARCH_REGISTERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <ucontext.h>
@@ -163,5 +164,39 @@ static inline void sn_registers_interrupted(const ucontext_t *context, struct sn
 #	endif
 #endif
 }
+
+/*
+ * Puts the registers at this place of the calling function into a context, as a signal here would.
+ * What a function may change without saving it is left out. Returns false if that failed.
+ */
+#if SENNIT_HAS_GETCONTEXT
+/* A macro, because GCC inlines no function that calls getcontext(). */
+#	define sn_registers_here(context) (getcontext(context) == 0)
+#else
+#	define sn_registers_here(context) sn_registers_read(context)
+#	if defined(__x86_64__)
+/* Inline, so that the stack pointer and the program counter are the caller's. */
+static inline __attribute__((always_inline)) bool sn_registers_read(ucontext_t *context)
+{
+	memset(context, 0, sizeof *context);
+	__asm__ volatile("leaq (%%rip), %%rax\n\t"
+			 "movq %%rax, %c[rip](%[to])\n\t"
+			 "movq %%rsp, %c[rsp](%[to])\n\t"
+			 "movq %%rbp, %c[rbp](%[to])\n\t"
+			 "movq %%rbx, %c[rbx](%[to])\n\t"
+			 "movq %%r12, %c[r12](%[to])\n\t"
+			 "movq %%r13, %c[r13](%[to])\n\t"
+			 "movq %%r14, %c[r14](%[to])\n\t"
+			 "movq %%r15, %c[r15](%[to])"
+			 :
+			 : [to] "r"(context->uc_mcontext.gregs), [rip] "i"(8 * REG_RIP),
+			   [rsp] "i"(8 * REG_RSP), [rbp] "i"(8 * REG_RBP), [rbx] "i"(8 * REG_RBX),
+			   [r12] "i"(8 * REG_R12), [r13] "i"(8 * REG_R13), [r14] "i"(8 * REG_R14),
+			   [r15] "i"(8 * REG_R15)
+			 : "rax", "memory");
+	return true;
+}
+#	endif
+#endif
 
 #endif

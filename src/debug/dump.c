@@ -23,6 +23,7 @@
 #include <sennit/clock.h>
 #include <sennit/debug.h>
 
+#include "arch/registers.h"
 #include "base/environment.h"
 #include "base/fork.h"
 #include "debug/backtrace.h"
@@ -296,7 +297,7 @@ static void collect_other(struct dump *dump, struct sn_task *task, struct sn_tas
 	walked.id = info.id;
 	if (task == me) {
 		take_labels(&walked, me);
-		if (getcontext(&context) == 0) {
+		if (sn_registers_here(&context)) {
 			sn_registers_interrupted(&context, &registers);
 			walk(&walked, &registers, info.stack_low, info.stack_high, true);
 		}

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "arch/compiler.h"
+#include "arch/registers.h"
 #include "debug/profile.h"
 #include "observe/inspect.h"
 #include "observe/scan_ask.h"
@@ -129,7 +130,7 @@ static void see_myself(struct seen *seen, struct sn_task *me)
 
 	sn_sample_task(&seen->key, me);
 	sn_labels_hold(seen->key.labels);
-	if (getcontext(&context) < 0)
+	if (!sn_registers_here(&context))
 		return;
 	sn_registers_interrupted(&context, &registers);
 	seen->sp = (const char *)registers.at[SN_REGISTER_SP];

@@ -27,13 +27,6 @@
 #include "names/lookup.h"
 #include "sched/runtime.h"
 
-/* Before 2.34, glibc has the resolver in a separate library. */
-#if defined(__GLIBC__) && !__GLIBC_PREREQ(2, 34)
-#	define HAS_RESOLVER 0
-#else
-#	define HAS_RESOLVER 1
-#endif
-
 #define MOST_MESSAGE 65535
 #define HEADER_SIZE 12
 /* After the name: type, class, time to live, length. */
@@ -165,7 +158,7 @@ static int take_records(void **answer, size_t *size, struct message *message)
 
 /* ---- the question ---- */
 
-#if HAS_RESOLVER
+#if SENNIT_HAS_RESOLVER
 /* The negative errno for an error of the resolver, before whose call errno was set to 0. */
 static int errno_of_resolver(void)
 {
@@ -288,7 +281,7 @@ int sn_resolve_srv(sn_srv_list **list, const char *name, int64_t deadline)
 	strcpy(key.name, name);
 	if (!sn_runtime_enter())
 		return -ENOTSUP;
-	err = HAS_RESOLVER ? sn_lookup(&question, deadline, &answer, &size) : -ENOSYS;
+	err = SENNIT_HAS_RESOLVER ? sn_lookup(&question, deadline, &answer, &size) : -ENOSYS;
 	sn_runtime_leave();
 	if (err < 0)
 		return err;

@@ -6,6 +6,7 @@
 
 #include <sennit/clock.h>
 
+#include "arch/registers.h"
 #include "sched/processor.h"
 #include "sched/record.h"
 #include "sched/runtime.h"
@@ -126,6 +127,6 @@ sn_noinline void sn_off_cpu_regained(struct sn_task *task, int64_t since)
 	ucontext_t context;
 	struct sn_off_cpu wait = {.task = task, .left = since, .ready = since, .here = &context};
 
-	if (since && getcontext(&context) == 0)
+	if (since && sn_registers_here(&context))
 		report(&wait);
 }

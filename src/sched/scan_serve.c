@@ -152,6 +152,6 @@ sn_noinline void sn_scan_serve_own(struct sn_thread *self)
 	if (!(atomic_load(&self->task->word.scan) & SN_SCAN_ASKED))
 		return;
 	/* The context is on the task's own stack, so all registers are as well. */
-	if (getcontext(&context) == 0)
+	if (sn_registers_here(&context))
 		sn_scan_serve_here(self->task, &context, false);
 }

@@ -11,6 +11,7 @@
 #	include <sys/mman.h>
 #	include <ucontext.h>
 
+#	include "arch/registers.h"
 #	include "wait/lock.h"
 
 /* fork() holds thousands of locks: those beyond this number are only counted. */
@@ -122,7 +123,7 @@ void sn_checked_fail(const void *context, const char *format, ...)
 	if (me.further > 0 && used < sizeof text)
 		snprintf(text + used, sizeof text - used, ", and %d more", me.further);
 	sn_log("%s", text);
-	if (!context && getcontext(&here) == 0)
+	if (!context && sn_registers_here(&here))
 		context = &here;
 	if (sn_checked_backtrace && poll(&room, 1, 0) > 0)
 		sn_checked_backtrace(context, stack_above(&here));

@@ -675,7 +675,7 @@ static void call_everything(void)
 }
 
 /* Sanitizers need stack themselves, and do not know this one. */
-#if !SN_ASAN && !SN_TSAN
+#if !SN_ASAN && !SN_TSAN && SENNIT_HAS_GETCONTEXT /* and makecontext() */
 #	define STACK_BYTES (16 * 1024)
 /* The bound for optimised code. Without optimisation gcc keeps all variables on the stack. */
 #	ifdef __OPTIMIZE__
@@ -1301,7 +1301,7 @@ int main(int argc, char **argv)
 	run("random bytes differ", random_bytes_differ);
 	run("random bytes differ after fork", random_bytes_differ_after_fork);
 	run("random bytes from many threads", random_bytes_from_many_threads);
-#if !SN_ASAN && !SN_TSAN
+#if !SN_ASAN && !SN_TSAN && SENNIT_HAS_GETCONTEXT
 	run("stack use is bounded", stack_use_is_bounded);
 #endif
 	run("signals may land in the vDSO", signals_may_land_in_the_vdso);
