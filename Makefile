@@ -12,7 +12,7 @@ export JOBS
 
 PRESETS := release i386 debug checked asan tsan
 ARM_PRESETS := aarch64 arm
-MORE_PRESETS := riscv64 portable s390x ppc64le
+MORE_PRESETS := riscv64 portable s390x ppc64le musl
 # These need the release preset's build directory: scripts/test.
 PARTS := models benches
 # Builds go ahead of the tests, in this order (scripts/test). The models come last, because they need
@@ -44,6 +44,7 @@ help:
 	@echo 'make test-riscv64         every test for riscv64, under qemu'
 	@echo 'make test-portable        the core tests with the switch for unknown architectures'
 	@echo 'make test-s390x           the same for s390x (also test-ppc64le), under qemu'
+	@echo 'make test-musl            what is written in C, with musl in place of glibc'
 	@echo 'make test-of              which tests cover a file, and runs them: FILE=src/sched/wake.c'
 	@echo 'make flaky                repeats a test beside busy processes: CASE= ROUNDS=100 PRESET=release'
 	@echo 'make nightly              the release suite under load: ROUNDS=5 BUSY=4 PRESET=release'

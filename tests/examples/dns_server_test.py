@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# Labels: musl
 """examples/dns-server.c: answers for names that exist, for names that do not, and for malformed
 questions."""
 import os

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# Labels: musl
 """examples/fetch.c against a real HTTP server: every page once, within the rate, with deadlines."""
 import http.server
 import os

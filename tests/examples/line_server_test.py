@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# Labels: musl
 """examples/line-server.c: each command is answered, however the bytes arrive, and no answer waits
 for further commands."""
 import os

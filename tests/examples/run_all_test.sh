@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
+# Labels: musl
 #
 # examples/run-all.c runs every command, prints the output of each in one piece, and reports which
 # failed.

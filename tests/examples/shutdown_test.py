@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# Labels: musl
 """examples/shutdown.c: after SIGTERM sessions continue until the deadline, and are then cut."""
 import os
 import signal

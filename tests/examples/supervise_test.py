@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# Labels: musl
 """examples/supervise.c: restarts a program when it ends, and after a line on stdin; ends on a
 signal."""
 import os

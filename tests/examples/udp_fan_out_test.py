@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# Labels: musl
 """examples/udp-fan-out.c: connections are recognized by their ids, from whatever address their
 datagrams come."""
 import os

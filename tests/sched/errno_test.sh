@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
+# Labels: musl
 #
 # Code that includes a header of sennit accesses the errno of the thread on which its task is,
 # whatever the compiler assumes (sennit/errno.h).
@@ -7,7 +8,8 @@
 source "$(dirname "$0")/../support/lib.sh"
 
 compilers=("$CC")
-if [ "$SENNIT_ARCH" = x86_64 ] && [ -z "$SENNIT_SANITIZE" ]; then
+# The library of a build for musl cannot be linked by compilers for glibc.
+if [ "$SENNIT_ARCH" = x86_64 ] && [ -z "$SENNIT_SANITIZE" ] && [[ $CC != *musl* ]]; then
 	for compiler in gcc clang-14; do
 		[ "$compiler" = "$CC" ] || ! command -v "$compiler" >/dev/null || compilers+=("$compiler")
 	done

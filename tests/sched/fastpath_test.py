@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# Labels: musl
 """
 Entering and leaving the runtime is as cheap as the design says, which the test checks in the
 disassembly.

@@ -16,7 +16,7 @@ expect() {
 
 expect 2 'unknown group "nonsense"; expected: build, test, docs, arm, cross, demo, variants,' \
 	scripts/setup nonsense
-expect 2 'unknown part "nonsense"; expected: release i386 debug checked asan tsan models benches aarch64 arm riscv64 portable s390x ppc64le' \
+expect 2 'unknown part "nonsense"; expected: release i386 debug checked asan tsan models benches aarch64 arm riscv64 portable s390x ppc64le musl' \
 	scripts/test nonsense
 expect 2 "invalid choice: 'nonsense'" scripts/nightly nonsense
 expect 2 'must not be negative: -1' scripts/nightly -- release -1

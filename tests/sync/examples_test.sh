@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
+# Labels: musl
 #
 # The examples that use channels do what they promise.
 # shellcheck source-path=SCRIPTDIR/../support

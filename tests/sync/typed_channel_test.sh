@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
+# Labels: musl
 #
 # The typed channels of C. A program that uses all of them compiles without a warning as strict C11,
 # and runs. One that confuses types does not compile.

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
+# Labels: musl
 #
 # examples/worker-pool.c finds the right numbers, with one worker and with many, and rejects bad
 # input.
