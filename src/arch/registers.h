@@ -171,7 +171,17 @@ static inline void sn_registers_interrupted(const ucontext_t *context, struct sn
  */
 #if SENNIT_HAS_GETCONTEXT
 /* A macro, because GCC inlines no function that calls getcontext(). */
-#	define sn_registers_here(context) (getcontext(context) == 0)
+#	define sn_registers_here(context) \
+		(getcontext(context) == 0 && sn_registers_complete(context))
+/* glibc's getcontext() stores no program counter on s390x. It is where getcontext() returns to. */
+static inline bool sn_registers_complete(ucontext_t *context)
+{
+#	if defined(__s390x__)
+	context->uc_mcontext.psw.addr = context->uc_mcontext.gregs[14];
+#	endif
+	(void)context;
+	return true;
+}
 #else
 #	define sn_registers_here(context) sn_registers_read(context)
 #	if defined(__x86_64__)
