@@ -156,12 +156,14 @@ static void walk(struct walked *walked, struct sn_registers *registers, const vo
 
 /*
  * The first frame that is compared. The innermost two of a parked task are sn_park() and the
- * function that it calls. Compilers make several copies of that call, which would put tasks that
- * wait in one place into several groups.
+ * function that it calls; the portable switch has a frame of its own inside that. Compilers make
+ * several copies of that call, which would put tasks that wait in one place into several groups.
  */
 static int first_frame(const struct group *g)
 {
-	return g->state == SN_STATE_PARKED && g->frames > 2 ? 2 : 0;
+	const int inner = SENNIT_PORTABLE_SWITCH ? 3 : 2;
+
+	return g->state == SN_STATE_PARKED && g->frames > inner ? inner : 0;
 }
 
 static uint32_t hash_of(const struct group *g)
