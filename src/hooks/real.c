@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,6 +21,7 @@ static bool looking_up;
 		extern result __interceptor_##name parameters __attribute__((weak));
 SN_REAL_CALLS(THEIRS)
 SN_REAL_DATABASES(THEIRS)
+SN_REAL_DATABASE_VOIDS(THEIRS)
 SN_REAL_LOCKS(THEIRS)
 SN_REAL_VOIDS(THEIRS)
 #	define NEXT(name) \
@@ -37,6 +37,7 @@ static void look_up(void)
 	sn_real.name = (result(*) parameters)NEXT(name);
 	SN_REAL_CALLS(LOOK_UP)
 	SN_REAL_DATABASES(LOOK_UP)
+	SN_REAL_DATABASE_VOIDS(LOOK_UP)
 	SN_REAL_CALLS64(LOOK_UP)
 	SN_REAL_LOCKS(LOOK_UP)
 	SN_REAL_VOIDS(LOOK_UP)
@@ -75,6 +76,7 @@ static void look_up(void)
 	}
 SN_REAL_CALLS(EARLY_CALL)
 SN_REAL_DATABASES(EARLY_CALL)
+SN_REAL_DATABASE_VOIDS(EARLY_VOID)
 SN_REAL_CALLS64(EARLY_CALL)
 SN_REAL_LOCKS(EARLY_LOCK)
 SN_REAL_VOIDS(EARLY_VOID)
@@ -98,12 +100,13 @@ struct sn_real sn_real = {
 	/* clang-format off */
 	SN_REAL_CALLS(EARLY)
 	SN_REAL_DATABASES(EARLY)
+	SN_REAL_DATABASE_VOIDS(EARLY)
 	SN_REAL_CALLS64(EARLY)
 	SN_REAL_LOCKS(EARLY)
 	SN_REAL_VOIDS(EARLY)
 	SN_REAL_LOCKS64(EARLY)
-			/* clang-format on */
-			.fcntl = early_fcntl,
+				/* clang-format on */
+				.fcntl = early_fcntl,
 	.fcntl64 = early_fcntl,
 #if SN_HOOK_TIME64
 	.__fcntl_time64 = early_fcntl,

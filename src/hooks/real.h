@@ -26,12 +26,9 @@
 #include <unistd.h>
 
 #include "arch/compiler.h"
+#include "hooks/database.h"
 
 struct addrinfo;
-struct group;
-struct hostent;
-struct passwd;
-struct servent;
 
 /*
  * Where long has 32 bits, programs with 64-bit times (_TIME_BITS=64) call functions with other
@@ -116,59 +113,6 @@ struct sn_timeval64 {
 	  (const char *node, const char *service, const struct addrinfo *hints,                    \
 	   struct addrinfo **result),                                                              \
 	  (node, service, hints, result))
-
-/* Calls that ask the name service. */
-#define SN_REAL_DATABASES(X)                                                                       \
-	X(struct hostent *, gethostbyname, (const char *name), (name))                             \
-	X(struct hostent *, gethostbyname2, (const char *name, int family), (name, family))        \
-	X(struct hostent *, gethostbyaddr, (const void *address, socklen_t length, int family),    \
-	  (address, length, family))                                                               \
-	X(int, gethostbyname_r,                                                                    \
-	  (const char *name, struct hostent *host, char *buf, size_t size, struct hostent **found, \
-	   int *error),                                                                            \
-	  (name, host, buf, size, found, error))                                                   \
-	X(int, gethostbyname2_r,                                                                   \
-	  (const char *name, int family, struct hostent *host, char *buf, size_t size,             \
-	   struct hostent **found, int *error),                                                    \
-	  (name, family, host, buf, size, found, error))                                           \
-	X(int, gethostbyaddr_r,                                                                    \
-	  (const void *address, socklen_t length, int family, struct hostent *host, char *buf,     \
-	   size_t size, struct hostent **found, int *error),                                       \
-	  (address, length, family, host, buf, size, found, error))                                \
-	X(int, getnameinfo,                                                                        \
-	  (const struct sockaddr *address, socklen_t length, char *host, socklen_t host_size,      \
-	   char *service, socklen_t service_size, int flags),                                      \
-	  (address, length, host, host_size, service, service_size, flags))                        \
-	X(struct servent *, getservbyname, (const char *name, const char *protocol),               \
-	  (name, protocol))                                                                        \
-	X(struct servent *, getservbyport, (int port, const char *protocol), (port, protocol))     \
-	X(int, getservbyname_r,                                                                    \
-	  (const char *name, const char *protocol, struct servent *service, char *buf,             \
-	   size_t size, struct servent **found),                                                   \
-	  (name, protocol, service, buf, size, found))                                             \
-	X(int, getservbyport_r,                                                                    \
-	  (int port, const char *protocol, struct servent *service, char *buf, size_t size,        \
-	   struct servent **found),                                                                \
-	  (port, protocol, service, buf, size, found))                                             \
-	X(struct passwd *, getpwnam, (const char *name), (name))                                   \
-	X(struct passwd *, getpwuid, (uid_t uid), (uid))                                           \
-	X(int, getpwnam_r,                                                                         \
-	  (const char *name, struct passwd *user, char *buf, size_t size, struct passwd **found),  \
-	  (name, user, buf, size, found))                                                          \
-	X(int, getpwuid_r,                                                                         \
-	  (uid_t uid, struct passwd * user, char *buf, size_t size, struct passwd **found),        \
-	  (uid, user, buf, size, found))                                                           \
-	X(struct group *, getgrnam, (const char *name), (name))                                    \
-	X(struct group *, getgrgid, (gid_t gid), (gid))                                            \
-	X(int, getgrnam_r,                                                                         \
-	  (const char *name, struct group *group, char *buf, size_t size, struct group **found),   \
-	  (name, group, buf, size, found))                                                         \
-	X(int, getgrgid_r,                                                                         \
-	  (gid_t gid, struct group * group, char *buf, size_t size, struct group **found),         \
-	  (gid, group, buf, size, found))                                                          \
-	X(int, getgrouplist, (const char *user, gid_t group, gid_t *groups, int *n),               \
-	  (user, group, groups, n))                                                                \
-	X(int, initgroups, (const char *user, gid_t group), (user, group))
 
 /* Calls that lock, try to lock, or unlock; they return 0 on success. */
 #define SN_REAL_LOCKS(X)                                                                        \
@@ -276,6 +220,7 @@ struct sn_real {
 #define SN_REAL_FIELD(result, name, parameters, arguments) result(*name) parameters;
 	SN_REAL_CALLS(SN_REAL_FIELD)
 	SN_REAL_DATABASES(SN_REAL_FIELD)
+	SN_REAL_DATABASE_VOIDS(SN_REAL_FIELD)
 	SN_REAL_CALLS64(SN_REAL_FIELD)
 	SN_REAL_LOCKS(SN_REAL_FIELD)
 	SN_REAL_VOIDS(SN_REAL_FIELD)
