@@ -129,6 +129,19 @@ static struct lookup *make(const char *node, const char *service, const struct a
 	return lookup;
 }
 
+/* Looks the name up on the caller's thread. A module of the name service may not park (database.c),
+ * however little is expected to be asked. */
+static int look_up_here(const char *node, const char *service, const struct addrinfo *hints,
+			struct addrinfo **result)
+{
+	int error;
+
+	sn_hook_hold(1);
+	error = sn_real.getaddrinfo(node, service, hints, result);
+	sn_hook_hold(-1);
+	return error;
+}
+
 static bool is_number(const char *text)
 {
 	return !text || text[strspn(text, "0123456789")] == 0;
@@ -185,15 +198,15 @@ SN_HOOK(int, getaddrinfo,
 	int error = 0, err;
 
 	if (!sn_hook_caller() || is_quick(node, service, hints) || !sn_hook_may_park())
-		return sn_real.getaddrinfo(node, service, hints, result);
+		return look_up_here(node, service, hints, result);
 	lookup = make(node, service, hints);
 	if (!lookup)
-		return sn_real.getaddrinfo(node, service, hints, result);
+		return look_up_here(node, service, hints, result);
 	step = ask(lookup, &error, &found);
 	err = sn_hook_errno();
 	leave(lookup);
 	if (step == SN_HOOK_PASS)
-		return sn_real.getaddrinfo(node, service, hints, result);
+		return look_up_here(node, service, hints, result);
 	if (step == SN_HOOK_AGAIN && !error)
 		*result = found;
 	sn_hook_fail(err);
