@@ -24,7 +24,8 @@
  *                       overflows
  *   SENNIT_DEADLOCK     0: do not end the process when nothing can wake any task (debug.h)
  *   SENNIT_DUMP_SIGNAL  the signal that makes the process print what every task does (sn_dump() in
- *                       debug.h): a number; 0: none; default: SIGQUIT's
+ *                       debug.h): a number, but not that of SIGILL, SIGTRAP, SIGFPE, SIGSEGV or
+ *                       SIGBUS; 0: none; default: SIGQUIT's
  *   SENNIT_DUMP_TASKS   how many of the tasks that do the same are listed one by one; default 20
  *   SENNIT_STALL_MS     a task that keeps its processor for longer than this is reported on stderr
  *                       with a backtrace, for which its thread gets the signal SENNIT_STALL_SIGNAL

@@ -32,9 +32,9 @@ SN_BEGIN
  * SIGBUS); -EMFILE, -ENFILE or -ENOMEM, for the first signal of a run; -ENOTSUP outside a task.
  * Does not park.
  *
- * SIGILL and SIGFPE are caught as far as they are sent, by kill() for example. When an instruction
- * of this process causes one, no task learns of it: the previous disposition is restored and takes
- * it, so that the process ends if that is the default.
+ * SIGILL, SIGFPE and SIGTRAP are caught as far as they are sent, by kill() for example. When an
+ * instruction of this process causes one, no task learns of it: it goes to the previous handler,
+ * and if there was none, the process ends. On x86 the SIGTRAP of an int3 is caught, too.
  */
 SN_API int sn_signal_catch(int signum);
 

@@ -81,10 +81,11 @@ static bool is_free(int signum)
 }
 
 /* The kernel sends these for an instruction, which would be executed again after the dump was
- * requested, and request the next one. */
+ * requested, and request the next one: SIGTRAP not on x86, but it is a debugger's everywhere. */
 static bool is_of_instructions(int signum)
 {
-	return signum == SIGILL || signum == SIGFPE || signum == SIGSEGV || signum == SIGBUS;
+	return signum == SIGILL || signum == SIGTRAP || signum == SIGFPE || signum == SIGSEGV ||
+	       signum == SIGBUS;
 }
 
 static void handle(int signum)

@@ -18,9 +18,14 @@
  *
  * models/signal.pml checks this.
  *
- * SIGILL and SIGFPE that an instruction of this process causes are not passed on. The instruction
- * would be executed again after the handler, and cause the next one, forever; no task can do
- * anything about it. The handler restores the previous action, which the instruction then meets.
+ * SIGILL, SIGFPE and SIGTRAP that an instruction of this process causes are not passed on. The
+ * instruction would be executed again after the handler, and cause the next one, forever; no task
+ * can do anything about it. They go to the program's previous handler, which may leave by
+ * siglongjmp(), and the signal stays caught. If there was none, the handler restores the previous
+ * action, which the instruction then meets.
+ *
+ * SIGTRAP differs on x86: after an int3 the program continues after it, so there it is passed on.
+ * So are stops elsewhere that are no instruction's, such as those of perf_event_open(2).
  *
  * Locks. `lock` guards what is caught; `passing` guards the list, the channels and their signals. A
  * channel's lock is taken while passing is held, never the other way round. Neither is held while a
@@ -30,12 +35,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <sennit/signal.h>
@@ -92,7 +99,44 @@ static struct sink *sinks;
  * kill(). */
 static bool is_of_an_instruction(int signum, const siginfo_t *info)
 {
+#if !defined(__x86_64__) && !defined(__i386__)
+	if (signum == SIGTRAP)
+		return info->si_code == TRAP_BRKPT || info->si_code == SI_KERNEL;
+#endif
 	return (signum == SIGILL || signum == SIGFPE) && info->si_code > 0;
+}
+
+/* Calls the previous handler as the kernel would, with the same signals blocked: it may leave by a
+ * jump that does not restore the mask. */
+static void call_former(const struct sigaction *action, int signum, siginfo_t *info,
+			ucontext_t *context)
+{
+	sigset_t mask, own;
+
+	sigorset(&mask, &context->uc_sigmask, &action->sa_mask);
+	if (!(action->sa_flags & SA_NODEFER))
+		sigaddset(&mask, signum);
+	pthread_sigmask(SIG_SETMASK, &mask, &own);
+	if (action->sa_flags & SA_SIGINFO)
+		action->sa_sigaction(signum, info, context);
+	else
+		action->sa_handler(signum);
+	pthread_sigmask(SIG_SETMASK, &own, NULL);
+}
+
+/* The signal of an instruction. former[] was written before this handler was installed. */
+static void give_back(int signum, siginfo_t *info, void *context)
+{
+	const struct sigaction *action = &former[signum];
+
+	/* A handler for one time would see the instruction again, and end the process then, so it
+	 * is restored, too. */
+	if ((!(action->sa_flags & SA_SIGINFO) &&
+	     (action->sa_handler == SIG_DFL || action->sa_handler == SIG_IGN)) ||
+	    action->sa_flags & (int)SA_RESETHAND)
+		sigaction(signum, action, NULL);
+	else
+		call_former(action, signum, info, context);
 }
 
 static void note(int signum, siginfo_t *info, void *context)
@@ -100,11 +144,8 @@ static void note(int signum, siginfo_t *info, void *context)
 	uint64_t one = 1;
 	int saved = errno;
 
-	(void)context;
 	if (is_of_an_instruction(signum, info)) {
-		/* former[] was written by catch_signal(). If that is just doing so in another
-		 * thread, it still has zeros, which is the default action. */
-		sigaction(signum, &former[signum], NULL);
+		give_back(signum, info, context);
 		errno = saved;
 		return;
 	}
@@ -273,7 +314,8 @@ static int catch_signal(int signum)
 	if (SENNIT_CHECKED)
 		sigdelset(&action.sa_mask, SIGSYS); /* wait/system_call.c */
 	if (err == 0 && !(caught & bit_of(signum))) {
-		if (sigaction(signum, &action, &former[signum]) == 0)
+		if (sigaction(signum, NULL, &former[signum]) == 0 &&
+		    sigaction(signum, &action, NULL) == 0)
 			caught |= bit_of(signum);
 		else
 			err = -errno;

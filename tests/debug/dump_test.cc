@@ -552,7 +552,7 @@ TEST(Quit, TheHandlerIsRestoredAfterTheRun)
 	});
 	ASSERT_EQ(0, sigaction(SIGQUIT, nullptr, &now));
 	EXPECT_EQ(SIG_DFL, now.sa_handler);
-	for (const char *wish : {"100", "4", "8", "11"}) { // SIGILL, SIGFPE, SIGSEGV
+	for (const char *wish : {"100", "4", "5", "8", "11"}) { // SIGILL, SIGTRAP, SIGFPE, SIGSEGV
 		test::Environment number("SENNIT_DUMP_SIGNAL", wish);
 		EXPECT_EQ(-EINVAL, sn_run([](void *) { return 0; }, nullptr)) << wish;
 	}

@@ -3,6 +3,7 @@
 // Signals for tasks: they are caught, waited for and merged, waits time out, and the previous
 // dispositions are restored afterwards.
 #include <atomic>
+#include <csetjmp>
 #include <csignal>
 #include <thread>
 
@@ -333,6 +334,68 @@ TEST(Signal, OfAnInstructionIsNotCaught)
 	ASSERT_LE(1000, status) << "not ended by a signal, but with that status";
 	EXPECT_EQ(SIGILL, WTERMSIG(status - 1000));
 }
+
+sigjmp_buf recovery;
+volatile sig_atomic_t recoveries;
+
+extern "C" void recover(int /*signum*/)
+{
+	recoveries = recoveries + 1;
+	siglongjmp(recovery, 1); // NOLINT: what such programs do
+}
+
+// A program's own handler gets the signal of the instruction each time, and tasks the others.
+TEST(Signal, OfAnInstructionGoesToTheFormerHandler)
+{
+	if (TEST_TSAN)
+		GTEST_SKIP() << "a child can start no threads";
+	const int status = test::in_child([] {
+		signal(SIGILL, recover);
+		test::run(2, [] {
+			CHILD_CHECK(sn_signal_catch(SIGILL) == 0);
+			for (int i = 0; i < 3; i++)
+				if (sigsetjmp(recovery, 1) == 0)
+					execute_nonsense();
+			CHILD_CHECK(recoveries == 3);
+			kill(getpid(), SIGILL);
+			CHILD_CHECK(sn_signal_wait(soon()) == SIGILL);
+			CHILD_CHECK(recoveries == 3);
+		});
+	});
+
+	EXPECT_EQ(0, status);
+}
+
+#if defined(__x86_64__) || defined(__i386__) || defined(__aarch64__)
+// On x86 the program continues after the instruction; elsewhere it would be executed again.
+TEST(Signal, OfABreakpoint)
+{
+	if (TEST_TSAN)
+		GTEST_SKIP() << "a child can start no threads";
+	const int status = test::in_child([] {
+		signal(SIGTRAP, SIG_DFL);
+		test::run(2, [] {
+			CHILD_CHECK(sn_signal_catch(SIGTRAP) == 0);
+			kill(getpid(), SIGTRAP);
+			CHILD_CHECK(sn_signal_wait(soon()) == SIGTRAP);
+#	ifdef __aarch64__
+			__asm__ volatile("brk #1000");
+			CHILD_CHECK(false);
+#	else
+			__asm__ volatile("int3");
+			CHILD_CHECK(sn_signal_wait(soon()) == SIGTRAP);
+#	endif
+		});
+	});
+
+#	ifdef __aarch64__
+	ASSERT_LE(1000, status) << "not ended by a signal, but with that status";
+	EXPECT_EQ(SIGTRAP, WTERMSIG(status - 1000));
+#	else
+	EXPECT_EQ(0, status);
+#	endif
+}
+#endif
 
 TEST(Signal, OutsideATaskIsRefused)
 {
