@@ -18,6 +18,9 @@ SN_BEGIN
 
 /* The functions of a collector. */
 struct sn_collector {
+	/* Set by SN_COLLECTOR_INIT(). */
+	size_t size SN_SIZE_OF(struct sn_collector);
+
 	/*
 	 * Called on each thread that runs tasks, before its first one. `thread` stands for it in
 	 * calls of sn_collector_thread_stack(). Also called on the thread that calls sn_run(), with
@@ -50,10 +53,15 @@ struct sn_collector {
 	void (*call_without_signals)(void (*fn)(void *arg), void *arg);
 };
 
+/* struct sn_collector with its size, and the functions that are given, as .name = value. */
+#define SN_COLLECTOR_INIT(...) SN_SIZED_INIT(struct sn_collector, __VA_ARGS__)
+
 /*
  * Installs a collector, permanently. The structure stays the caller's and must not change. Returns
- * 0; -EBUSY while a runtime runs; -EEXIST when there is another collector; -EINVAL for NULL, or for
- * one of the two memory functions without the other. Any thread, before sn_run().
+ * 0, also for the structure that is installed; -EBUSY while a runtime runs; -EEXIST when there is
+ * another collector; -EINVAL for NULL, for one of the two memory functions without the other, or
+ * for a size that was not set; -E2BIG for functions that this version does not know. Any thread,
+ * before sn_run().
  */
 SN_API int sn_collector_install(const struct sn_collector *collector);
 

@@ -541,13 +541,10 @@ static void call_without_signals(void (*fn)(void *arg), void *arg)
 	GC_do_blocking(make_call, &call);
 }
 
-static const struct sn_collector collector = {
-	.thread_begins = thread_begins,
-	.thread_ends = thread_ends,
-	.alloc = value_alloc,
-	.free = value_free,
-	.call_without_signals = call_without_signals,
-};
+static const struct sn_collector collector =
+	SN_COLLECTOR_INIT(.thread_begins = thread_begins, .thread_ends = thread_ends,
+			  .alloc = value_alloc, .free = value_free,
+			  .call_without_signals = call_without_signals);
 
 int sn_gc_init(void)
 {

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "arch/sized.h"
 #include "sched/control_block.h"
 #include "sched/foreign.h"
 #include "sched/task.h"
@@ -16,18 +17,26 @@
  * at the top of the stack, aligned. */
 #define ARGUMENT_ON_STACK (SN_TASK_ARG_MAX + 64 + SN_STACK_SHIFT_MAX)
 
+static const struct sn_collector *_Atomic given; /* the program's */
+static struct sn_collector own;                  /* a complete copy of it */
 static const struct sn_collector *_Atomic installed;
 
 int sn_collector_install(const struct sn_collector *collector)
 {
 	const struct sn_collector *none = NULL;
+	struct sn_collector copy;
+	int err = collector ? SN_SIZED_TAKE(&copy, collector) : -EINVAL;
 
-	if (!collector || !collector->alloc != !collector->free)
+	if (err < 0)
+		return err;
+	if (!copy.alloc != !copy.free)
 		return -EINVAL;
 	if (sn_foreign_admitted())
 		return -EBUSY;
-	if (!atomic_compare_exchange_strong(&installed, &none, collector))
+	if (!atomic_compare_exchange_strong(&given, &none, collector))
 		return none == collector ? 0 : -EEXIST;
+	own = copy;
+	atomic_store(&installed, &own);
 	sn_checked_collector();
 	return 0;
 }

@@ -22,8 +22,8 @@
  * making may be inconsistent, so a saved stack pointer is believed only if it lies on the stack.
  *
  * Who may write what:
- *   installed   sn_collector_install(), once
- *   stops       the thread that stops the others; in a child of fork(), the only thread
+ *   given, own, installed   sn_collector_install(), once
+ *   stops                   the thread that stops the others; in a child of fork(), the only thread
  */
 #ifndef SENNIT_SCHED_COLLECTOR_H
 #define SENNIT_SCHED_COLLECTOR_H

@@ -10,7 +10,8 @@
 
 #include <sennit/collector.h>
 
-#include "support/runtime.h"
+#include "support/child.h"
+#include "support/sized.h"
 
 namespace
 {
@@ -46,16 +47,59 @@ void release(void *memory)
 
 void install()
 {
-	static const struct sn_collector collector = {begins, ends, allocate, release, nullptr};
+	static struct sn_collector collector = {};
 
+	collector.thread_begins = begins;
+	collector.thread_ends = ends;
+	collector.alloc = allocate;
+	collector.free = release;
 	ASSERT_EQ(0, sn_collector_install(&collector));
+}
+
+// The structure before its last function was added. A collector stays installed, so each call has
+// a process of its own, and this test is the first.
+struct older_collector {
+	size_t size;
+	void (*thread_begins)(void *thread);
+	void (*thread_ends)(void *thread);
+	void *(*alloc)(size_t align, size_t size);
+	void (*free)(void *memory);
+};
+
+// Calls the last function of the structure, if there is one.
+int start_true(void * /*arg*/)
+{
+	static const char *const argv[] = {"true", nullptr};
+	sn_process *process;
+	int err = sn_process_start(&process, argv, nullptr);
+
+	if (err == 0)
+		err = sn_process_wait(process, nullptr, soon());
+	return err < 0 ? err : sn_process_close(process);
+}
+
+TEST(Collector, OfAnotherHeader)
+{
+	expect_takes<sn_collector>(
+		older_collector{0, nullptr, nullptr, allocate, release},
+		[](const sn_collector *collector) {
+			const int status = in_child([&] {
+				const int err = sn_collector_install(collector);
+
+				if (err == 0 && !TEST_TSAN)
+					CHILD_CHECK(sn_run(start_true, nullptr) == 0);
+				_exit(-err);
+			});
+
+			return -status;
+		});
 }
 
 TEST(Collector, Install)
 {
-	static const struct sn_collector half = {begins, ends, allocate, nullptr, nullptr},
-					 other = {};
+	static struct sn_collector half = {}, other = {};
 
+	half.alloc = allocate;
 	EXPECT_EQ(-EINVAL, sn_collector_install(nullptr));
 	EXPECT_EQ(-EINVAL, sn_collector_install(&half));
 	install();

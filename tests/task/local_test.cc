@@ -47,7 +47,13 @@ void counting_free(void *memory)
 	free(memory);
 }
 
-const sn_collector counting = {nullptr, nullptr, counting_alloc, counting_free, nullptr};
+const sn_collector counting = [] {
+	sn_collector made = {};
+
+	made.alloc = counting_alloc;
+	made.free = counting_free;
+	return made;
+}();
 
 class Local : public testing::Test
 {
