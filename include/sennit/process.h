@@ -175,9 +175,11 @@ struct sn_process_status {
  * that is given twice or below 3, for a change without a name, and for SN_PROCESS_IN_SCOPE in a
  * task without a scope; the reason when that scope is cancelled; -ENOTSUP outside a task.
  *
- * A file that was written and closed can be started, also beside other starts: their programs,
- * which are being loaded, may still have copies of the descriptor, and the call waits for them for
- * up to a second. Children of fork() and the like that execute no program are not waited for.
+ * A file that was written and closed can be started, also beside other starts, whose children have
+ * copies of the descriptor until they have closed them: the call waits for that, for up to a
+ * second. It does not wait for children of fork() and the like, nor, after it has been loaded, for
+ * a program whose path contains "/fd", such as /proc/self/fd/5: that keeps its copies until then.
+ * Other paths, such as symbolic links, cannot lead to a descriptor that the program does not get.
  */
 SN_API SN_CHECK_RESULT int sn_process_start(sn_process **process, const char *const argv[],
 					    const struct sn_process_attr *attr);

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,15 +31,6 @@ static struct sn_process *left;   /* programs that ran when their run ended; lin
  */
 #define MOST_STARTS 2
 #define START_WAIT_NS 1000000000
-
-/*
- * The starts that are under way, from before the child exists until it has executed its program,
- * have increasing numbers, which wrap around. Children read the lowest of them, or the last number
- * if there is none (process_child.h). Written under the lock; relaxed, because the kernel orders
- * what children look at, and a child that reads an old number only tries once more or once less.
- */
-static uint32_t last_load;
-static _Atomic uint32_t lowest_load;
 
 static const sn_semaphore all_starts = SN_SEMAPHORE_INIT(MOST_STARTS);
 static sn_semaphore starts = SN_SEMAPHORE_INIT(MOST_STARTS);
@@ -215,35 +205,6 @@ static void close_ends(struct sn_process *process, struct sn_launch *launch)
 	sn_launch_close(launch);
 }
 
-/* With the lock. */
-static void update_lowest_load(void)
-{
-	uint32_t lowest = last_load;
-
-	for (const struct sn_process *each = in_use; each; each = each->next)
-		if (each->loads && (int32_t)(each->load - lowest) < 0)
-			lowest = each->load;
-	atomic_store_explicit(&lowest_load, lowest, memory_order_relaxed);
-}
-
-static void begin_load(struct sn_process *process, struct sn_child *child)
-{
-	sn_lock(&sn_processes_lock);
-	process->loads = true;
-	process->load = child->number = ++last_load;
-	child->lowest = &lowest_load;
-	update_lowest_load();
-	sn_unlock(&sn_processes_lock);
-}
-
-static void end_load(struct sn_process *process)
-{
-	sn_lock(&sn_processes_lock);
-	process->loads = false;
-	update_lowest_load();
-	sn_unlock(&sn_processes_lock);
-}
-
 struct load {
 	struct sn_child *child;
 	pid_t pid; /* the result */
@@ -263,11 +224,9 @@ static int run(struct sn_process *process, struct sn_launch *launch)
 {
 	struct load load = {.child = &launch->child};
 
-	begin_load(process, &launch->child);
 	sn_enter_blocking_as("starting a program");
 	sn_collector_call_without_signals(load_program, &load);
 	sn_exit_blocking();
-	end_load(process);
 	if (load.pid > 0) {
 		/* Without a pidfd the keeper looks at intervals whether the program has ended. */
 		load.pidfd = sn_above_standard(load.pidfd);
@@ -500,4 +459,5 @@ void sn_processes_fork(enum sn_fork_phase phase)
 			close(process->pidfd);
 	in_use = left = NULL;
 	starts = all_starts;
+	sn_child_forget_starts();
 }

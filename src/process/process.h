@@ -49,8 +49,6 @@ struct sn_process {
 	bool in_scope;    /* it ends with its scope */
 	bool sweeps;      /* when it has ended, the rest of its group is killed */
 	bool polls;       /* its pidfd cannot be waited for, so the keeper looks at intervals */
-	bool loads;       /* it is being started, by the start of this number: */
-	uint32_t load;
 	pid_t pid;
 	int pidfd; /* -1: none */
 	int64_t grace;

@@ -6,10 +6,12 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef CLONE_PIDFD
@@ -41,15 +43,14 @@ int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...); // NOLIN
 #	define __clone clone // NOLINT: as above
 #endif
 
-/*
- * At what intervals a file that is open for writing is tried again, and how often: for a second at
- * most, like a start that waits for others (process.c), while an earlier start is under way, and
- * for the moment after that in which the kernel has woken its parent, but has not yet closed what
- * its program does not get.
- */
+/* A file that is open for writing is tried again at these intervals, for at most this time, like a
+ * start that waits for others (process.c). */
 #define BUSY_PAUSE_NS 1000000
-#define BUSY_TRIES 1000
-#define BUSY_TRIES_ALONE 20
+#define BUSY_NS INT64_C(1000000000)
+
+/* How many starts have a child, or are about to, that may have copies of descriptors that its
+ * program does not get. Children that share the memory take themselves out. */
+static _Atomic int starts_with_copies;
 
 /* Whether a child has once been seen to share the memory. Any thread may set it. */
 static _Atomic bool shares_memory;
@@ -163,20 +164,23 @@ static int number_of(const char *text)
 	return n;
 }
 
-static void mark_each(const struct sn_child *child, char *buf, long size)
+static bool is_kept(const struct sn_child *child, int fd)
 {
-	for (long at = 0; at < size;) {
-		const struct entry *entry = (const struct entry *)(buf + at);
-		const int fd = number_of(entry->name);
+	return fd == child->report || is_target(child, fd);
+}
 
-		if (fd >= 0 && !is_target(child, fd))
-			syscall(SYS_fcntl, fd, F_SETFD, FD_CLOEXEC);
-		at += entry->size;
-	}
+static void shut(const struct sn_child *child, int fd)
+{
+	if (is_kept(child, fd))
+		return;
+	if (child->leaves_to_execve)
+		syscall(SYS_fcntl, fd, F_SETFD, FD_CLOEXEC);
+	else
+		syscall(SYS_close, fd);
 }
 
 /* For kernels without close_range(), if no descriptor is left to read the list either. */
-static void mark_up_to_limit(const struct sn_child *child)
+static void shut_up_to_limit(const struct sn_child *child)
 {
 	uint64_t limit[2] = {1024, 1024};
 
@@ -184,42 +188,72 @@ static void mark_up_to_limit(const struct sn_child *child)
 	if (limit[0] > 1 << 20)
 		limit[0] = 1 << 20;
 	for (int fd = 0; fd < (int)limit[0]; fd++)
-		if (!is_target(child, fd))
-			syscall(SYS_fcntl, fd, F_SETFD, FD_CLOEXEC);
+		shut(child, fd);
 }
 
-static void mark_listed(const struct sn_child *child)
+/* The list is in the order of the numbers, so closing some does not hide others. */
+static void shut_listed(const struct sn_child *child)
 {
 	_Alignas(struct entry) char buf[2048];
-	long fd = syscall(SYS_openat, AT_FDCWD, "/proc/self/fd",
-			  O_RDONLY | O_DIRECTORY | O_CLOEXEC),
-	     n;
+	const long list =
+		syscall(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	long n;
 
-	if (fd < 0) {
-		mark_up_to_limit(child);
+	if (list < 0) {
+		shut_up_to_limit(child);
 		return;
 	}
-	while ((n = syscall(SYS_getdents64, fd, buf, sizeof buf)) > 0)
-		mark_each(child, buf, n);
+	while ((n = syscall(SYS_getdents64, list, buf, sizeof buf)) > 0)
+		for (long at = 0; at < n;) {
+			const struct entry *entry = (const struct entry *)(buf + at);
+			const int fd = number_of(entry->name);
+
+			if (fd >= 0 && fd != list)
+				shut(child, fd);
+			at += entry->size;
+		}
+	syscall(SYS_close, list);
 }
 
-/* Makes execve() close everything that is not a target. */
-static void mark_others(const struct sn_child *child)
+/* The descriptors from first to last. Returns whether the kernel can do that. */
+static bool shut_range(const struct sn_child *child, int64_t first, int64_t last)
 {
-	unsigned next = 0;
+	const unsigned flags = child->leaves_to_execve ? RANGE_CLOEXEC : 0;
 
-	for (size_t i = 0; i <= child->map_count; i++) {
-		const bool last = i == child->map_count;
-		const unsigned until = last ? ~0u : (unsigned)child->maps[i].target - 1;
+	return first > last ||
+	       syscall(SYS_close_range, (unsigned)first, (unsigned)last, flags) >= 0;
+}
 
-		if ((last || next + 1 <= until + 1) &&
-		    syscall(SYS_close_range, next, until, RANGE_CLOEXEC) < 0) {
-			mark_listed(child);
-			return;
-		}
-		if (!last)
-			next = (unsigned)child->maps[i].target + 1;
+static bool shut_range_but_report(const struct sn_child *child, int64_t first, int64_t last)
+{
+	const int64_t report = child->report;
+
+	if (report < first || report > last)
+		return shut_range(child, first, last);
+	return shut_range(child, first, report - 1) && shut_range(child, report + 1, last);
+}
+
+/* Closes everything that is not a target, or makes execve() do so. */
+static void shut_others(const struct sn_child *child)
+{
+	int64_t next = 0;
+	bool done = true;
+
+	for (size_t i = 0; i < child->map_count && done; i++) {
+		done = shut_range_but_report(child, next, child->maps[i].target - 1);
+		next = child->maps[i].target + 1;
 	}
+	if (!done || !shut_range_but_report(child, next, UINT32_MAX))
+		shut_listed(child);
+}
+
+/* By the child, or by the parent if the child has not done so. */
+static void count_out(struct sn_child *child)
+{
+	if (!child->counted)
+		return;
+	child->counted = false;
+	atomic_fetch_sub(&starts_with_copies, 1);
 }
 
 /* ---- the rest ---- */
@@ -250,26 +284,32 @@ static void set_limits(struct sn_child *child)
 	}
 }
 
-static bool is_beside_an_earlier_start(const struct sn_child *child)
+static int64_t now(void)
 {
-	const uint32_t lowest = atomic_load_explicit(child->lowest, memory_order_relaxed);
+	long time[2] = {0, 0}; /* the kernel's struct timespec */
 
-	return (int32_t)(lowest - child->number) < 0;
+	syscall(SYS_clock_gettime, CLOCK_MONOTONIC, time);
+	return time[0] * INT64_C(1000000000) + time[1];
 }
 
 /* execve(), which returns only if it fails. */
 static void execute_one(const struct sn_child *child, const char *path)
 {
-	const long pause[2] = {0, BUSY_PAUSE_NS}; /* the kernel's struct timespec */
-	int alone = 0;
+	const long pause[2] = {0, BUSY_PAUSE_NS};
+	int64_t give_up = 0;
 
-	for (int i = 0; i < BUSY_TRIES && alone < BUSY_TRIES_ALONE; i++) {
-		if (i > 0)
-			syscall(SYS_nanosleep, pause, NULL);
-		alone += !is_beside_an_earlier_start(child);
+	for (;;) {
+		/* Before the attempt: what others have closed by now is not in its way. */
+		const bool alone = atomic_load(&starts_with_copies) == (child->counted ? 1 : 0);
+
 		syscall(SYS_execve, path, child->argv, child->environment);
-		if (errno != ETXTBSY)
+		if (errno != ETXTBSY || alone)
 			return;
+		if (give_up == 0)
+			give_up = now() + BUSY_NS;
+		else if (now() >= give_up)
+			return;
+		syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, pause, NULL);
 	}
 }
 
@@ -302,11 +342,13 @@ static int child_main(void *arg)
 	else if (child->leads_group)
 		check(child, syscall(SYS_setpgid, 0, 0));
 	map_all(child);
-	mark_others(child);
 	if (child->terminal >= 0)
 		check(child, syscall(SYS_ioctl, child->terminal, TIOCSCTTY, 0));
-	if (child->directory)
+	if (child->directory) /* which may name a descriptor, too */
 		check(child, syscall(SYS_chdir, child->directory));
+	shut_others(child);
+	if (!child->leaves_to_execve)
+		count_out(child);
 	set_limits(child);
 	set_signals(child);
 	fail(child, execute(child));
@@ -384,6 +426,27 @@ static pid_t run_child(struct sn_child *child, int *pidfd, char *stack_top, cons
 	return -error;
 }
 
+/* Whether a path may name a descriptor, as /proc/self/fd/5 and /dev/fd/5 do. */
+static bool may_name_descriptors(const char *path)
+{
+	return path && strstr(path, "/fd");
+}
+
+/* Before the child exists, which has copies of all descriptors from the beginning. */
+static void count_in(struct sn_child *child)
+{
+	child->leaves_to_execve = may_name_descriptors(child->directory);
+	for (const char *const *path = child->paths; *path; path++)
+		child->leaves_to_execve |= may_name_descriptors(*path);
+	child->counted = true;
+	atomic_fetch_add(&starts_with_copies, 1);
+}
+
+void sn_child_forget_starts(void)
+{
+	atomic_store(&starts_with_copies, 0);
+}
+
 pid_t sn_child_start(struct sn_child *child, int *pidfd)
 {
 	const size_t size = STACK_GUARD + STACK_SIZE;
@@ -404,7 +467,9 @@ pid_t sn_child_start(struct sn_child *child, int *pidfd)
 		if (report[1] >= 0)
 			close(report[1]);
 	} else {
+		count_in(child);
 		pid = run_child(child, pidfd, stack + size, report);
+		count_out(child);
 	}
 	if (stack != MAP_FAILED)
 		munmap(stack, size);

@@ -21,9 +21,14 @@
  *
  * A file that is open for writing cannot be executed (ETXTBSY). A program that writes a file,
  * closes it and starts it would see that, too, while the child of another start still has its copy
- * of the descriptor. Such a start began earlier, so the child tries again as long as one that began
- * earlier is under way, and for a moment longer. After that only children of other code, such as
- * fork(), can be in the way.
+ * of the descriptor. Therefore a child does not leave its copies to execve(), which closes them at
+ * an unknown time, also after it has woken the parent. It closes them itself, before execve(), in
+ * its own table of descriptors (there is no CLONE_FILES). Starts are counted until then, and a
+ * child that finds its file open for writing tries again while there are others. Only the program
+ * itself, or children of other code, such as fork(), can be in the way after that.
+ * One kind of start leaves its copies to execve() after all: if the program's path may name a
+ * descriptor, as in /proc/self/fd/5, that must be open until then. It is counted until execve() has
+ * woken the parent, so for a moment after that its copies may still be in another start's way.
  *
  * Emulators may make a copy of the memory all the same. The parent then neither sees what the child
  * writes nor sleeps until it is done. The parent detects this by a word that the child sets first.
@@ -61,15 +66,12 @@ struct sn_child {
 	bool leads_group, leads_session, keeps_ignored;
 	int terminal; /* the target that becomes the controlling terminal; -1: none */
 
-	/* The number of this start, and the lowest number of those under way, which the parent's
-	 * other threads change. Numbers wrap around. */
-	uint32_t number;
-	const _Atomic uint32_t *lowest;
-
-	/* Initialized by the parent, and then written by the child. */
-	int report;  /* the pipe for the error; -1: none */
-	bool shares; /* the memory is shared */
-	int error;   /* an errno; 0: none */
+	/* Initialized by sn_child_start(), and then written by the child. */
+	bool leaves_to_execve; /* the child does not close its copies of descriptors itself */
+	bool counted;          /* among the starts whose child may have copies of descriptors */
+	int report;            /* the pipe for the error; -1: none */
+	bool shares;           /* the memory is shared */
+	int error;             /* an errno; 0: none */
 };
 
 /*
@@ -81,5 +83,8 @@ pid_t sn_child_start(struct sn_child *child, int *pidfd);
 /* Whether the last child had a pidfd: 1 yes, -1 no, 0 there was no child yet. Written by each
  * start; relaxed, because it is only reported. */
 extern _Atomic int sn_child_had_pidfd;
+
+/* In a child of fork(): the parent's starts are not its own. */
+void sn_child_forget_starts(void);
 
 #endif
