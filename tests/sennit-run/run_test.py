@@ -369,6 +369,36 @@ class Programs(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
         self.assertRegex(done.stderr, r"threads that became tasks: [1-9]")
 
+    @unittest.skipIf(subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode,
+                     "no mount namespace can be made")
+    def test_without_proc_a_script_is_not_taken_for_the_program(self):
+        hide = 'mount -t tmpfs none /proc && exec "$@"'
+        with tempfile.TemporaryDirectory() as folder:
+            script = Path(folder) / "script"
+            script.write_text(f"#!{RUN} {THREADS}\n")
+            script.chmod(0o755)
+            done = subprocess.run(["unshare", "-m", "sh", "-c", hide, "sh", script],
+                                  capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 125, done.stderr)
+        self.assertIn("its own path is not known", done.stderr)
+
+    def test_its_file_may_be_deleted(self):
+        with tempfile.TemporaryDirectory() as folder:
+            build = Path(RUN).resolve().parent
+            place = Path(folder) / "tools" / "run"
+            place.mkdir(parents=True)
+            (Path(folder) / "src").symlink_to(build.parent.parent / "src")
+            (place / "libsennit-run.so").symlink_to(build / "libsennit-run.so")
+            shutil.copy(RUN, place / "deleted")
+            fd = os.open(place / "deleted", os.O_RDONLY)
+            os.unlink(place / "deleted")
+            done = subprocess.run(["sennit-run", "--stats", THREADS], pass_fds=[fd],
+                                  executable=f"/proc/self/fd/{fd}", capture_output=True,
+                                  text=True, timeout=PATIENCE, check=False)
+            os.close(fd)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"threads that became tasks: [1-9]")
+
     def test_the_owner_of_a_robust_mutex_may_end(self):
         self.corners("robust")
 

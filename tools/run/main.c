@@ -8,6 +8,7 @@
  * names libraries with thread-local variables.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 
 #include <sennit/base.h>
 
+#include "elf.h"
 #include "program.h"
 
 static const char usage[] =
@@ -176,13 +178,36 @@ static int find_libraries(const char *folder, const char *const *place,
 	return LIBRARIES;
 }
 
-/* Writes the path of this program. Returns whether it is known. Without /proc, as in some chroots,
- * it is the one by which the program was executed. */
+static bool is_elf(const char *path)
+{
+	struct run_elf elf;
+	const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	enum run_elf_error error;
+
+	if (fd < 0)
+		return false;
+	error = run_elf_read(fd, &elf);
+	run_elf_free(&elf);
+	close(fd);
+	errno = ENOEXEC;
+	return error == RUN_ELF_OK;
+}
+
+/*
+ * Writes a path in the folder of this program. Returns whether it is known. The kernel's link is
+ * read and not followed, because the file may be deleted. Without /proc, as in some chroots, it is
+ * the path by which the program was executed, unless that is a script whose interpreter it is.
+ */
 static bool find_self(char path[PATH_MAX])
 {
 	const char *executed = (const char *)getauxval(AT_EXECFN);
+	const ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
 
-	return realpath("/proc/self/exe", path) || (executed && realpath(executed, path));
+	if (n > 0 && path[0] == '/') {
+		path[n] = 0;
+		return true;
+	}
+	return executed && realpath(executed, path) && is_elf(path);
 }
 
 /* Returns LD_PRELOAD for the program, or NULL after a line on stderr. */
