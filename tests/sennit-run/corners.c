@@ -386,7 +386,7 @@ static void *succeed_owner(void *arg)
 }
 
 /* Whatever thread the next one runs on, the mutex is not its own. */
-static void check_robust(int type)
+static void check_robust(int type, int protocol)
 {
 	pthread_mutexattr_t attr;
 	pthread_t waits = start(wait_for_go, NULL);
@@ -394,10 +394,17 @@ static void check_robust(int type)
 	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
 	pthread_mutexattr_settype(&attr, type);
+	pthread_mutexattr_setprotocol(&attr, protocol);
 	pthread_mutex_init(&robust, &attr);
 	pthread_mutexattr_destroy(&attr);
 	for (int i = 0; i < 20; i++) {
 		join(start(end_as_owner, NULL));
+		if (protocol == PTHREAD_PRIO_NONE) { /* immediately */
+			CHECK(pthread_mutex_trylock(&robust) == EOWNERDEAD);
+			CHECK(pthread_mutex_consistent(&robust) == 0);
+			pthread_mutex_unlock(&robust);
+			join(start(end_as_owner, NULL));
+		}
 		join(start(succeed_owner, NULL));
 	}
 	sem_post(&go);
@@ -462,8 +469,9 @@ int main(int argc, char **argv)
 	} else if (strcmp(what, "input") == 0) {
 		check_input();
 	} else if (strcmp(what, "robust") == 0) {
-		check_robust(PTHREAD_MUTEX_NORMAL);
-		check_robust(PTHREAD_MUTEX_RECURSIVE);
+		check_robust(PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_NONE);
+		check_robust(PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_NONE);
+		check_robust(PTHREAD_MUTEX_NORMAL, PTHREAD_PRIO_INHERIT);
 	} else if (strcmp(what, "replace") == 0 && argc > 2) {
 		replace(argv[2]);
 		join(start(nothing, NULL));

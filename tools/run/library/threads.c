@@ -5,13 +5,18 @@
  * Contract. What POSIX says of threads holds, except that attributes of scheduling are ignored, and
  * that a stack of the program's own is not used: its size is. A task that joins parks, and
  * continues on its thread, as in a hooked call (sennit/hooks.h); if it holds a lock, or has changed
- * the signal mask, it keeps the thread for itself until then. Threads that are not tasks block. The
- * thread of a task that ends with a robust mutex locked ends with it, because the kernel unlocks
- * such a mutex, for the next to learn of it, only when the thread that has locked it ends.
+ * the signal mask, it keeps the thread for itself until then. Threads that are not tasks block.
+ *
+ * Robust mutexes that a task leaves locked are unlocked before it can be joined, as the kernel does
+ * when a thread ends. The thread continues: tasks that are tied to it need it. Only the kernel can
+ * hand over a mutex with priority inheritance, so the thread of a task that leaves such a one ends
+ * with it, a moment later, and the tasks that are tied to it continue on others.
  */
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -23,17 +28,68 @@
 #define LEAST_STACK ((size_t)64 << 10)
 #define MOST_STACK ((size_t)(sizeof(void *) == 8 ? 1 << 30 : 64 << 20))
 
-/* Whether the calling task's thread has locked robust mutexes: those in the list that the C library
- * keeps for the kernel. */
-static bool has_robust_mutexes(void)
+/* ---- robust mutexes: those in the list that the C library keeps for the kernel ---- */
+
+/* The lowest bit of a link says that the mutex which it leads to inherits priorities. */
+static struct robust_list *without_bit(struct robust_list *link)
+{
+	return (struct robust_list *)((uintptr_t)link & ~(uintptr_t)1);
+}
+
+static bool has_inheriting(const struct robust_list_head *head)
+{
+	const struct robust_list *link = head->list.next;
+
+	for (; without_bit((struct robust_list *)link) != &head->list;
+	     link = without_bit((struct robust_list *)link)->next)
+		if ((uintptr_t)link & 1)
+			return true;
+	return false;
+}
+
+/* What the kernel does with a mutex whose owner ends. The C library's robust mutexes are always
+ * waited for as if they were shared between processes. */
+static void abandon(_Atomic uint32_t *word, uint32_t owner)
+{
+	uint32_t value = atomic_load(word);
+
+	do
+		if ((value & FUTEX_TID_MASK) != owner)
+			return;
+	while (!atomic_compare_exchange_weak(word, &value,
+					     (value & FUTEX_WAITERS) | FUTEX_OWNER_DIED));
+	if (value & FUTEX_WAITERS)
+		syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* The list of the thread has only the calling task's mutexes, because a task with a mutex keeps the
+ * thread for itself. */
+static void leave_robust_mutexes(void)
 {
 	struct robust_list_head *head = NULL;
+	struct robust_list *link, *next;
 	size_t size;
 
-	return sn_foreign_self() && sn_foreign_self()->locks > 0 &&
-	       syscall(SYS_get_robust_list, 0, &head, &size) == 0 && head &&
-	       head->list.next != &head->list;
+	if (syscall(SYS_get_robust_list, 0, &head, &size) < 0 || !head ||
+	    head->list.next == &head->list)
+		return;
+	if (has_inheriting(head)) {
+		/* The thread of a task that ends pinned ends, too. */
+		if (sn_pin() < 0)
+			dprintf(STDERR_FILENO, "sennit-run: a mutex whose owner has ended stays "
+					       "locked: its thread cannot end\n");
+		return;
+	}
+	link = head->list.next;
+	head->list.next = &head->list;
+	for (; link != &head->list; link = next) {
+		next = link->next; /* the next owner changes it */
+		abandon((_Atomic uint32_t *)((char *)link + head->futex_offset),
+			(uint32_t)gettid());
+	}
 }
+
+/* ---- creating ---- */
 
 int sn_adopted_run(void *arg)
 {
@@ -54,8 +110,7 @@ int sn_adopted_run(void *arg)
 	if (!sn_foreign_self()) /* in a child of fork() */
 		sn_run_exit_last();
 	sn_adopted_destroy_values(thread);
-	if (has_robust_mutexes())
-		sn_pin(); /* the thread of a task that ends pinned ends too */
+	leave_robust_mutexes();
 	/* What the program has blocked and left so would keep later tasks of the thread from parking,
 	 * and their signals from them. */
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
