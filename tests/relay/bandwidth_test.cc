@@ -237,6 +237,52 @@ TEST(Bandwidth, LimitsOfABackendAndOfAConnection)
 	stop(relay);
 }
 
+TEST(Bandwidth, LimitsOfEachSource)
+{
+	constexpr std::size_t burst = 64 << 10;
+	listener door;
+	file config(text("bandwidth_per_source = { to_backend = '4KiB', burst = '64KiB' }\n",
+			 door.address()));
+	relay_process relay({"--config", config.name()});
+	const std::string known = "bandwidth_sources{listener=\"web\"}";
+	const auto began = std::chrono::steady_clock::now();
+	{
+		pair first(relay, door);
+		pass(first.client, first.backend, burst);
+		first.client.close();
+		first.backend.close();
+	}
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	/* The next connection of the source has no burst of its own. */
+	pair next(relay, door);
+	pass(next.client, next.backend, 8 << 10);
+	EXPECT_GE(since(began).count(), 7.0 / 4);
+	const auto waits = relay.counter("throttled");
+	EXPECT_GT(waits, 0U);
+	EXPECT_GT(relay.metric("throttled_total{listener=\"web\"}"), 0U);
+	/* Another source has one. */
+	auto elsewhere = peer::connect(relay.address(), "127.0.0.2");
+	auto backend = door.accept();
+	pass(elsewhere, backend, burst / 2);
+	EXPECT_EQ(relay.counter("throttled"), waits) << "two sources share a limit";
+	EXPECT_EQ(relay.metric(known), 2U);
+
+	/* A reload changes the limit of connections that are open. */
+	config.write(text("bandwidth_per_source = '10MiB'\n", door.address()));
+	EXPECT_TRUE(relay.reload());
+	pass(elsewhere, backend, 8 << 20); /* half an hour at the old limit */
+	config.write(text("", door.address()));
+	EXPECT_TRUE(relay.reload());
+	pass(elsewhere, backend, 8 << 20);
+	elsewhere.close();
+	backend.close();
+	next.client.close();
+	next.backend.close();
+	EXPECT_TRUE(eventually([&] { return relay.metric(known) == 0; }))
+		<< "a source without a limit stays in the table";
+	stop(relay);
+}
+
 int waiting_at(const peer &of)
 {
 	int n = 0;

@@ -28,7 +28,9 @@ TEST(ConfigListeners, HasLimits)
 	const auto own = good(start +
 			      "lifetime = '1h'\nmax_connections_per_source = 3\n"
 			      "accept_rate = 100\naccept_rate_per_source = 7\n"
-			      "accept_burst_per_source = 9\nallow = ['10.0.0.0/8', '::1']\n"
+			      "accept_burst_per_source = 9\n"
+			      "bandwidth_per_source = { to_client = '2KiB', burst = '3KiB' }\n"
+			      "allow = ['10.0.0.0/8', '::1']\n"
 			      "deny = ['10.1.0.0/16']\n" +
 			      end)
 				 .listeners[0];
@@ -37,6 +39,9 @@ TEST(ConfigListeners, HasLimits)
 	EXPECT_EQ(own.accept_rate, 100U);
 	EXPECT_EQ(own.accept_rate_per_source, 7U);
 	EXPECT_EQ(own.accept_burst_per_source, 9U);
+	EXPECT_EQ(own.bandwidth_per_source.to_backend, 0U);
+	EXPECT_EQ(own.bandwidth_per_source.to_client, 2048U);
+	EXPECT_EQ(own.bandwidth_per_source.burst, 3072U);
 	EXPECT_EQ(own.accept_burst, 100U) << "the default burst is the rate of one second";
 	EXPECT_EQ(own.allow.size(), 2U);
 	EXPECT_EQ(own.deny.size(), 1U);

@@ -170,7 +170,7 @@ TEST_F(Proxied, ListsAndLimitsRefuseClientsWithoutAnAddress)
 {
 	for (const std::string &setting :
 	     {"allow = [\"0.0.0.0/0\", \"::/0\"]\n"s, "deny = [\"10.0.0.0/8\"]\n"s,
-	      "max_connections_per_source = 1000\n"s}) {
+	      "max_connections_per_source = 1000\n"s, "bandwidth_per_source = '1GiB'\n"s}) {
 		start(setting);
 		for (const auto &header : without_ip) {
 			auto client = peer::connect(address_);

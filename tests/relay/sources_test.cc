@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Labels: core */
 /* Client addresses, networks, limits per source and rates: the parts, without connections. */
+#include "backends/source_bandwidth.hpp"
 #include "backends/source_rates.hpp"
 #include "backends/sources.hpp"
 #include "base/ip.hpp"
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <gtest/gtest.h>
 #include <random>
+#include <sennit/clock.h>
 #include <thread>
 #include <variant>
 #include <vector>
@@ -242,6 +244,94 @@ TEST(SourceRates, TakeTheLargestValues)
 	relay::source_rates rates;
 	EXPECT_TRUE(rates.enter(ip("10.0.0.1"), INT64_MAX / 2, 1'000'000'000, 1'000'000'000));
 	EXPECT_TRUE(rates.enter(ip("10.0.0.2"), 1'000'000'000'000, 1, 1'000'000'000));
+}
+
+/* So slow that nothing of the burst comes back during a test. */
+constexpr relay::bandwidth_config slow{.to_backend = 1024, .to_client = 0, .burst = 1 << 20};
+
+relay::ip_address nth(std::uint32_t n)
+{
+	const unsigned char bytes[] = {
+		static_cast<unsigned char>(n >> 24), static_cast<unsigned char>(n >> 16),
+		static_cast<unsigned char>(n >> 8), static_cast<unsigned char>(n)};
+	return relay::to_ip(bytes, false);
+}
+
+TEST(SourceBandwidths, AreSharedByTheConnectionsOfASource)
+{
+	relay::source_bandwidths all;
+	const std::int64_t now = sn_now();
+	const relay::source_bandwidths::use none;
+	EXPECT_EQ(none.shared(), nullptr);
+	auto one = all.enter(ip("10.0.0.1"), slow, now);
+	const auto same = all.enter(ip("10.0.0.1"), slow, now);
+	const auto other = all.enter(ip("10.0.0.2"), slow, now);
+	EXPECT_EQ(one.shared(), same.shared());
+	EXPECT_NE(one.shared(), other.shared());
+	EXPECT_EQ(all.known(), 2U);
+	/* The addresses of one IPv6 host are in one network. */
+	const auto host = all.enter(ip("2001:db8::1"), slow, now);
+	EXPECT_EQ(all.enter(ip("2001:db8::2:3:4:5"), slow, now).shared(), host.shared());
+	EXPECT_NE(all.enter(ip("2001:db8:0:1::1"), slow, now).shared(), host.shared());
+	EXPECT_EQ(all.known(), 3U) << "whoever has taken nothing is forgotten";
+	/* The limit is the one of the last connection. */
+	auto &bucket = (*one.shared())[SN_RELAY_A_TO_B];
+	EXPECT_FALSE(bucket.most() == 0);
+	const auto unlimited = all.enter(ip("10.0.0.1"), {}, now);
+	EXPECT_EQ(bucket.most(), 0U);
+}
+
+TEST(SourceBandwidths, OutliveTheConnectionsUntilTheyAreFull)
+{
+	relay::source_bandwidths all;
+	{
+		const auto one = all.enter(ip("10.0.0.1"), slow, sn_now());
+		(*one.shared())[SN_RELAY_A_TO_B].take(slow.burst, sn_now());
+	}
+	EXPECT_EQ(all.known(), 1U);
+	{
+		const std::int64_t now = sn_now();
+		const auto again = all.enter(ip("10.0.0.1"), slow, now);
+		auto &bucket = (*again.shared())[SN_RELAY_A_TO_B];
+		EXPECT_GT(bucket.when(bucket.take(slow.burst, now)), now + 1'000'000'000)
+			<< "another connection has another burst";
+		bucket.give_back(2 * slow.burst);
+	}
+	EXPECT_EQ(all.known(), 0U);
+	EXPECT_EQ(all.forgotten(), 0U);
+}
+
+TEST(SourceBandwidths, OfACrowdAreForgotten)
+{
+	relay::source_bandwidths all;
+	constexpr std::uint32_t crowd = 2 * relay::idle_sources_most;
+	const auto busy = all.enter(ip("10.0.0.1"), slow, sn_now());
+	for (std::uint32_t n = 0; n < crowd; n++) {
+		const auto one = all.enter(nth(0x40000000 + n), slow, sn_now());
+		(*one.shared())[SN_RELAY_A_TO_B].take(slow.burst, sn_now());
+	}
+	EXPECT_LE(all.known(), 1 + relay::idle_sources_most);
+	EXPECT_EQ(all.known() + all.forgotten(), 1 + crowd);
+	EXPECT_EQ(all.enter(ip("10.0.0.1"), slow, sn_now()).shared(), busy.shared())
+		<< "a source with a connection is forgotten";
+}
+
+TEST(SourceBandwidths, AreCountedExactlyBySeveralThreads)
+{
+	relay::source_bandwidths all;
+	std::vector<std::thread> threads;
+	for (std::uint32_t i = 0; i < 4; i++)
+		threads.emplace_back([&, i] {
+			for (std::uint32_t n = 0; n < 5000; n++) {
+				const auto mine = all.enter(nth(n % 7), slow, sn_now());
+				const auto other = all.enter(nth(i * 100 + n % 13), slow, sn_now());
+				(*mine.shared())[SN_RELAY_A_TO_B].take(1, sn_now());
+			}
+		});
+	for (auto &each : threads)
+		each.join();
+	EXPECT_LE(all.known(), 7U + 4 * 13U);
+	EXPECT_EQ(all.forgotten(), 0U);
 }
 
 } // namespace

@@ -120,6 +120,15 @@ void bucket::give_back(std::uint64_t bytes) noexcept
 	taken_ -= bytes;
 }
 
+bool bucket::is_full(std::int64_t now) noexcept
+{
+	const std::lock_guard lock(lock_);
+	if (per_second_.load(std::memory_order_relaxed) == 0)
+		return true;
+	fill(now);
+	return filled_ == taken_ + burst_;
+}
+
 std::int64_t bucket::when(std::uint64_t place) const noexcept
 {
 	const std::lock_guard lock(lock_);
@@ -153,17 +162,25 @@ std::size_t rate_limiter::most(unsigned way) noexcept
 	if (!any_limit.load(std::memory_order_relaxed))
 		return 0;
 	direction &which = ways_[way];
-	const std::uint64_t rate = by_.each.per_second(way);
-	if (rate != which.own_rate || (rate && by_.each.burst(way) != which.own_burst)) {
-		which.own_rate = rate;
-		which.own_burst = by_.each.burst(way);
-		which.own.set(which.own_rate, which.own_burst, sn_now());
-	}
+	follow(by_.each, way, which.own_set, which.own);
+	if (by_.of_source)
+		follow(by_.each_source, way, which.source_set, (*by_.of_source)[way]);
 	std::size_t least = 0;
 	for (const bucket *each : all(way))
-		if (const std::size_t most = each->most(); most && (!least || most < least))
+		if (const std::size_t most = each ? each->most() : 0;
+		    most && (!least || most < least))
 			least = most;
 	return least;
+}
+
+/* Sets the bucket if the setting has changed since the last call. */
+void rate_limiter::follow(const allowance &now, unsigned way, setting &last, bucket &which)
+{
+	const std::uint64_t rate = now.per_second(way);
+	if (rate == last.rate && (!rate || now.burst(way) == last.burst))
+		return;
+	last = {rate, now.burst(way)};
+	which.set(last.rate, last.burst, sn_now());
 }
 
 std::int64_t rate_limiter::take(unsigned way, std::int64_t bytes) noexcept
@@ -182,7 +199,7 @@ std::int64_t rate_limiter::take(unsigned way, std::int64_t bytes) noexcept
 	std::size_t by = 0;
 	for (std::size_t i = 0; i < from.size(); i++) {
 		if (bytes > 0) {
-			which.limited[i] = from[i]->most() != 0;
+			which.limited[i] = from[i] && from[i]->most() != 0;
 			if (which.limited[i])
 				which.places[i] =
 					from[i]->take(static_cast<std::uint64_t>(bytes), now);

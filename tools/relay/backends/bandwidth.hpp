@@ -51,6 +51,9 @@ public:
 	/* When the bytes up to that place may be moved; in the past if they may be now. */
 	std::int64_t when(std::uint64_t place) const noexcept;
 
+	/* Whether it is as if nothing had ever been taken, or there is no limit. */
+	bool is_full(std::int64_t now) noexcept;
+
 private:
 	void fill(std::int64_t now) noexcept;
 
@@ -100,16 +103,18 @@ struct wait_counters {
 };
 
 /*
- * The rate limit of one connection, for sn::relay(): the slowest of its listener's, its backend's
- * and its own limit. Without limits it costs a few loads for each pass of copying.
+ * The rate limit of one connection, for sn::relay(): the slowest of its listener's, its backend's,
+ * its source's and its own limit. Without limits it costs a few loads for each pass of copying.
  */
 class rate_limiter
 {
 public:
 	struct limits {
-		const allowance &each; /* connection */
+		const allowance &each;        /* connection */
+		const allowance &each_source; /* of_source follows it, after a reload */
 		buckets &of_listener;
 		buckets &of_backend;
+		buckets *of_source;               /* null: the source has no limit */
 		wait_counters &waits_of_listener; /* of waits for any of the limits */
 		wait_counters &waits_of_backend;  /* of waits for the backend's limit */
 		counter &throttled;               /* waits in the whole process */
@@ -124,23 +129,32 @@ public:
 	const sn_relay_rate_limit *calls() const noexcept { return &calls_; }
 
 private:
-	/* The places that one direction last took in its own bucket, the listener's and the
-	 * backend's. */
+	/* What a bucket was last set to, to set it again only after a change. */
+	struct setting {
+		std::uint64_t rate = 0;
+		std::uint64_t burst = 0;
+	};
+	static constexpr std::size_t limits_most = 4;
+	/* The places that one direction last took in its own bucket, the listener's, the backend's
+	 * and the source's. */
 	struct direction {
 		bucket own;
-		std::uint64_t own_rate = 0;
-		std::uint64_t own_burst = 0;
-		std::array<std::uint64_t, 3> places{};
-		std::array<bool, 3> limited{};
+		setting own_set;
+		setting source_set;
+		std::array<std::uint64_t, limits_most> places{};
+		std::array<bool, limits_most> limited{};
 		std::int64_t waiting_since = 0; /* 0: it does not wait */
 		bool waits_for_backend = false;
 	};
 	static constexpr std::size_t backends = 2; /* index */
 
-	std::array<bucket *, 3> all(unsigned way) noexcept
+	/* Null: there is none. */
+	std::array<bucket *, limits_most> all(unsigned way) noexcept
 	{
-		return {&ways_[way].own, &by_.of_listener[way], &by_.of_backend[way]};
+		return {&ways_[way].own, &by_.of_listener[way], &by_.of_backend[way],
+			by_.of_source ? &(*by_.of_source)[way] : nullptr};
 	}
+	static void follow(const allowance &now, unsigned way, setting &last, bucket &which);
 	std::size_t most(unsigned way) noexcept;
 	std::int64_t take(unsigned way, std::int64_t bytes) noexcept;
 	void waited(unsigned way, std::int64_t now) noexcept;

@@ -53,7 +53,8 @@ listener_snapshot registry::read_listener(const listener_counters &of)
 	result.retries = of.retries.get();
 	result.tls_full = of.tls_full.get();
 	result.tls_resumed = of.tls_resumed.get();
-	result.sources_forgotten = of.source_rates.forgotten();
+	result.sources_forgotten = of.source_rates.forgotten() + of.source_bandwidths.forgotten();
+	result.bandwidth_sources = of.source_bandwidths.known();
 	result.throttled = of.throttled.times.get();
 	result.throttled_time = std::chrono::nanoseconds(of.throttled.ns.get());
 	result.throttled_now = read_waiting(of.throttled);
@@ -107,10 +108,11 @@ registry::generation::open_listener(const std::string &name, const std::string &
 		found = new_listeners_.emplace_back(std::make_shared<listener_counters>(name));
 		/* The first connections may arrive before commit(). */
 		set(found->bandwidth, settings.bandwidth, sn_now());
+		found->bandwidth_per_source.set(settings.bandwidth_per_source);
 		found->bandwidth_per_connection.set(settings.bandwidth_per_connection);
 	}
 	listeners_.push_back({found, address, settings.max_connections, settings.bandwidth,
-			      settings.bandwidth_per_connection});
+			      settings.bandwidth_per_source, settings.bandwidth_per_connection});
 	return found;
 }
 
@@ -175,6 +177,7 @@ void registry::generation::commit() noexcept
 		each.counts->address_.swap(each.address);
 		each.counts->limit_ = each.limit;
 		set(each.counts->bandwidth, each.bandwidth, now);
+		each.counts->bandwidth_per_source.set(each.bandwidth_per_source);
 		each.counts->bandwidth_per_connection.set(each.bandwidth_per_connection);
 		each.counts->gone_ = false;
 	}

@@ -21,6 +21,7 @@
 #include "backends/names.hpp"
 #include "backends/queue.hpp"
 #include "backends/ready.hpp"
+#include "backends/source_bandwidth.hpp"
 #include "backends/source_rates.hpp"
 #include "backends/sources.hpp"
 #include "config/config.hpp"
@@ -59,9 +60,12 @@ struct listener_counters {
 	relay::sources sources;
 	relay::rate rate;
 	relay::source_rates source_rates;
-	/* The limits of all connections together and of each. A reload changes them for open
-	 * connections, too. */
+	/* Has only connections that were accepted while there was such a limit. */
+	relay::source_bandwidths source_bandwidths;
+	/* The limits of all connections together, of those of each source, and of each. A reload
+	 * changes them for open connections, too. */
 	buckets bandwidth;
+	allowance bandwidth_per_source;
 	allowance bandwidth_per_connection;
 	wait_counters throttled; /* by any bandwidth limit */
 	counter accepted;
@@ -197,6 +201,7 @@ private:
 		std::string address;
 		std::uint64_t limit;
 		bandwidth_config bandwidth;
+		bandwidth_config bandwidth_per_source;
 		bandwidth_config bandwidth_per_connection;
 	};
 	struct pending_backend {

@@ -10,6 +10,7 @@
 #ifndef RELAY_SOURCES_HPP
 #define RELAY_SOURCES_HPP
 
+#include "backends/source_bandwidth.hpp"
 #include "base/ip.hpp"
 
 #include <array>
@@ -68,20 +69,23 @@ private:
 	std::array<shard, 16> shards_;
 };
 
-/* Counts as a connection of a source for as long as it lives; an empty one counts nowhere. */
+/* Counts as a connection of a source for as long as it lives; an empty one counts nowhere. Also
+ * has the source's share of bandwidth. */
 class source_ticket
 {
 public:
 	source_ticket() = default;
 	source_ticket(sources &at, const ip_address &source) noexcept : at_(&at), source_(source) {}
 	source_ticket(source_ticket &&other) noexcept
-	    : at_(std::exchange(other.at_, nullptr)), source_(other.source_)
+	    : at_(std::exchange(other.at_, nullptr)), source_(other.source_),
+	      bandwidth_(std::move(other.bandwidth_))
 	{
 	}
 	source_ticket &operator=(source_ticket &&other) noexcept
 	{
 		std::swap(at_, other.at_);
 		std::swap(source_, other.source_);
+		bandwidth_ = std::move(other.bandwidth_);
 		return *this;
 	}
 	~source_ticket()
@@ -90,9 +94,13 @@ public:
 			at_->leave(source_);
 	}
 
+	void set_bandwidth(source_bandwidths::use share) noexcept { bandwidth_ = std::move(share); }
+	buckets *bandwidth() const noexcept { return bandwidth_.shared(); }
+
 private:
 	sources *at_ = nullptr;
 	ip_address source_;
+	source_bandwidths::use bandwidth_;
 };
 
 /*

@@ -231,8 +231,9 @@ void check_sources(section &in, const listener_config &made)
 			"names \"unix\", but the address is not a Unix socket; expected networks");
 	if (!is_unix(made.address) || proxies)
 		return;
-	for (const char *key : {"allow", "allow_file", "deny", "deny_file",
-				"max_connections_per_source", "accept_rate_per_source"})
+	for (const char *key :
+	     {"allow", "allow_file", "deny", "deny_file", "max_connections_per_source",
+	      "accept_rate_per_source", "bandwidth_per_source"})
 		if (const auto *node = in.take(key))
 			in.complain(*node, key,
 				    "means nothing at a Unix socket, whose clients have no IP "
@@ -322,6 +323,7 @@ void read_listener(complaints &to, section &in, const std::vector<group_config> 
 	read_rate(in, "", into.accept_rate, into.accept_burst);
 	read_rate(in, "_per_source", into.accept_rate_per_source, into.accept_burst_per_source);
 	read_bandwidth(to, in, "bandwidth", into.bandwidth);
+	read_bandwidth(to, in, "bandwidth_per_source", into.bandwidth_per_source);
 	read_bandwidth(to, in, "bandwidth_per_connection", into.bandwidth_per_connection);
 	read_networks(in, "allow", into.allow);
 	read_networks(in, "deny", into.deny);

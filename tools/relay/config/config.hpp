@@ -63,6 +63,8 @@ struct bandwidth_config {
 	std::uint64_t to_client = 0;
 	std::uint64_t burst = 0; /* in each direction; 0: one second's worth */
 
+	bool is_there() const noexcept { return to_backend != 0 || to_client != 0; }
+
 	std::uint64_t burst_of(std::uint64_t per_second) const noexcept
 	{
 		return burst ? burst : per_second;
@@ -233,11 +235,19 @@ struct listener_config {
 	/* The same for each client address. */
 	std::uint64_t accept_rate_per_source = 0;
 	std::uint64_t accept_burst_per_source = 0;
-	bandwidth_config bandwidth{}; /* all its connections together */
+	bandwidth_config bandwidth{};            /* all its connections together */
+	bandwidth_config bandwidth_per_source{}; /* those of each client address together */
 	bandwidth_config bandwidth_per_connection{};
 	ip_networks deny;
 	ip_networks allow;            /* empty: every address that is not denied */
 	std::vector<list_file> lists; /* the files of allow, deny and sni */
+
+	/* Whether it has a limit that depends on the client's address, besides the lists. */
+	bool limits_sources() const noexcept
+	{
+		return max_connections_per_source != 0 || accept_rate_per_source != 0 ||
+		       bandwidth_per_source.is_there();
+	}
 
 	/* Whether the hello of TLS clients is read, and passed on. */
 	bool reads_hello() const noexcept { return !tls && !(sni.empty() && alpn.empty()); }

@@ -17,8 +17,16 @@ constexpr std::int64_t responses_most = 1000;
 
 /* Keys that concern connections or their streams. */
 constexpr const char *of_connections[] = {
-	"proxy_from", "connect_timeout", "half_close_timeout",       "coalesce", "tls",
-	"keepalive",  "user_timeout",    "bandwidth_per_connection", "alpn",
+	"proxy_from",
+	"connect_timeout",
+	"half_close_timeout",
+	"coalesce",
+	"tls",
+	"keepalive",
+	"user_timeout",
+	"bandwidth_per_connection",
+	"bandwidth_per_source",
+	"alpn",
 };
 
 /* Reports settings that a group cannot have if datagrams are sent to it. */

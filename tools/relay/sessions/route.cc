@@ -51,8 +51,7 @@ std::shared_ptr<const listener_config> route::lists() const noexcept
 bool route::tells_sources_apart() const noexcept
 {
 	const auto these = lists();
-	return !these->deny.empty() || !these->allow.empty() ||
-	       settings.max_connections_per_source != 0 || settings.accept_rate_per_source != 0;
+	return !these->deny.empty() || !these->allow.empty() || settings.limits_sources();
 }
 
 bool route::denies(const ip_address &client) const noexcept
@@ -75,6 +74,9 @@ std::optional<termination> route::refuses(const ip_address &client, source_ticke
 			return termination::refused_limit;
 		counted = source_ticket(counts->sources, client);
 	}
+	if (settings.bandwidth_per_source.is_there())
+		counted.set_bandwidth(counts->source_bandwidths.enter(
+			client, settings.bandwidth_per_source, sn_now()));
 	return std::nullopt;
 }
 

@@ -328,8 +328,10 @@ void session::relay_both()
 	auto &of_listener = *via_->counts;
 	auto &of_backend = chosen_->counts;
 	rate_limiter rate({.each = of_listener.bandwidth_per_connection,
+			   .each_source = of_listener.bandwidth_per_source,
 			   .of_listener = of_listener.bandwidth,
 			   .of_backend = of_backend.bandwidth,
+			   .of_source = source_.bandwidth(),
 			   .waits_of_listener = of_listener.throttled,
 			   .waits_of_backend = of_backend.throttled,
 			   .throttled = all_.counters.throttled});

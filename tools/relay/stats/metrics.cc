@@ -207,9 +207,14 @@ void add_listeners(page &to, const snapshot &now)
 			to.sample({{"listener", each.name}, {"cause", termination_names[i]}},
 				  each.ended[i]);
 	to.metric("sources_forgotten_total", "counter",
-		  "Sources whose rate was forgotten for lack of room while it mattered.");
+		  "Sources whose rate or bandwidth was forgotten for lack of room while it "
+		  "mattered.");
 	for (const auto &each : now.listeners)
 		to.sample({{"listener", each.name}}, each.sources_forgotten);
+	to.metric("bandwidth_sources", "gauge",
+		  "Sources that have a connection, or whose bandwidth is not forgotten yet.");
+	for (const auto &each : now.listeners)
+		to.sample({{"listener", each.name}}, each.bandwidth_sources);
 	to.metric("retries_total", "counter",
 		  "Further attempts, after one backend could not be connected to.");
 	for (const auto &each : now.listeners)

@@ -85,9 +85,11 @@ struct listener_snapshot {
 	std::uint64_t limit = 0;    /* limit of active; 0: only the process's */
 	std::uint64_t accepted = 0; /* total; = active + the sum of ended */
 	termination_counts ended{}; /* total, by enum termination */
-	/* Total: sources whose rate was forgotten while it mattered, see source_rates.hpp. */
+	/* Total: sources whose rate or bandwidth was forgotten while it mattered, see
+	 * source_rates.hpp and source_bandwidth.hpp. */
 	std::uint64_t sources_forgotten = 0;
-	std::uint64_t retries = 0; /* total: further tries after one that failed */
+	std::uint64_t bandwidth_sources = 0; /* sources whose bandwidth is known now */
+	std::uint64_t retries = 0;           /* total: further tries after one that failed */
 	/* Totals: TLS handshakes with clients, of which those of resumed sessions are cheap. */
 	std::uint64_t tls_full = 0;
 	std::uint64_t tls_resumed = 0;

@@ -142,6 +142,7 @@ void add_listener(json &to, const listener_snapshot &each)
 		.field("tls_full", each.tls_full)
 		.field("tls_resumed", each.tls_resumed)
 		.field("sources_forgotten", each.sources_forgotten)
+		.field("bandwidth_sources", each.bandwidth_sources)
 		.field("throttled", each.throttled)
 		.field("throttled_ms", each.throttled_time);
 	add_both_ways(to, "throttled_now", each.throttled_now);
