@@ -9,17 +9,21 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <iterator>
+#include <poll.h>
 #include <regex>
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>
 #include <sstream>
 #include <string>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -377,10 +381,89 @@ TEST(AccessLog, RecoversAfterTheDiskWasFull)
 	});
 }
 
+/* Gets datagrams at a Unix socket, as a syslog daemon does. */
+class syslog_daemon
+{
+public:
+	explicit syslog_daemon(const std::string &path) : path_(path)
+	{
+		sockaddr_un at{};
+		at.sun_family = AF_UNIX;
+		std::strncpy(at.sun_path, path.c_str(), sizeof at.sun_path - 1);
+		EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr *>(&at), sizeof at), 0);
+	}
+	syslog_daemon(const syslog_daemon &) = delete;
+	syslog_daemon &operator=(const syslog_daemon &) = delete;
+	~syslog_daemon()
+	{
+		close(fd_);
+		unlink(path_.c_str());
+	}
+
+	/* Returns an empty string if no datagram comes. */
+	std::string receive() const
+	{
+		return sn::blocking([this]() -> std::string {
+			const auto most = std::chrono::milliseconds(harness::patience);
+			pollfd in{fd_, POLLIN, 0};
+			if (poll(&in, 1, static_cast<int>(most.count())) <= 0)
+				return "";
+			char text[8192];
+			const auto n = recv(fd_, text, sizeof text, 0);
+			return n < 0 ? "" : std::string(text, static_cast<std::size_t>(n));
+		});
+	}
+
+private:
+	const std::string path_;
+	const int fd_ = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+};
+
+TEST(AccessLog, SendsLinesToSyslog)
+{
+	const folder in;
+	const auto line = to_log_line(example(), log_format::logfmt);
+	sn::run([&] {
+		const auto path = in / "syslog";
+		auto log = opened("syslog:" + path);
+		{
+			const syslog_daemon daemon(path);
+			log->start();
+			log->write(example());
+			const auto got = daemon.receive();
+			EXPECT_TRUE(std::regex_search(
+				got, std::regex("^<30>1 [0-9]{4}-[0-9T:.-]+Z [^ ]+ sennit-relay " +
+						std::to_string(getpid()) + " access - time=")))
+				<< got;
+			EXPECT_TRUE((got + '\n').ends_with(" - " + line)) << got;
+			/* More lines than a socket holds wait for a daemon that is slow. */
+			for (int i = 0; i < 2000; i++)
+				log->write(example());
+			int more = 0;
+			while (more < 2000 && daemon.receive().size() == got.size())
+				more++;
+			EXPECT_EQ(more, 2000);
+			EXPECT_EQ(log->dropped(), 0U);
+		}
+		log->write(example());
+		const auto until = sn::after(harness::patience);
+		while (log->dropped() == 0 && sn::now() < until)
+			sn::sleep(1ms);
+		EXPECT_EQ(log->dropped(), 1U) << "no daemon is there";
+		/* Another daemon, at the same path. */
+		const syslog_daemon daemon(path);
+		log->write(example());
+		EXPECT_TRUE(daemon.receive().ends_with(" event=lines_dropped lines=1"));
+		EXPECT_TRUE((daemon.receive() + '\n').ends_with(" - " + line));
+		log->close();
+	});
+}
+
 TEST(AccessLog, SaysWhatIsWrongWithItsTarget)
 {
 	std::string why;
-	for (const auto &target : {"fd:"s, "fd:x"s, "fd:-1"s, "fd:99999"s, "fd:1x"s}) {
+	for (const auto &target : {"fd:"s, "fd:x"s, "fd:-1"s, "fd:99999"s, "fd:1x"s, "syslog:"s,
+				   "syslog:log"s, "syslog:/" + std::string(107, 'x')}) {
 		EXPECT_FALSE(access_log::open(target, log_format::logfmt, why)) << target;
 		EXPECT_NE(why.find('"' + target + '"'), why.npos) << why;
 	}

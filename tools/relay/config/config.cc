@@ -12,6 +12,7 @@
 #include "config/config_tls.hpp"
 #include "config/config_udp.hpp"
 #include "stats/events.hpp"
+#include "stats/syslog_socket.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -387,6 +388,17 @@ void read_control(section &in, config &into)
 				    "well, or the path of a Unix socket");
 }
 
+/* Whether a file can be opened is found out later. */
+void read_access_log(section &in, config &into)
+{
+	if (in.nonempty("access_log", into.access_log) && is_syslog(into.access_log))
+		if (const auto problem = event_target_problem(into.access_log))
+			in.complain(*in.take("access_log"), "access_log",
+				    '"' + into.access_log + "\" " + *problem);
+	in.choice<bool>("access_log_format", into.access_log_json,
+			{{"logfmt", false}, {"json", true}});
+}
+
 void read_events(section &in, config &into)
 {
 	if (!in.text("events", into.events))
@@ -419,9 +431,7 @@ std::variant<config, config_errors> parse_config(std::string_view text, const st
 	top.duration("stats_interval", made.stats_interval);
 	top.address("admin", made.admin, address_use::listen);
 	read_control(top, made);
-	top.nonempty("access_log", made.access_log);
-	top.choice<bool>("access_log_format", made.access_log_json,
-			 {{"logfmt", false}, {"json", true}});
+	read_access_log(top, made);
 	read_admin_hosts(top, made);
 	read_events(top, made);
 	for (const auto &[name, table] : named(top, "groups")) {

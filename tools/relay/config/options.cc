@@ -5,6 +5,7 @@
 #include "base/duration.hpp"
 #include "config/keepalive.hpp"
 #include "stats/events.hpp"
+#include "stats/syslog_socket.hpp"
 
 #include <sennit/sennit.hpp>
 
@@ -69,7 +70,8 @@ Options:
   --admin ADDRESS             serve metrics, health and a live web page there
                               over HTTP; use an address that is not public
   --access-log TARGET         write a line for each connection that has ended
-                              to a file, stderr, stdout or fd:N
+                              to a file, stderr, stdout, fd:N, syslog or
+                              syslog:/PATH
   --access-log-format FORMAT  logfmt or json (default logfmt)
   --events TARGET             where events go: stderr, json (to stderr), syslog,
                               syslog:/PATH or journal (default stderr)
@@ -296,6 +298,10 @@ try {
 	if (format != "logfmt" && format != "json")
 		throw usage_error{"--access-log-format: \"" + format +
 				  "\" is not a format; expected logfmt or json"};
+	if (is_syslog(parsed.access_log))
+		if (const auto problem = event_target_problem(parsed.access_log))
+			throw usage_error{"--access-log: \"" + parsed.access_log + "\" " +
+					  *problem};
 	if (const auto problem = event_target_problem(parsed.events))
 		throw usage_error{"--events: \"" + parsed.events + "\" " + *problem};
 	parsed.access_log_json = format == "json";

@@ -199,7 +199,7 @@ std::string to_log_line(const access_entry &entry, log_format format)
 
 std::optional<std::string> log_target_problem(const std::string &target)
 {
-	if (target.empty() || target == "stderr" || target == "stdout")
+	if (target.empty() || target == "stderr" || target == "stdout" || is_syslog(target))
 		return std::nullopt;
 	if (target.starts_with("fd:")) {
 		const auto number = std::string_view(target).substr(3);
@@ -243,6 +243,20 @@ std::unique_ptr<access_log> access_log::open(const std::string &target, log_form
 		}
 		return make("", fd, false);
 	}
+	if (is_syslog(target)) {
+		if (const auto problem = event_target_problem(target)) {
+			why = "access log \"" + target + "\" " + *problem;
+			return nullptr;
+		}
+		auto socket = std::make_unique<syslog_socket>(target);
+		const int fd = socket->descriptor();
+		if (fd < 0) {
+			why = "cannot open a socket for the access log: " + explain(errno);
+			return nullptr;
+		}
+		return std::unique_ptr<access_log>(
+			new access_log("", fd, false, format, queue, std::move(socket)));
+	}
 	const int fd = open_file(target);
 	if (fd < 0) {
 		why = "cannot open the access log " + target + ": " + explain(errno);
@@ -251,9 +265,11 @@ std::unique_ptr<access_log> access_log::open(const std::string &target, log_form
 	return make(target, fd, true);
 }
 
-access_log::access_log(std::string path, int fd, bool owned, log_format format, std::size_t queue)
-    : path_(std::move(path)), format_(format), owned_(owned), queue_(queue), fd_(fd),
-      is_file_(is_regular(fd)), piece_(is_file_ ? bytes_most : log_line_most)
+access_log::access_log(std::string path, int fd, bool owned, log_format format, std::size_t queue,
+		       std::unique_ptr<syslog_socket> socket)
+    : path_(std::move(path)), format_(format), owned_(owned), socket_(std::move(socket)),
+      queue_(queue), fd_(fd), is_file_(is_regular(fd)),
+      piece_(is_file_ || socket_ ? bytes_most : log_line_most)
 {
 }
 
@@ -387,6 +403,8 @@ std::size_t access_log::write_now(std::string_view piece, int &error) const
 {
 	return sn::blocking([&]() -> std::size_t {
 		std::size_t written = 0;
+		if (socket_)
+			return send_now(piece, error);
 		/* POLLOUT means room for a piece. The wait is bounded, so that closing is
 		 * noticed. */
 		const int wait_ms = may_wait() ? 100 : 0;
@@ -410,6 +428,19 @@ std::size_t access_log::write_now(std::string_view piece, int &error) const
 			usleep(1000);
 		return written;
 	});
+}
+
+/* The same for syslog, each line by itself. */
+std::size_t access_log::send_now(std::string_view piece, int &error) const
+{
+	std::size_t sent = 0;
+	while (sent < piece.size() && error == 0) {
+		const auto line = piece.substr(sent, piece.find('\n', sent) - sent);
+		error = socket_->send("access", line);
+		if (error == 0)
+			sent += line.size() + 1;
+	}
+	return sent;
 }
 
 void access_log::open_anew()

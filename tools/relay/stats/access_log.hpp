@@ -10,12 +10,13 @@
  *
  * To a target that is not a file (stderr, a pipe to another process) the log writes only as much as
  * there is room for: the file description may be shared with other processes, so it cannot be made
- * non-blocking.
+ * non-blocking. A syslog daemon gets each line as a datagram.
  */
 #ifndef RELAY_ACCESS_LOG_HPP
 #define RELAY_ACCESS_LOG_HPP
 
 #include "stats/counters.hpp"
+#include "stats/syslog_socket.hpp"
 #include "wire/termination.hpp"
 
 #include <sennit/sennit.hpp>
@@ -81,9 +82,9 @@ class access_log
 {
 public:
 	/*
-	 * target: "stderr", "stdout", "fd:N" (an open descriptor, which remains the caller's), or
-	 * the path of a file, which is appended to. On failure, why has the reason. May block on
-	 * the file system.
+	 * target: "stderr", "stdout", "fd:N" (an open descriptor, which remains the caller's),
+	 * "syslog" or "syslog:/PATH" (a Unix socket), or the path of a file, which is appended to.
+	 * On failure, why has the reason. May block on the file system.
 	 */
 	static std::unique_ptr<access_log> open(const std::string &target, log_format format,
 						std::string &why, std::size_t queue = 4096);
@@ -112,17 +113,20 @@ public:
 	std::uint64_t dropped() const noexcept { return dropped_.get(); }
 
 private:
-	access_log(std::string path, int fd, bool owned, log_format format, std::size_t queue);
+	access_log(std::string path, int fd, bool owned, log_format format, std::size_t queue,
+		   std::unique_ptr<syslog_socket> socket = nullptr);
 	void run();
 	void fill_and_put(std::string &batch);
 	std::ptrdiff_t put(std::string_view batch);
 	bool may_wait() const noexcept;
 	std::size_t write_now(std::string_view piece, int &error) const;
+	std::size_t send_now(std::string_view piece, int &error) const;
 	void open_anew();
 
 	const std::string path_; /* empty: the target is not a path */
 	const log_format format_;
 	const bool owned_;
+	const std::unique_ptr<syslog_socket> socket_; /* null: the target is not syslog */
 	sn::channel<std::string> queue_;
 	counter dropped_;
 	/* Used only by the task, once it runs. */

@@ -222,12 +222,18 @@ std::string to_json(const event &what)
 	return out += "}\n";
 }
 
+std::string syslog_start(event_level level, std::chrono::nanoseconds time, std::string_view host,
+			 long pid, std::string_view name)
+{
+	return priority(level, facility) + "1 " + to_time(time) + ' ' +
+	       (host.empty() ? "-" : plain(host)) + " sennit-relay " + std::to_string(pid) + ' ' +
+	       std::string(name) + ' ';
+}
+
 std::string to_syslog(const event &what, std::string_view host, long pid)
 {
 	const auto &about = describe(what.kind);
-	std::string out = priority(about.level, facility) + "1 " + to_time(what.time) + ' ' +
-			  (host.empty() ? "-" : plain(host)) + " sennit-relay " +
-			  std::to_string(pid) + ' ' + about.name + ' ';
+	std::string out = syslog_start(about.level, what.time, host, pid, about.name);
 	std::string data;
 	for_fields(what, [&data](std::string_view key, std::string_view text, bool) {
 		if (key == "message")
@@ -243,10 +249,9 @@ std::string to_syslog(const event &what, std::string_view host, long pid)
 	return out;
 }
 
-std::string to_local_syslog(const event &what, long pid)
+std::string local_syslog_start(event_level level, std::chrono::nanoseconds time, long pid)
 {
-	const std::time_t seconds =
-		std::chrono::duration_cast<std::chrono::seconds>(what.time).count();
+	const std::time_t seconds = std::chrono::duration_cast<std::chrono::seconds>(time).count();
 	std::tm parts{};
 	localtime_r(&seconds, &parts);
 	/* Names of months in English, whatever the locale is. */
@@ -254,9 +259,13 @@ std::string to_local_syslog(const event &what, long pid)
 						 "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 	char rest[32];
 	const auto size = std::strftime(rest, sizeof rest, "%e %H:%M:%S", &parts);
-	return priority(describe(what.kind).level, facility) + months[parts.tm_mon] + ' ' +
-	       std::string(rest, size) + " sennit-relay[" + std::to_string(pid) +
-	       "]: " + to_words(what);
+	return priority(level, facility) + months[parts.tm_mon] + ' ' + std::string(rest, size) +
+	       " sennit-relay[" + std::to_string(pid) + "]: ";
+}
+
+std::string to_local_syslog(const event &what, long pid)
+{
+	return local_syslog_start(describe(what.kind).level, what.time, pid) + to_words(what);
 }
 
 std::string to_journal(const event &what)

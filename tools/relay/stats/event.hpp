@@ -151,6 +151,11 @@ std::string to_json(const event &what);
  * 4711 backend_down [sennit@32473 group=\"web\"] message". */
 std::string to_syslog(const event &what, std::string_view host, long pid);
 
+/* The part in front of what the two forms of syslog say; in RFC 5424 structured data follows. */
+std::string syslog_start(event_level level, std::chrono::nanoseconds time, std::string_view host,
+			 long pid, std::string_view name);
+std::string local_syslog_start(event_level level, std::chrono::nanoseconds time, long pid);
+
 /* The form in which the C library writes to /dev/log, in local time: "<28>Nov 21 09:55:14
  * sennit-relay[4711]: warning backend_down ...". */
 std::string to_local_syslog(const event &what, long pid);

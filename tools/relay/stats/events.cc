@@ -2,6 +2,7 @@
 #include "stats/events.hpp"
 
 #include "stats/counters.hpp"
+#include "stats/syslog_socket.hpp"
 
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>
@@ -29,7 +30,6 @@ using namespace std::chrono_literals;
 
 constexpr int write_wait_ms = 100;
 constexpr const char *journal_socket = "/run/systemd/journal/socket";
-constexpr const char *local_syslog_socket = "/dev/log";
 
 /* Whether stderr is the journal: JOURNAL_STREAM has its device and inode. */
 bool is_stderr_journal()
@@ -69,8 +69,7 @@ std::shared_ptr<const event_target> to_target(std::string_view name)
 	} else if (name.starts_with("syslog")) {
 		made->form = event_form::syslog;
 		made->is_local = name == "syslog";
-		made->socket =
-			made->is_local ? local_syslog_socket : name.substr(name.find(':') + 1);
+		made->socket = syslog_path(name);
 	} else if (name == "journal" || made->is_journal) {
 		made->form = event_form::journal;
 		made->socket = journal_socket;
@@ -155,14 +154,6 @@ bool send_to_socket(const event_target &to, std::string_view record)
 	 * there. */
 	return sendto(to.fd, record.data(), record.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
 		      reinterpret_cast<const sockaddr *>(&at), sizeof at) >= 0;
-}
-
-std::string own_host()
-{
-	char name[256] = "";
-	if (gethostname(name, sizeof name - 1) < 0)
-		return "";
-	return name;
 }
 
 bool deliver(const event &what)
