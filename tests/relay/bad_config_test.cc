@@ -12,8 +12,8 @@
  * begins with [tls] needs OpenSSL.
  */
 #include "config/config.hpp"
+#include "config/config_places.hpp"
 #include "config/tls_contexts.hpp"
-#include "stats/access_log.hpp"
 #include "tls/tls_context.hpp"
 
 #include <gtest/gtest.h>
@@ -86,11 +86,8 @@ relay::config_errors check(const std::string &text)
 	relay::config_errors warnings;
 	relay::config_errors found;
 	for (const auto &each : relay::tls_problems(made, std::chrono::seconds(0), warnings))
-		found.push_back("f: " + each);
-	if (found.empty())
-		if (const auto problem = relay::log_target_problem(made.access_log))
-			found.push_back("f: " + *problem);
-	return found;
+		found.push_back(relay::with_place(made, "f", each));
+	return found.empty() ? relay::file_problems(made, "f") : found;
 }
 
 bool is_as_said(const std::string &found, const std::string &said)
@@ -123,8 +120,8 @@ TEST_P(BadConfig, IsExplained)
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, BadConfig,
-			 testing::Values("syntax", "keys", "process", "listeners", "tls", "groups",
-					 "checks", "udp"),
+			 testing::Values("syntax", "punctuation", "keys", "process", "listeners",
+					 "clients", "tls", "groups", "checks", "agents", "udp"),
 			 [](const auto &each) { return std::string(each.param); });
 
 } // namespace

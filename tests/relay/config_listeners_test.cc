@@ -150,7 +150,7 @@ TEST(ConfigListeners, HasProxyHeadersAndServerNames)
 		"f:5:15: listeners.a.sni.\"b example\": is not the name of a server; expected",
 		"f:6:8: listeners.a.sni.\"*.\": is not the name of a server; expected",
 		"f:7:15: listeners.a.sni.\"c.example\": \"h\" is unknown; expected the NAME",
-		"f:8:15: listeners.a.sni.\"d.example\": is an integer; expected a string",
+		"f:8:15: listeners.a.sni.\"d.example\": is an integer; expected the NAME",
 		"f:10:14: groups.g.send_proxy: \"v3\" is none of the choices; expected one of none",
 	};
 	expect_starts(errors, starts);

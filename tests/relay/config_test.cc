@@ -128,7 +128,7 @@ backends = []
 		"f:6:19: listeners.a.max_connections: -1 is out of range; expected 0 to",
 		"f:7:16: listeners.a.idle_timeout: is a boolean; expected a duration",
 		"f:12:11: listeners.c.address: \":80\" is already used by listeners.b",
-		"f:13:9: listeners.c.group: is an integer; expected a string",
+		"f:13:9: listeners.c.group: is an integer; expected the NAME of a [groups.NAME]",
 		"f:15:11: groups.g.balance: \"fair\" is none of the choices; expected one of round",
 		"f:16:20: groups.g.backends[1]: \"h:1\" is already in line 16",
 		"f:16:27: groups.g.backends[2].address: missing",

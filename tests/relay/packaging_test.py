@@ -91,11 +91,14 @@ class Configurations(unittest.TestCase):
     def test_the_example_is_good(self):
         example = without_folders(text_of("packaging/sennit-relay.toml"))
         self.check(example)
-        # The lists and the certificates that it names have to exist, too.
+        # The lists, the certificates and the token that it names have to exist, too.
         with tempfile.TemporaryDirectory() as folder:
             for name, text in [("allow", "10.0.0.0/8"), ("deny", "::1"), ("names", "a.example")]:
                 with open(f"{folder}/{name}.txt", "w", encoding="utf-8") as file:
                     file.write(text + "\n")
+            token = os.open(f"{folder}/token", os.O_WRONLY | os.O_CREAT, 0o600)
+            with os.fdopen(token, "w", encoding="utf-8") as file:
+                file.write("0123456789abcdef\n")
             self.check(with_files(uncommented(example), folder))
 
     def test_the_example_has_every_key(self):

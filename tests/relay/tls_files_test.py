@@ -197,7 +197,7 @@ class Checked(Case):
                 (self.a + ".pem", self.a + ".pem", "key cannot be read"),
                 (self.a + ".pem", self.b + ".key", "the key does not belong to the certificate")):
             said = self.check(f'tls = {{ certificate = "{certificate}", key = "{key}" }}')
-            self.assertIn(f"check.toml: listeners.in.tls.certificate: ", said)
+            self.assertIn("check.toml:4:23: listeners.in.tls.certificate: ", said)
             self.assertIn(reason, said)
             self.assertEqual(said.count("\n"), 1, said)
         both = f'["{self.a}.both", "{self.root}/none"]'

@@ -7,11 +7,11 @@
 #include "base/descriptors.hpp"
 #include "base/report.hpp"
 #include "config/config.hpp"
+#include "config/config_places.hpp"
 #include "config/options.hpp"
 #include "config/tls_contexts.hpp"
 #include "handover/supervisor.hpp"
 #include "server/server.hpp"
-#include "stats/access_log.hpp"
 #include "stats/events.hpp"
 
 #include <sennit/debug.h>
@@ -45,7 +45,7 @@ std::optional<int> find_tls_problems(const relay::config &settings, const relay:
 	const auto problems = relay::tls_problems(
 		settings, std::chrono::duration_cast<std::chrono::seconds>(now), warnings);
 	for (const auto &line : problems)
-		relay::report(options.config_file + ": " + line);
+		relay::report(relay::with_place(settings, options.config_file, line));
 	if (!problems.empty())
 		return relay::exit_usage;
 	if (options.check)
@@ -96,10 +96,11 @@ try {
 	if (options.check) {
 		const std::string name =
 			options.config_file.empty() ? "arguments" : options.config_file;
-		if (const auto problem = relay::log_target_problem(settings.access_log)) {
-			relay::report(name + ": " + *problem);
+		const auto problems = relay::file_problems(settings, name);
+		for (const auto &line : problems)
+			relay::report(line);
+		if (!problems.empty())
 			return relay::exit_usage;
-		}
 		std::printf("%s: good\n", name.c_str());
 		return EXIT_SUCCESS;
 	}

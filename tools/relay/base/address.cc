@@ -72,7 +72,9 @@ std::optional<std::string> udp_problem(std::string_view address, address_use use
 {
 	if (use == address_use::listen)
 		return "UDP is for listeners; expected an address of TCP, or unix:/PATH";
-	if (use != address_use::serve)
+	if (use == address_use::connect)
+		return "the relay connects there by TCP; expected HOST:PORT without udp:";
+	if (use == address_use::backend)
 		return "a backend gets what its listener does, connections or datagrams; expected "
 		       "HOST:PORT without udp:";
 	if (is_unix(without_udp(address)))

@@ -27,7 +27,8 @@ bool read_token(const std::string &file, std::string &into, std::string &why)
 	struct stat about {
 	};
 	if (!in || fstat(fileno(in.get()), &about) != 0) {
-		why = file + ": cannot be read: " + std::generic_category().message(errno);
+		why = file + ": cannot be read: " + std::generic_category().message(errno) +
+		      "; expected a file with the token in its first line";
 		return false;
 	}
 	if (about.st_mode & 07) {

@@ -101,7 +101,7 @@ std::optional<std::size_t> find_group(section &in, const toml::node &node, std::
 {
 	const auto *name = node.as_string();
 	if (!name) {
-		in.mistyped(node, key, "a string");
+		in.mistyped(node, key, "the NAME of a [groups.NAME], in quotes");
 		return std::nullopt;
 	}
 	const auto found = std::ranges::find(groups, name->get(), &group_config::name);
@@ -136,7 +136,8 @@ std::optional<std::string> to_server_name(std::string_view written)
 
 void read_sni(section &in, const std::vector<group_config> &groups, std::vector<sni_route> &into)
 {
-	const auto *table = in.table("sni");
+	const auto *table = in.table(
+		"sni", "a table of names and groups, such as { \"www.example.org\" = \"web\" }");
 	if (!table)
 		return;
 	if (table->empty())
@@ -167,7 +168,8 @@ void read_sni(section &in, const std::vector<group_config> &groups, std::vector<
 void read_sni_files(section &in, const std::vector<group_config> &groups,
 		    std::vector<sni_route> &into, std::vector<list_file> &files)
 {
-	const auto *table = in.table("sni_files");
+	const auto *table = in.table(
+		"sni_files", "a table of files and groups, such as { \"names.txt\" = \"web\" }");
 	if (!table)
 		return;
 	if (table->empty())
@@ -196,7 +198,8 @@ void read_sni_files(section &in, const std::vector<group_config> &groups,
 
 void read_alpn_routes(section &in, const std::vector<group_config> &groups, listener_config &into)
 {
-	const auto *table = in.table("alpn");
+	const auto *table = in.table(
+		"alpn", "a table of protocols and groups, such as { \"http/1.1\" = \"web\" }");
 	if (!table)
 		return;
 	if (table->empty())

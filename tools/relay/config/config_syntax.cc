@@ -100,6 +100,24 @@ std::optional<char> open_string(std::string_view line)
 	return std::nullopt;
 }
 
+/* The name in front of the next = if it has a character that a key without quotes cannot have, such
+ * as "*.example.org"; else empty. */
+std::string_view unquoted_name(std::string_view line, std::size_t column)
+{
+	const auto first = column > 1 ? line.find_last_of("{,", column - 2) : line.npos;
+	const auto from = first == line.npos ? 0 : first + 1;
+	const auto end = line.find('=', from);
+	if (end == line.npos)
+		return {};
+	const auto name = trimmed(line.substr(from, end - from));
+	const bool is_bare = std::ranges::all_of(name, [](char c) {
+		return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+		       c == '_' || c == '-' || c == '.';
+	});
+	return is_bare || name.find_first_of(" \t\"'#:[]{}<>") != name.npos ? std::string_view{}
+									    : name;
+}
+
 bool is_word(std::string_view value, std::string_view word)
 {
 	return std::ranges::equal(value, word, [](char a, char b) {
@@ -206,6 +224,13 @@ std::string explain_syntax(std::string_view line, std::size_t column, std::strin
 		return "the name of a table is not closed; expected ] there";
 	if (has(words, "table header"))
 		return said + "; expected [NAME] in a line of its own";
+	if (const auto name = unquoted_name(line, column); !name.empty())
+		return shortened(name) +
+		       " has a character that needs quotes; expected them, as in \"" +
+		       shortened(name) + "\" = ...";
+	if (has(words, "expected a comment or whitespace"))
+		return "there is more in the line than a value; expected its end, or a comment "
+		       "after #; several values are an array, as in [\"a\", \"b\"]";
 	const auto pair = to_pair(line, column);
 	const bool is_bare =
 		pair && (pair->value.empty() ||

@@ -7,6 +7,7 @@
 #include "backends/resolver.hpp"
 #include "base/address.hpp"
 #include "base/in_time.hpp"
+#include "config/config_places.hpp"
 #include "sessions/udp_listener.hpp"
 
 #include <algorithm>
@@ -57,11 +58,14 @@ bool change::make_tls()
 		tls_set made{};
 		std::string why{};
 	};
-	auto done = call_in_time([&tls = all_.tls, of = settings_, reread = reread_] {
-		result its;
-		its.is_made = tls.make(*of, reread, its.made, its.why);
-		return its;
-	});
+	auto done = call_in_time(
+		[&tls = all_.tls, of = settings_, reread = reread_, file = all_.config_file] {
+			result its;
+			its.is_made = tls.make(*of, reread, its.made, its.why);
+			if (!its.is_made)
+				its.why = with_place(*of, file, its.why);
+			return its;
+		});
 	if (!done || !done->is_made) {
 		emit(fault_, done ? done->why : std::string("the files of TLS: ") + no_answer);
 		return false;

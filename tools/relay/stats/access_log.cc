@@ -206,17 +206,16 @@ std::optional<std::string> log_target_problem(const std::string &target)
 		if (!number.empty() && number.size() < 7 &&
 		    number.find_first_not_of("0123456789") == number.npos)
 			return std::nullopt;
-		return "access log " + target +
-		       ": is not a descriptor; expected its number, such as fd:3";
+		return '"' + target + "\" is not a descriptor; expected its number, such as fd:3";
 	}
 	const auto slash = target.rfind('/');
 	const std::string folder = slash == target.npos ? "." : target.substr(0, slash + 1);
 	struct stat found;
 	if (stat(folder.c_str(), &found) < 0)
-		return "access log " + target + ": folder " + folder + ": " + std::strerror(errno) +
+		return '"' + target + "\": folder " + folder + ": " + std::strerror(errno) +
 		       "; expected a folder that is there";
 	if (stat(target.c_str(), &found) == 0 && S_ISDIR(found.st_mode))
-		return "access log " + target + ": is a folder; expected a file";
+		return '"' + target + "\" is a folder; expected a file";
 	return std::nullopt;
 }
 
