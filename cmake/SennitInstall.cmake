@@ -51,7 +51,8 @@ function(sennit_install_pc name)
 	install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endfunction()
 
-# Installs a program with its manual page and its completions for bash.
+# Installs a program with its manual pages, also of its configuration file, and its completions for
+# bash.
 function(sennit_install_program name)
 	if(NOT TARGET ${name})
 		return()
@@ -60,6 +61,11 @@ function(sennit_install_program name)
 	configure_file(packaging/${name}.1 ${name}.1 @ONLY)
 	install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 	install(FILES ${PROJECT_BINARY_DIR}/${name}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+	if(EXISTS ${PROJECT_SOURCE_DIR}/packaging/${name}.toml.5)
+		configure_file(packaging/${name}.toml.5 ${name}.toml.5 @ONLY)
+		install(FILES ${PROJECT_BINARY_DIR}/${name}.toml.5
+			DESTINATION ${CMAKE_INSTALL_MANDIR}/man5)
+	endif()
 	install(FILES packaging/${name}.bash RENAME ${name}
 		DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 endfunction()

@@ -33,6 +33,7 @@ done <<'LIST'
 644 lib/systemd/system/sennit-relay.service
 644 etc/default/sennit-relay
 644 usr/share/man/man1/sennit-relay.1.gz
+644 usr/share/man/man5/sennit-relay.toml.5.gz
 644 usr/share/doc/sennit-relay/copyright
 644 usr/share/doc/sennit-relay/changelog.Debian.gz
 644 usr/share/doc/sennit-relay/changelog.gz
@@ -47,7 +48,7 @@ done <<'LIST'
 644 usr/share/bash-completion/completions/sennit-relay
 644 usr/share/lintian/overrides/sennit-relay
 LIST
-[ "$(find "$root" -type f | wc -l)" = 16 ] || fail "unexpected files in the package: $(find "$root" -type f)"
+[ "$(find "$root" -type f | wc -l)" = 18 ] || fail "unexpected files in the package: $(find "$root" -type f)"
 if dpkg-deb -c "$package" | grep -v ' root/root '; then
 	fail "these files do not belong to root"
 fi
@@ -88,9 +89,11 @@ for option in $("$relay" --help | grep -oE -- '--[a-z-]+' | sort -u); do
 	grep -qF -- "$option" <<<"$text" || fail "$option is not in the manual"
 done
 if command -v man >/dev/null; then
-	warnings=$(LC_ALL=C.UTF-8 MANROFFSEQ='' MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$manual" \
-		2>&1 >/dev/null) || fail "man: $warnings"
-	[ -z "$warnings" ] || fail "man: $warnings"
+	for page in "$manual" "$root/usr/share/man/man5/sennit-relay.toml.5.gz"; do
+		warnings=$(LC_ALL=C.UTF-8 MANROFFSEQ='' MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z \
+			"$page" 2>&1 >/dev/null) || fail "man: $warnings"
+		[ -z "$warnings" ] || fail "man: $warnings"
+	done
 fi
 
 # --- installed into an empty system ---

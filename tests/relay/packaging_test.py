@@ -114,6 +114,11 @@ class Configurations(unittest.TestCase):
             there = re.search(rf"(^|[{{, ]){key} = |^\[.*\.{key}\]$", example, re.MULTILINE)
             self.assertTrue(there, f"{key} is not in the example")
 
+    def test_the_manual_page_of_the_file_is_that_of_the_manual(self):
+        made = subprocess.run([os.path.join(SOURCE, "scripts/relay-manual"), "--check"],
+                              capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual((made.returncode, made.stderr), (0, ""))
+
     def test_the_one_for_kubernetes_is_good(self):
         manifest = text_of("packaging/kubernetes.yaml")
         settings = embedded(manifest)

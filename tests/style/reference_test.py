@@ -67,6 +67,7 @@ class Documentation(unittest.TestCase):
         self.assertEqual(missing, [])
         for page in ("sennit-relay.1", "sennit-run.1", "sennit-trace.1", "sennit-tls-check.1"):
             self.assertTrue((self.folder / "man/man1" / page).exists(), page)
+        self.assertTrue((self.folder / "man/man5/sennit-relay.toml.5").exists())
 
     def test_man_formats_the_pages(self):
         if not shutil.which("groff"):
