@@ -3,8 +3,8 @@
 """
 Programs that people use, through the relay: PostgreSQL's shell, its benchmark and its dump; a git
 clone and a push; rsync both ways; HTTP/2 by h2load; a page in a browser; a WebSocket that stays
-open; an agent of a backend, as in the manual. The test compares what arrives with what arrives
-without the relay, and every connection must end cleanly.
+open; an agent of a backend and checks of PostgreSQL and Redis, as in the manual. The test compares
+what arrives with what arrives without the relay, and every connection must end cleanly.
 
 Environment: as for traffic.py. SENNIT_TRAFFIC_SECONDS (5) is how long the WebSocket stays open, at
 least, and how long the benchmarks run. Fails when one of the programs is missing; scripts/setup
@@ -15,6 +15,7 @@ import glob
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import struct
@@ -79,6 +80,7 @@ class Traffic(unittest.TestCase):
         self.addCleanup(stop)
         eventually(lambda: server.poll() is not None or answers(port), "a server to start")
         self.assertIsNone(server.poll(), f"{command[0]} has ended")
+        return stop
 
     def relay(self, port, *options):
         relay = Relay("--idle-timeout", "10m", *options, "127.0.0.1:0", f"127.0.0.1:{port}")
@@ -102,6 +104,35 @@ class Traffic(unittest.TestCase):
         return listener
 
 
+    def assert_checked(self, name, port, stop):
+        """The check of that group in docs/relay-reference.md, at a server that stops later."""
+        here = os.path.dirname(os.path.abspath(__file__))
+        with open(here + "/../../docs/relay-reference.md", encoding="utf-8") as file:
+            said = re.search(rf"\n    \[groups\.{name}\.check\]\n    (send = .*)\n"
+                             r"    (expect = .*)\n", file.read())
+        relay = RelayByConfig(f"""
+            admin = "127.0.0.1:0"
+            [listeners.in]
+            address = "127.0.0.1:0"
+            group = "{name}"
+            [groups.{name}]
+            backends = ["127.0.0.1:{port}"]
+            [groups.{name}.check]
+            {said[1]}
+            {said[2]}
+            interval = "50ms"
+            timeout = "20s"
+            fall = 1
+        """)
+        self.addCleanup(relay.stop)
+        backend = lambda: relay.status()["backends"][0]
+        eventually(lambda: backend()["checks"] >= 3, "checks")
+        self.assertEqual((backend()["state"], backend()["check_failures"]), ("up", 0))
+        stop()
+        eventually(lambda: backend()["state"] == "down", "the backend to be down")
+        self.assertEqual(relay.stop(), 0)
+
+
 class Postgresql(Traffic):
     def setUp(self):
         super().setUp()
@@ -117,7 +148,7 @@ class Postgresql(Traffic):
             cwd="/", **as_user
         )
         self.server_port = free_port()
-        self.serve(
+        self.stop_server = self.serve(
             [
                 program("postgres"), "-D", data, "-p", str(self.server_port), "-h", "127.0.0.1",
                 *("-c", "unix_socket_directories=", "-c", "fsync=off"),
@@ -133,6 +164,9 @@ class Postgresql(Traffic):
 
     def at(self, port):
         return ("-h", "127.0.0.1", "-p", str(port), "-U", "postgres")
+
+    def test_the_check_of_the_manual(self):
+        self.assert_checked("postgres", self.server_port, self.stop_server)
 
     def test_a_session_a_benchmark_and_a_dump(self):
         relay = self.relay(self.server_port)
@@ -404,6 +438,14 @@ class Web(Traffic):
         asyncio.run(talk())
 
 
+class Redis(Traffic):
+    def test_the_check_of_the_manual(self):
+        port = free_port()
+        command = ["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--save", ""]
+        stop = self.serve(command, port, cwd=self.root)
+        self.assert_checked("redis", port, stop)
+
+
 class Agent(Traffic):
     def test_the_one_of_the_manual(self):
         """The agent in docs/relay.md, except for the place of a file and the port."""
@@ -453,7 +495,7 @@ class Agent(Traffic):
 
 if __name__ == "__main__":
     wanted = ("postgres", "psql", "pgbench", "pg_dump", "git", "rsync", "nginx", "h2load",
-              "chromium", "socat")
+              "chromium", "socat", "redis-server")
     missing = [name for name in wanted if not program(name)]
     if missing:
         sys.exit("not installed (scripts/setup test installs them): " + " ".join(missing))

@@ -132,6 +132,7 @@ class Web(Certified, programs.Web):
 
 class Postgresql(Certified, programs.Postgresql):
     test_a_session_a_benchmark_and_a_dump = None
+    test_the_check_of_the_manual = None
 
     def serve(self, command, port, **options):
         self.certify()
