@@ -283,6 +283,70 @@ TEST(Bandwidth, LimitsOfEachSource)
 	stop(relay);
 }
 
+/* The backend is silent until the limit is gone, so nothing has asked for it before. */
+TEST(Bandwidth, LimitsOfEachSourceEndForThoseWhoHaveMovedNothing)
+{
+	listener door;
+	file config(text("bandwidth_per_source = { to_client = '4KiB', burst = '8KiB' }\n",
+			 door.address()));
+	relay_process relay({"--config", config.name()});
+	pair one(relay, door);
+	pass(one.client, one.backend, 1); /* the session has its backend */
+	config.write(text("", door.address()));
+	EXPECT_TRUE(relay.reload());
+	pass(one.backend, one.client, 256 << 10); /* a minute at the old limit */
+	EXPECT_EQ(relay.counter("throttled"), 0U);
+	one.client.close();
+	one.backend.close();
+	stop(relay);
+}
+
+/* The source of a connection is known only after the reload, and all connections of the source
+ * share its buckets. */
+TEST(Bandwidth, LimitsOfEachSourceStayNewWithALateHeader)
+{
+	const std::string header = "PROXY TCP4 10.1.1.1 10.2.2.2 1000 80\r\n";
+	const std::string behind = "proxy_from = ['127.0.0.1']\n";
+	const std::string old = "bandwidth_per_source = { to_client = '4KiB', burst = '8KiB' }\n";
+	for (const std::string now : {"bandwidth_per_source = '100MiB'\n", ""}) {
+		listener door;
+		file config(text(behind + old, door.address()));
+		relay_process relay({"--config", config.name()});
+		auto first = peer::connect(relay.address());
+		first.send(header);
+		auto backend = door.accept();
+		auto late = peer::connect(relay.address());
+		EXPECT_TRUE(eventually([&] { return relay.counter("active") == 2; }));
+		config.write(text(behind + now, door.address()));
+		EXPECT_TRUE(relay.reload());
+		late.send(header);
+		auto other = door.accept();
+		/* A minute each at the old limit. */
+		EXPECT_LT(pass(other, late, 256 << 10), patience);
+		EXPECT_LT(pass(backend, first, 256 << 10), patience);
+		for (peer *each : {&first, &backend, &late, &other})
+			each->close();
+		stop(relay);
+	}
+}
+
+/* Nobody comes or goes at this listener any more. */
+TEST(Bandwidth, SourcesAreForgottenOnceTheyAreFull)
+{
+	listener door;
+	const file config(text("bandwidth_per_source = { to_client = '64KiB', burst = '64KiB' }\n",
+			       door.address()));
+	relay_process relay({"--config", config.name()});
+	const std::string known = "bandwidth_sources{listener=\"web\"}";
+	{
+		pair one(relay, door);
+		pass(one.backend, one.client, 64 << 10);
+	}
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_TRUE(eventually([&] { return relay.metric(known) == 0; }));
+	stop(relay);
+}
+
 int waiting_at(const peer &of)
 {
 	int n = 0;

@@ -249,6 +249,12 @@ TEST(SourceRates, TakeTheLargestValues)
 /* So slow that nothing of the burst comes back during a test. */
 constexpr relay::bandwidth_config slow{.to_backend = 1024, .to_client = 0, .burst = 1 << 20};
 
+class slow_limit : public relay::allowance
+{
+public:
+	slow_limit() { set(slow); }
+};
+
 relay::ip_address nth(std::uint32_t n)
 {
 	const unsigned char bytes[] = {
@@ -259,39 +265,42 @@ relay::ip_address nth(std::uint32_t n)
 
 TEST(SourceBandwidths, AreSharedByTheConnectionsOfASource)
 {
-	relay::source_bandwidths all;
+	slow_limit each;
+	relay::source_bandwidths all(each);
 	const std::int64_t now = sn_now();
 	const relay::source_bandwidths::use none;
 	EXPECT_EQ(none.shared(), nullptr);
-	auto one = all.enter(ip("10.0.0.1"), slow, now);
-	const auto same = all.enter(ip("10.0.0.1"), slow, now);
-	const auto other = all.enter(ip("10.0.0.2"), slow, now);
+	auto one = all.enter(ip("10.0.0.1"), now);
+	const auto same = all.enter(ip("10.0.0.1"), now);
+	const auto other = all.enter(ip("10.0.0.2"), now);
 	EXPECT_EQ(one.shared(), same.shared());
 	EXPECT_NE(one.shared(), other.shared());
 	EXPECT_EQ(all.known(), 2U);
 	/* The addresses of one IPv6 host are in one network. */
-	const auto host = all.enter(ip("2001:db8::1"), slow, now);
-	EXPECT_EQ(all.enter(ip("2001:db8::2:3:4:5"), slow, now).shared(), host.shared());
-	EXPECT_NE(all.enter(ip("2001:db8:0:1::1"), slow, now).shared(), host.shared());
+	const auto host = all.enter(ip("2001:db8::1"), now);
+	EXPECT_EQ(all.enter(ip("2001:db8::2:3:4:5"), now).shared(), host.shared());
+	EXPECT_NE(all.enter(ip("2001:db8:0:1::1"), now).shared(), host.shared());
 	EXPECT_EQ(all.known(), 3U) << "whoever has taken nothing is forgotten";
-	/* The limit is the one of the last connection. */
+	/* The limit is the one in effect. */
 	auto &bucket = (*one.shared())[SN_RELAY_A_TO_B];
-	EXPECT_FALSE(bucket.most() == 0);
-	const auto unlimited = all.enter(ip("10.0.0.1"), {}, now);
+	EXPECT_NE(bucket.most(), 0U);
+	each.set({});
+	const auto unlimited = all.enter(ip("10.0.0.1"), now);
 	EXPECT_EQ(bucket.most(), 0U);
 }
 
 TEST(SourceBandwidths, OutliveTheConnectionsUntilTheyAreFull)
 {
-	relay::source_bandwidths all;
+	const slow_limit each;
+	relay::source_bandwidths all(each);
 	{
-		const auto one = all.enter(ip("10.0.0.1"), slow, sn_now());
+		const auto one = all.enter(ip("10.0.0.1"), sn_now());
 		(*one.shared())[SN_RELAY_A_TO_B].take(slow.burst, sn_now());
 	}
 	EXPECT_EQ(all.known(), 1U);
 	{
 		const std::int64_t now = sn_now();
-		const auto again = all.enter(ip("10.0.0.1"), slow, now);
+		const auto again = all.enter(ip("10.0.0.1"), now);
 		auto &bucket = (*again.shared())[SN_RELAY_A_TO_B];
 		EXPECT_GT(bucket.when(bucket.take(slow.burst, now)), now + 1'000'000'000)
 			<< "another connection has another burst";
@@ -301,35 +310,81 @@ TEST(SourceBandwidths, OutliveTheConnectionsUntilTheyAreFull)
 	EXPECT_EQ(all.forgotten(), 0U);
 }
 
+/* Takes the burst of a source that has a connection only for that. */
+void take_burst(relay::source_bandwidths &from, const relay::ip_address &source)
+{
+	const auto one = from.enter(source, sn_now());
+	(*one.shared())[SN_RELAY_A_TO_B].take(slow.burst, sn_now());
+}
+
+TEST(SourceBandwidths, AreForgottenOnceTheyAreFull)
+{
+	slow_limit each;
+	relay::source_bandwidths all(each);
+	for (std::uint32_t n = 0; n < 100; n++)
+		take_burst(all, nth(n));
+	const auto busy = all.enter(ip("10.0.0.1"), sn_now());
+	EXPECT_EQ(all.known(), 101U);
+	all.forget_full(sn_now());
+	EXPECT_EQ(all.known(), 101U) << "a burst is given twice";
+	/* All but one have got their burst back half an hour later. */
+	const std::int64_t later = sn_now() + 1800 * 1'000'000'000LL;
+	(*all.enter(nth(7), later).shared())[SN_RELAY_A_TO_B].take(slow.burst, later);
+	all.forget_full(later);
+	EXPECT_EQ(all.known(), 2U);
+	/* Without a limit all are full. */
+	each.set({});
+	all.forget_full(later);
+	EXPECT_EQ(all.known(), 1U) << "a source with a connection is forgotten";
+	EXPECT_EQ(all.forgotten(), 0U);
+}
+
+/* Others of the same listener that only begin make room, too. */
+TEST(SourceBandwidths, AreForgottenWhenOthersBegin)
+{
+	const slow_limit each;
+	relay::source_bandwidths all(each);
+	constexpr std::uint32_t gone = 100;
+	for (std::uint32_t n = 0; n < gone; n++)
+		take_burst(all, nth(n));
+	const std::int64_t later = sn_now() + 1800 * 1'000'000'000LL;
+	std::vector<relay::source_bandwidths::use> begun;
+	for (std::uint32_t n = 0; n < 1000; n++)
+		begun.push_back(all.enter(nth(0x40000000 + n), later));
+	EXPECT_EQ(all.known(), begun.size());
+}
+
 TEST(SourceBandwidths, OfACrowdAreForgotten)
 {
-	relay::source_bandwidths all;
+	const slow_limit each;
+	relay::source_bandwidths all(each);
 	constexpr std::uint32_t crowd = 2 * relay::idle_sources_most;
-	const auto busy = all.enter(ip("10.0.0.1"), slow, sn_now());
+	const auto busy = all.enter(ip("10.0.0.1"), sn_now());
 	for (std::uint32_t n = 0; n < crowd; n++) {
-		const auto one = all.enter(nth(0x40000000 + n), slow, sn_now());
+		const auto one = all.enter(nth(0x40000000 + n), sn_now());
 		(*one.shared())[SN_RELAY_A_TO_B].take(slow.burst, sn_now());
 	}
 	EXPECT_LE(all.known(), 1 + relay::idle_sources_most);
 	EXPECT_EQ(all.known() + all.forgotten(), 1 + crowd);
-	EXPECT_EQ(all.enter(ip("10.0.0.1"), slow, sn_now()).shared(), busy.shared())
+	EXPECT_EQ(all.enter(ip("10.0.0.1"), sn_now()).shared(), busy.shared())
 		<< "a source with a connection is forgotten";
 }
 
 TEST(SourceBandwidths, AreCountedExactlyBySeveralThreads)
 {
-	relay::source_bandwidths all;
+	const slow_limit each;
+	relay::source_bandwidths all(each);
 	std::vector<std::thread> threads;
 	for (std::uint32_t i = 0; i < 4; i++)
 		threads.emplace_back([&, i] {
 			for (std::uint32_t n = 0; n < 5000; n++) {
-				const auto mine = all.enter(nth(n % 7), slow, sn_now());
-				const auto other = all.enter(nth(i * 100 + n % 13), slow, sn_now());
+				const auto mine = all.enter(nth(n % 7), sn_now());
+				const auto other = all.enter(nth(i * 100 + n % 13), sn_now());
 				(*mine.shared())[SN_RELAY_A_TO_B].take(1, sn_now());
 			}
 		});
-	for (auto &each : threads)
-		each.join();
+	for (auto &thread : threads)
+		thread.join();
 	EXPECT_LE(all.known(), 7U + 4 * 13U);
 	EXPECT_EQ(all.forgotten(), 0U);
 }

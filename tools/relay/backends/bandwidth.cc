@@ -69,8 +69,9 @@ void bucket::fill(std::int64_t now) noexcept
 		filled_ += worth;
 		time_ += seconds * second;
 	}
-	if (now >= time_ && filled_ + bytes_in(now - time_, rate) > taken_ + burst_) {
-		filled_ = taken_ + burst_;
+	const std::uint64_t full = taken_ + burst_.load(std::memory_order_relaxed);
+	if (now >= time_ && filled_ + bytes_in(now - time_, rate) > full) {
+		filled_ = full;
 		time_ = now;
 	}
 }
@@ -79,7 +80,7 @@ void bucket::set(std::uint64_t per_second, std::uint64_t burst, std::int64_t now
 {
 	const std::lock_guard lock(lock_);
 	const std::uint64_t rate = per_second_.load(std::memory_order_relaxed);
-	if (per_second == rate && burst == burst_)
+	if (has(per_second, burst))
 		return;
 	if (per_second != 0)
 		any_limit.store(true, std::memory_order_relaxed);
@@ -94,7 +95,7 @@ void bucket::set(std::uint64_t per_second, std::uint64_t burst, std::int64_t now
 		filled_ = taken_ + burst;
 		time_ = now;
 	}
-	burst_ = burst;
+	burst_.store(burst, std::memory_order_relaxed);
 	per_second_.store(per_second, std::memory_order_relaxed);
 }
 
@@ -126,7 +127,7 @@ bool bucket::is_full(std::int64_t now) noexcept
 	if (per_second_.load(std::memory_order_relaxed) == 0)
 		return true;
 	fill(now);
-	return filled_ == taken_ + burst_;
+	return filled_ == taken_ + burst_.load(std::memory_order_relaxed);
 }
 
 std::int64_t bucket::when(std::uint64_t place) const noexcept
@@ -157,30 +158,33 @@ void allowance::set(const bandwidth_config &to) noexcept
 	}
 }
 
+void follow(const allowance &limit, unsigned way, bucket &which) noexcept
+{
+	const std::uint64_t rate = limit.per_second(way);
+	const std::uint64_t burst = limit.burst(way);
+	if (!which.has(rate, burst))
+		which.set(rate, burst, sn_now());
+}
+
+/* The buckets that no reload sets get the limits in effect. */
+void rate_limiter::follow_limits(unsigned way) noexcept
+{
+	follow(by_.each, way, ways_[way].own);
+	if (by_.of_source)
+		follow(by_.each_source, way, (*by_.of_source)[way]);
+}
+
 std::size_t rate_limiter::most(unsigned way) noexcept
 {
 	if (!any_limit.load(std::memory_order_relaxed))
 		return 0;
-	direction &which = ways_[way];
-	follow(by_.each, way, which.own_set, which.own);
-	if (by_.of_source)
-		follow(by_.each_source, way, which.source_set, (*by_.of_source)[way]);
+	follow_limits(way);
 	std::size_t least = 0;
 	for (const bucket *each : all(way))
 		if (const std::size_t most = each ? each->most() : 0;
 		    most && (!least || most < least))
 			least = most;
 	return least;
-}
-
-/* Sets the bucket if the setting has changed since the last call. */
-void rate_limiter::follow(const allowance &now, unsigned way, setting &last, bucket &which)
-{
-	const std::uint64_t rate = now.per_second(way);
-	if (rate == last.rate && (!rate || now.burst(way) == last.burst))
-		return;
-	last = {rate, now.burst(way)};
-	which.set(last.rate, last.burst, sn_now());
 }
 
 std::int64_t rate_limiter::take(unsigned way, std::int64_t bytes) noexcept
@@ -195,6 +199,9 @@ std::int64_t rate_limiter::take(unsigned way, std::int64_t bytes) noexcept
 		waited(way, now);
 		return 0;
 	}
+	/* Whoever waits must not wait at an old limit. */
+	if (bytes == 0)
+		follow_limits(way);
 	std::int64_t latest = INT64_MIN;
 	std::size_t by = 0;
 	for (std::size_t i = 0; i < from.size(); i++) {

@@ -41,6 +41,14 @@ public:
 	/* Sets the limit; per_second 0 means none. A new limit begins with a full bucket. */
 	void set(std::uint64_t per_second, std::uint64_t burst, std::int64_t now) noexcept;
 
+	/* Whether set() would change nothing. Rate and burst may be of different moments; the next
+	 * call soon corrects that. */
+	bool has(std::uint64_t per_second, std::uint64_t burst) const noexcept
+	{
+		return per_second_.load(std::memory_order_relaxed) == per_second &&
+		       (per_second == 0 || burst_.load(std::memory_order_relaxed) == burst);
+	}
+
 	/* The most bytes to take in one call, to be fair to others; 0: there is no limit. */
 	std::size_t most() const noexcept;
 
@@ -57,9 +65,9 @@ public:
 private:
 	void fill(std::int64_t now) noexcept;
 
-	mutable std::mutex lock_; /* guards the fields; per_second_ is read without it */
+	mutable std::mutex lock_; /* guards the fields; the two atomic ones are read without it */
 	std::atomic<std::uint64_t> per_second_{0};
-	std::uint64_t burst_ = 0;
+	std::atomic<std::uint64_t> burst_{0};
 	std::uint64_t taken_ = 0;
 	/* filled_ bytes had gone into the bucket at time_. time_ moves by whole seconds, so that
 	 * nothing is lost by rounding. */
@@ -72,7 +80,8 @@ using buckets = std::array<bucket, 2>;
 
 void set(buckets &both, const bandwidth_config &to, std::int64_t now) noexcept;
 
-/* The limit of each single connection. A reload writes it while connections read it. */
+/* The limit that each connection or each source has for itself. A reload writes it while
+ * connections read it. */
 class allowance
 {
 public:
@@ -86,6 +95,10 @@ public:
 	{
 		return ways_[way].burst.load(std::memory_order_relaxed);
 	}
+	bool is_there() const noexcept
+	{
+		return per_second(SN_RELAY_A_TO_B) != 0 || per_second(SN_RELAY_B_TO_A) != 0;
+	}
 
 private:
 	struct way {
@@ -94,6 +107,10 @@ private:
 	};
 	std::array<way, 2> ways_;
 };
+
+/* Sets the bucket of one direction if it has another limit than that. It compares with the bucket
+ * itself, because others may have set a bucket that is shared. */
+void follow(const allowance &limit, unsigned way, bucket &which) noexcept;
 
 /* How often connections waited for bandwidth, for how long in total, and how many wait now. */
 struct wait_counters {
@@ -111,7 +128,7 @@ class rate_limiter
 public:
 	struct limits {
 		const allowance &each;        /* connection */
-		const allowance &each_source; /* of_source follows it, after a reload */
+		const allowance &each_source; /* of_source follows it */
 		buckets &of_listener;
 		buckets &of_backend;
 		buckets *of_source;               /* null: the source has no limit */
@@ -129,18 +146,11 @@ public:
 	const sn_relay_rate_limit *calls() const noexcept { return &calls_; }
 
 private:
-	/* What a bucket was last set to, to set it again only after a change. */
-	struct setting {
-		std::uint64_t rate = 0;
-		std::uint64_t burst = 0;
-	};
 	static constexpr std::size_t limits_most = 4;
 	/* The places that one direction last took in its own bucket, the listener's, the backend's
 	 * and the source's. */
 	struct direction {
 		bucket own;
-		setting own_set;
-		setting source_set;
 		std::array<std::uint64_t, limits_most> places{};
 		std::array<bool, limits_most> limited{};
 		std::int64_t waiting_since = 0; /* 0: it does not wait */
@@ -154,7 +164,7 @@ private:
 		return {&ways_[way].own, &by_.of_listener[way], &by_.of_backend[way],
 			by_.of_source ? &(*by_.of_source)[way] : nullptr};
 	}
-	static void follow(const allowance &now, unsigned way, setting &last, bucket &which);
+	void follow_limits(unsigned way) noexcept;
 	std::size_t most(unsigned way) noexcept;
 	std::int64_t take(unsigned way, std::int64_t bytes) noexcept;
 	void waited(unsigned way, std::int64_t now) noexcept;

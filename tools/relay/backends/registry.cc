@@ -260,6 +260,14 @@ void registry::remember()
 	past_.add(now);
 }
 
+void registry::forget_sources() noexcept
+{
+	const std::int64_t now = sn_now();
+	const std::lock_guard lock(lock_);
+	for (const auto &each : listeners_)
+		each->source_bandwidths.forget_full(now);
+}
+
 snapshot registry::read() const
 {
 	snapshot now;

@@ -60,12 +60,12 @@ struct listener_counters {
 	relay::sources sources;
 	relay::rate rate;
 	relay::source_rates source_rates;
-	/* Has only connections that were accepted while there was such a limit. */
-	relay::source_bandwidths source_bandwidths;
 	/* The limits of all connections together, of those of each source, and of each. A reload
 	 * changes them for open connections, too. */
 	buckets bandwidth;
 	allowance bandwidth_per_source;
+	/* Has only connections that began while there was such a limit. */
+	relay::source_bandwidths source_bandwidths{bandwidth_per_source};
 	allowance bandwidth_per_connection;
 	wait_counters throttled; /* by any bandwidth limit */
 	counter accepted;
@@ -142,6 +142,9 @@ public:
 
 	/* Adds a sample to the history. Called by one task at a time. */
 	void remember();
+
+	/* Forgets the sources that no bandwidth limit needs to know any more. */
+	void forget_sources() noexcept;
 
 	const history *past() const override { return &past_; }
 

@@ -18,11 +18,6 @@ ip_address network_of(const ip_address &source) noexcept
 	return network;
 }
 
-bool are_full(buckets &both, std::int64_t now) noexcept
-{
-	return std::ranges::all_of(both, [now](bucket &each) { return each.is_full(now); });
-}
-
 } // namespace
 
 buckets *source_bandwidths::use::shared() const noexcept
@@ -30,8 +25,20 @@ buckets *source_bandwidths::use::shared() const noexcept
 	return of_ ? &which_->both : nullptr;
 }
 
-source_bandwidths::use source_bandwidths::enter(const ip_address &source,
-						const bandwidth_config &limit, std::int64_t now)
+void source_bandwidths::follow_limit(entry &which) const noexcept
+{
+	for (unsigned way = 0; way < which.both.size(); way++)
+		follow(limit_, way, which.both[way]);
+}
+
+/* Without a limit buckets are full. */
+bool source_bandwidths::is_full(entry &which, std::int64_t now) const noexcept
+{
+	follow_limit(which);
+	return std::ranges::all_of(which.both, [now](bucket &each) { return each.is_full(now); });
+}
+
+source_bandwidths::use source_bandwidths::enter(const ip_address &source, std::int64_t now)
 {
 	const ip_address network = network_of(source);
 	shard &at = shard_of(network);
@@ -50,7 +57,8 @@ source_bandwidths::use source_bandwidths::enter(const ip_address &source,
 		known_.add();
 	}
 	which->connections++;
-	set(which->both, limit, now);
+	follow_limit(*which);
+	forget_some(at, now);
 	return {*this, *which};
 }
 
@@ -64,23 +72,38 @@ void source_bandwidths::leave(entry &which) noexcept
 	forget_some(at, sn_now());
 }
 
+/* `which` is idle. */
+void source_bandwidths::forget(shard &at, std::list<entry>::iterator which) noexcept
+{
+	at.all.erase(which->source);
+	at.idle.erase(which);
+	known_.subtract();
+}
+
 /* Forgets idle sources whose buckets are full, from the oldest to the first whose buckets are not,
  * and more if there are too many. The newest one is looked at as well, because a short connection
  * usually takes nothing from them that matters. */
 void source_bandwidths::forget_some(shard &at, std::int64_t now) noexcept
 {
-	const auto forget = [&](std::list<entry>::iterator which) {
-		at.all.erase(which->source);
-		at.idle.erase(which);
-		known_.subtract();
-	};
-	while (!at.idle.empty() && are_full(at.idle.front().both, now))
-		forget(at.idle.begin());
-	if (!at.idle.empty() && are_full(at.idle.back().both, now))
-		forget(std::prev(at.idle.end()));
+	while (!at.idle.empty() && is_full(at.idle.front(), now))
+		forget(at, at.idle.begin());
+	if (!at.idle.empty() && is_full(at.idle.back(), now))
+		forget(at, std::prev(at.idle.end()));
 	if (at.idle.size() > idle_sources_most / shards) {
 		forgotten_.add();
-		forget(at.idle.begin());
+		forget(at, at.idle.begin());
+	}
+}
+
+void source_bandwidths::forget_full(std::int64_t now) noexcept
+{
+	for (shard &at : shards_) {
+		const std::lock_guard lock(at.lock);
+		for (auto each = at.idle.begin(); each != at.idle.end();) {
+			const auto which = each++;
+			if (is_full(*which, now))
+				forget(at, which);
+		}
 	}
 }
 

@@ -10,6 +10,14 @@
  * at most that many sources more than there are connections, and a crowd of sources can only make
  * the limit more lenient, never stricter.
  *
+ * Sources that have no connection and are full again are forgotten when other clients of the
+ * listener come and go, and by forget_full(), which a periodic task calls.
+ *
+ * The limit is an allowance that a reload writes. Buckets follow it when a connection of the source
+ * begins, while its connections move bytes (rate_limiter), and before they are forgotten. So a
+ * connection that was accepted before the reload, and whose address is known only after it, brings
+ * no old limit back.
+ *
  * An IPv6 host has 2^64 addresses or more to come from, so its network of 64 bits is the source.
  *
  * Any task calls; none parks. The sources are spread over several locks, each of which is held for
@@ -41,7 +49,8 @@ class source_bandwidths
 	struct entry;
 
 public:
-	source_bandwidths() = default;
+	/* limit: of each source; it outlives this object. */
+	explicit source_bandwidths(const allowance &limit) noexcept : limit_(limit) {}
 	source_bandwidths(const source_bandwidths &) = delete;
 	source_bandwidths &operator=(const source_bandwidths &) = delete;
 
@@ -77,8 +86,11 @@ public:
 		entry *which_ = nullptr;
 	};
 
-	/* One more connection of that source, now (sn_now()). Sets the limit of the source. */
-	use enter(const ip_address &source, const bandwidth_config &limit, std::int64_t now);
+	/* One more connection of that source, now (sn_now()). */
+	use enter(const ip_address &source, std::int64_t now);
+
+	/* Forgets all sources that have no connection and whose buckets are full. */
+	void forget_full(std::int64_t now) noexcept;
 
 	/* How many sources are in the table, and how many were forgotten before their buckets
 	 * were full. */
@@ -113,9 +125,13 @@ private:
 	{
 		return shards_[(keyed_hash(source) >> 8) % shards];
 	}
+	void follow_limit(entry &which) const noexcept;
+	bool is_full(entry &which, std::int64_t now) const noexcept;
+	void forget(shard &at, std::list<entry>::iterator which) noexcept;
 	void leave(entry &which) noexcept;
 	void forget_some(shard &at, std::int64_t now) noexcept;
 
+	const allowance &limit_;
 	std::array<shard, shards> shards_;
 	counter known_;
 	counter forgotten_;

@@ -78,6 +78,7 @@ void rounds::run(shared &all, live_config &live)
 				sn::yield();
 		seen.tell_all();
 		all.registry.remember();
+		all.registry.forget_sources();
 		all.tls.look();
 		live.look_at_lists();
 	}

@@ -74,9 +74,10 @@ std::optional<termination> route::refuses(const ip_address &client, source_ticke
 			return termination::refused_limit;
 		counted = source_ticket(counts->sources, client);
 	}
-	if (settings.bandwidth_per_source.is_there())
-		counted.set_bandwidth(counts->source_bandwidths.enter(
-			client, settings.bandwidth_per_source, sn_now()));
+	/* The limit may be newer than this route, if the address was known late, or, while a
+	 * listener is replaced, older. */
+	if (settings.bandwidth_per_source.is_there() || counts->bandwidth_per_source.is_there())
+		counted.set_bandwidth(counts->source_bandwidths.enter(client, sn_now()));
 	return std::nullopt;
 }
 
