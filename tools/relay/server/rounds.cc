@@ -26,7 +26,8 @@ public:
 		tell(pauses_, runtime.accept_pauses, event_kind::accept_paused,
 		     "accepting waited for descriptors or memory");
 		tell(dropped_, all_.access_log.dropped(), event_kind::log_dropped,
-		     "lines of the access log were dropped, because it was too slow");
+		     "lines of the access log were dropped, because its target is slow or takes "
+		     "nothing");
 		flush_suppressed();
 	}
 

@@ -369,11 +369,12 @@ int serve(shared &all)
 	for (const auto &each : now.retired_admins)
 		each->close();
 	cut(all);
+	/* The rounds tell of lines that were dropped, so they end after the log. */
+	const bool log_is_closed = all.access_log.exchange(nullptr);
 	going.reset();
 	connecting.reset();
 	watch.reset();
 	const bool watching_is_over = end_watching(now);
-	const bool log_is_closed = all.access_log.exchange(nullptr);
 	/* The memory of these must not be freed while they use it, so leave() ends the process
 	 * without that. */
 	if (!watching_is_over || !log_is_closed || lookup::any() || calls_left_behind() > 0)

@@ -222,14 +222,14 @@ std::optional<std::string> log_target_problem(const std::string &target)
 std::unique_ptr<access_log> access_log::open(const std::string &target, log_format format,
 					     std::string &why, std::size_t queue)
 {
-	const auto make = [&](std::string path, int fd, bool owned) {
+	const auto make = [&](int fd, bool owned) {
 		return std::unique_ptr<access_log>(
-			new access_log(std::move(path), fd, owned, format, queue));
+			new access_log(target, fd, owned, format, queue));
 	};
 	if (target == "stderr")
-		return make("", STDERR_FILENO, false);
+		return make(STDERR_FILENO, false);
 	if (target == "stdout")
-		return make("", STDOUT_FILENO, false);
+		return make(STDOUT_FILENO, false);
 	if (target.starts_with("fd:")) {
 		int fd = -1;
 		const char *const end = target.data() + target.size();
@@ -240,7 +240,7 @@ std::unique_ptr<access_log> access_log::open(const std::string &target, log_form
 			      "\" is not an open descriptor that can be written to";
 			return nullptr;
 		}
-		return make("", fd, false);
+		return make(fd, false);
 	}
 	if (is_syslog(target)) {
 		if (const auto problem = event_target_problem(target)) {
@@ -254,20 +254,20 @@ std::unique_ptr<access_log> access_log::open(const std::string &target, log_form
 			return nullptr;
 		}
 		return std::unique_ptr<access_log>(
-			new access_log("", fd, false, format, queue, std::move(socket)));
+			new access_log(target, fd, false, format, queue, std::move(socket)));
 	}
 	const int fd = open_file(target);
 	if (fd < 0) {
 		why = "cannot open the access log " + target + ": " + explain(errno);
 		return nullptr;
 	}
-	return make(target, fd, true);
+	return make(fd, true);
 }
 
-access_log::access_log(std::string path, int fd, bool owned, log_format format, std::size_t queue,
+access_log::access_log(std::string target, int fd, bool owned, log_format format, std::size_t queue,
 		       std::unique_ptr<syslog_socket> socket)
-    : path_(std::move(path)), format_(format), owned_(owned), socket_(std::move(socket)),
-      queue_(queue), fd_(fd), is_file_(is_regular(fd)),
+    : target_(std::move(target)), path_(owned ? target_ : ""), format_(format), owned_(owned),
+      socket_(std::move(socket)), queue_(queue), fd_(fd), is_file_(is_regular(fd)),
       piece_(is_file_ || socket_ ? bytes_most : log_line_most)
 {
 }
@@ -362,6 +362,9 @@ std::ptrdiff_t access_log::put(std::string_view batch)
 		/* Writes whole lines, except the rest of a line of which a part has been
 		 * written. */
 		auto piece = batch.substr(0, piece_);
+		/* While closing, do not wait long for a reader that does not read, or slowly. */
+		if (give_up_ == sn::no_deadline && closing_.load())
+			give_up_ = sn::after(1s);
 		if (piece.size() < batch.size())
 			piece = piece.substr(0, piece.rfind('\n') + 1);
 		int error = 0;
@@ -375,17 +378,13 @@ std::ptrdiff_t access_log::put(std::string_view batch)
 		 * may be replaced here. */
 		if (error == EAGAIN && reopen_.exchange(false))
 			open_anew();
-		/* While closing, do not wait long for a reader that does not read. */
-		if (give_up_ == sn::no_deadline && closing_.load())
-			give_up_ = sn::after(1s);
 		if (error == EAGAIN && may_wait())
 			continue;
 		if (error != EAGAIN && !std::exchange(failing_, true))
 			emit(event_kind::log_failed,
-			     std::string("cannot write to the access log, so its lines are "
-					 "dropped: ") +
-				     std::strerror(error),
-			     {{"log", path_}, {"error", std::strerror(error)}});
+			     "cannot write to the access log " + target_ +
+				     ", so its lines are dropped: " + std::strerror(error),
+			     {{"log", target_}, {"error", std::strerror(error)}});
 		return std::ranges::count(batch, '\n');
 	}
 	return 0;
@@ -397,8 +396,8 @@ bool access_log::may_wait() const noexcept
 	return give_up_ == sn::no_deadline || sn::now() < give_up_;
 }
 
-/* Returns how many bytes were written. error: 0 if all were; EAGAIN: no room for now. */
-std::size_t access_log::write_now(std::string_view piece, int &error) const
+/* Returns how many bytes were written. error: 0 if none stopped it; EAGAIN: no room for now. */
+std::size_t access_log::write_now(std::string_view piece, int &error)
 {
 	return sn::blocking([&]() -> std::size_t {
 		std::size_t written = 0;
@@ -429,16 +428,22 @@ std::size_t access_log::write_now(std::string_view piece, int &error) const
 	});
 }
 
-/* The same for syslog, each line by itself. */
-std::size_t access_log::send_now(std::string_view piece, int &error) const
+/* The same for syslog, each line by itself. error is 0 also if time was up before the end. */
+std::size_t access_log::send_now(std::string_view piece, int &error)
 {
 	std::size_t sent = 0;
-	while (sent < piece.size() && error == 0) {
+	const auto until = sn::after(100ms);
+	do {
 		const auto line = piece.substr(sent, piece.find('\n', sent) - sent);
-		error = socket_->send("access", line);
+		error = socket_->send("access", line, may_wait());
+		if (error == EMSGSIZE) {
+			/* The socket never takes this line, but others. */
+			dropped_.add();
+			error = 0;
+		}
 		if (error == 0)
 			sent += line.size() + 1;
-	}
+	} while (sent < piece.size() && error == 0 && sn::now() < until);
 	return sent;
 }
 

@@ -105,25 +105,26 @@ public:
 	 */
 	void reopen() noexcept;
 
-	/* Writes the lines in the queue, unless that takes too long, and ends the task. Returns
-	 * false if the task hangs on its file: then this object must not be destroyed. May park. */
+	/* Writes the lines in the queue, and ends the task. After a second, lines that the target
+	 * has no room for are dropped, and counted. Returns false if the task hangs on its file: then this object must not be destroyed. May park. */
 	bool close();
 
 	/* Lines that were dropped. */
 	std::uint64_t dropped() const noexcept { return dropped_.get(); }
 
 private:
-	access_log(std::string path, int fd, bool owned, log_format format, std::size_t queue,
+	access_log(std::string target, int fd, bool owned, log_format format, std::size_t queue,
 		   std::unique_ptr<syslog_socket> socket = nullptr);
 	void run();
 	void fill_and_put(std::string &batch);
 	std::ptrdiff_t put(std::string_view batch);
 	bool may_wait() const noexcept;
-	std::size_t write_now(std::string_view piece, int &error) const;
-	std::size_t send_now(std::string_view piece, int &error) const;
+	std::size_t write_now(std::string_view piece, int &error);
+	std::size_t send_now(std::string_view piece, int &error);
 	void open_anew();
 
-	const std::string path_; /* empty: the target is not a path */
+	const std::string target_;
+	const std::string path_; /* empty: the target is not a file that is opened here */
 	const log_format format_;
 	const bool owned_;
 	const std::unique_ptr<syslog_socket> socket_; /* null: the target is not syslog */

@@ -122,7 +122,8 @@ void add_process(page &to, const snapshot &now)
 	    "Times that a backend was ejected because connections to it failed.");
 	one("check_failures_total", "counter", now.check_failures, "Active checks that failed.");
 	one("access_log_dropped_total", "counter", now.log_dropped,
-	    "Lines of the access log that were dropped because it was too slow.");
+	    "Lines of the access log that were dropped because its target is slow or takes "
+	    "nothing.");
 	one("descriptors", "gauge", now.descriptors, "Open descriptors.");
 	one("descriptors_limit", "gauge", now.descriptor_limit, "The limit of open descriptors.");
 	one("pipes", "gauge", now.pipes, "Pipes that exist for copying in the kernel.");

@@ -46,7 +46,7 @@ syslog_socket::~syslog_socket()
 		::close(fd_);
 }
 
-int syslog_socket::send(std::string_view name, std::string_view line) const
+int syslog_socket::send(std::string_view name, std::string_view line, bool may_wait) const
 {
 	sockaddr_un at{};
 	at.sun_family = AF_UNIX;
@@ -58,13 +58,19 @@ int syslog_socket::send(std::string_view name, std::string_view line) const
 		is_local_ ? local_syslog_start(event_level::info, now, getpid())
 			  : syslog_start(event_level::info, now, own_host(), getpid(), name) + "- ";
 	record += line;
-	for (;;) {
-		if (sendto(fd_, record.data(), record.size(), MSG_NOSIGNAL,
-			   reinterpret_cast<const sockaddr *>(&at), sizeof at) >= 0)
-			return 0;
-		if (errno != EINTR)
-			return errno == ENOBUFS ? EAGAIN : errno;
-	}
+	const int flags = MSG_NOSIGNAL | (may_wait ? 0 : MSG_DONTWAIT);
+	int error = EINTR;
+	while (error == EINTR)
+		error = sendto(fd_, record.data(), record.size(), flags,
+			       reinterpret_cast<const sockaddr *>(&at), sizeof at) < 0
+				? errno
+				: 0;
+	if (error != ENOBUFS && error != ENOMEM)
+		return error;
+	/* Nothing tells when there is memory again, and the call has not waited for it. */
+	if (may_wait)
+		usleep(5000);
+	return EAGAIN;
 }
 
 } // namespace relay

@@ -38,9 +38,13 @@ public:
 
 	int descriptor() const noexcept { return fd_; }
 
-	/* Sends the line, which has no end. Returns 0, or the error: EAGAIN if the daemon had no
-	 * room for it within a tenth of a second. Blocks the thread. name: RFC 5424's MSGID. */
-	int send(std::string_view name, std::string_view line) const;
+	/*
+	 * Sends the line, which has no end. Returns 0, or the error: EAGAIN if the daemon has no
+	 * room for it, or the system has none; with may_wait it had none within a tenth of a
+	 * second, or some milliseconds have passed. Blocks the thread if it may wait. name: RFC
+	 * 5424's MSGID.
+	 */
+	int send(std::string_view name, std::string_view line, bool may_wait) const;
 
 private:
 	const std::string path_;
