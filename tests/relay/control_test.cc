@@ -340,7 +340,8 @@ TEST(Control, OverTcpNeedsTheToken)
 	token.write("second-token-of-25-bytes\n");
 	ASSERT_EQ(chmod(token.name().c_str(), 0604), 0);
 	EXPECT_FALSE(relay.reload());
-	relay.await_error("is accessible to every user");
+	relay.await_error(":4:22: control_token_file: " + token.name() +
+			  ": is accessible to every user");
 	EXPECT_EQ(ask(address, "GET /names", first), "200");
 	ASSERT_EQ(chmod(token.name().c_str(), 0600), 0);
 	EXPECT_TRUE(relay.reload());

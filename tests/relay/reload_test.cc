@@ -177,7 +177,8 @@ TEST(Reload, ChangesNothingWhenAnythingIsWrong)
 	config.write("admin = \"127.0.0.1:0\"\naccess_log = \"/no/such/folder/log\"\ndrain = 0\n" +
 		     listening("web") + group(quoted(two.address())));
 	EXPECT_FALSE(relay.reload());
-	relay.await_error("cannot open the access log /no/such/folder/log");
+	relay.await_error(config.name() + ":2:14: access_log: cannot open the access log "
+					  "/no/such/folder/log: ");
 	EXPECT_EQ(relay.output(), "listening on " + address + "\n");
 	goes_to_one();
 

@@ -4,6 +4,7 @@
 #include "base/host_names.hpp"
 #include "base/in_time.hpp"
 #include "base/token.hpp"
+#include "config/config_places.hpp"
 #include "handover/inherited.hpp"
 #include "sessions/listener.hpp"
 
@@ -160,6 +161,21 @@ void process_services::use_servers()
 	}
 }
 
+/* The problem of a file that this key names. In a configuration file the key has a place. Parsing
+ * needs a larger stack than a task has. */
+std::string process_services::with_key(const char *key, std::string problem) const
+{
+	if (all_.config_file.empty())
+		return problem;
+	config of;
+	of.text = next_.text;
+	const std::string keyed = std::string(key) + ": " + problem;
+	auto placed = call_in_time([of = std::move(of), file = all_.config_file, keyed] {
+		return with_place(of, file, keyed);
+	});
+	return placed ? *std::move(placed) : std::move(problem);
+}
+
 bool process_services::open_server(slot &which, std::string &why)
 {
 	if (!which.is_other || which.address.empty())
@@ -188,9 +204,12 @@ bool process_services::read_control_token(std::string &why)
 		found.is_read = read_token(file, found.token, found.why);
 		return found;
 	});
-	why = read ? std::move(read->why) : next_.control_token_file + ": " + no_answer;
-	if (!read || !read->is_read)
+	if (!read || !read->is_read) {
+		why = with_key("control_token_file",
+			       read ? std::move(read->why)
+				    : next_.control_token_file + ": " + no_answer);
 		return false;
+	}
 	token_ = std::move(read->token);
 	return true;
 }
@@ -209,13 +228,14 @@ bool process_services::open_log(std::string &why)
 		made.log = access_log::open(target, format, made.why);
 		return made;
 	});
-	if (!opened) {
-		why = "cannot open the access log " + next_.access_log + ": " + no_answer;
+	if (!opened || !opened->log) {
+		why = with_key("access_log", opened ? std::move(opened->why)
+						    : "cannot open the access log " +
+							      next_.access_log + ": " + no_answer);
 		return false;
 	}
 	log_ = std::move(opened->log);
-	why = std::move(opened->why);
-	return log_ != nullptr;
+	return true;
 }
 
 } // namespace relay
