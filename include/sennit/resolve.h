@@ -64,10 +64,11 @@ typedef struct sn_resolved {
  *
  * Errors: -EINVAL for a host or service that is malformed or too long, and for unknown flags;
  * -ENOENT when the name or the service is unknown; -EADDRNOTAVAIL when the name exists but has no
- * address, or none of the wanted family (-ENOENT with musl 1.2.3, which does not tell them apart); -EAGAIN when the name service failed for now: no server
- * answers, or none can; -EIO when it failed for good; -ETIMEDOUT past the deadline; -ECANCELED or
- * another reason, when the task's scope is cancelled (scope.h); -EMFILE or -ENFILE when the name
- * service cannot be asked because descriptors have run out; -ENOMEM; -ENOTSUP outside a task.
+ * address, or none of the wanted family (-ENOENT with musl 1.2.3, which does not tell them apart);
+ * -EAGAIN when the name service failed for now: no server answers, or none can; -EIO when it failed
+ * for good; -ETIMEDOUT past the deadline; -ECANCELED or another reason, when the task's scope is
+ * cancelled (scope.h); -EMFILE or -ENFILE when the name service cannot be asked because descriptors
+ * have run out; -ENOMEM; -ENOTSUP outside a task.
  */
 SN_API SN_CHECK_RESULT int sn_resolve(sn_resolved **resolved, const char *host, const char *service,
 				      uint32_t flags, int64_t deadline);

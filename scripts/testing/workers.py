@@ -47,9 +47,9 @@ class Work:
 
 
 def run_all(one, things, always, more):
-    """Calls one() with each thing, in the order of the list, in `always` threads and, while CPUs are
-    idle, up to `more` others. Returns the results, in the order in which they came. An exception of
-    one() is raised again."""
+    """Calls one() with each thing, in the order of the list, in `always` threads and, while CPUs
+    are idle, up to `more` others. Returns the results, in the order in which they came. An exception
+    of one() is raised again."""
     work, results = Work(things), []
 
     def worker(take):

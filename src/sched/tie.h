@@ -41,8 +41,8 @@
  * in the order in which all other tasks do. models/tie.pml has this handshake.
  *
  * A home that sleeps while tasks are tied to it does not retire (owned). But a home ends when its
- * pinned task has ended (pin.c). This is another
- * exception: the tasks that are tied to it then continue on any thread when they are woken, and its block stays until then (sn_ties_end()).
+ * pinned task has ended (pin.c). This is another exception: the tasks that are tied to it then
+ * continue on any thread when they are woken, and its block stays until then (sn_ties_end()).
  *
  * Apart. A task that blocks its thread keeps the tasks that are tied to that thread from running. A
  * task that is known to block (SN_TASK_BLOCKS), or that has made tied tasks wait for APART_MS,

@@ -1368,8 +1368,8 @@ TEST(ProcessStart, OfAFileThatWasWrittenBesideAnotherStart)
 		ASSERT_EQ(17, write(fd, "#!/bin/sh\nexit 3\n", 17));
 		Task hanging([&] { return end_of(start({program.path()})); });
 		ASSERT_TRUE(test::eventually([&] { return program.has_someone_waiting(); }));
-		// The other child has no copy of the descriptor any more, although it has not executed
-		// its program yet.
+		// The other child has no copy of the descriptor any more, although it has not
+		// executed its program yet.
 		close(fd);
 		EXPECT_EQ(3, end_of(start({path})));
 		EXPECT_TRUE(program.has_someone_waiting());

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The Apache Portable Runtime: WHERE is the address at which this program answers requests by UDP
- * itself, on a thread. Five tasks share a socket: each sends requests, and takes any of the answers,
- * which come after 20 ms. apr_socket_recvfrom() tries, finds EAGAIN in errno, polls, and tries
- * again; if another task was faster it looks at errno again.
+ * itself, on a thread. Five tasks share a socket: each sends requests, and takes any of the
+ * answers, which come after 20 ms. apr_socket_recvfrom() tries, finds EAGAIN in errno, polls, and
+ * tries again; if another task was faster it looks at errno again.
  */
 #include <apr_errno.h>
 #include <apr_network_io.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libcups as a client of HTTP: WHERE is a port. The server answers /reply/TEXT with TEXT, and resets
- * the connection for /reset, both after a while. httpGets() sets errno, waits in poll(), reads, and
- * compares errno with the error of the read.
+ * libcups as a client of HTTP: WHERE is a port. The server answers /reply/TEXT with TEXT, and
+ * resets the connection for /reset, both after a while. httpGets() sets errno, waits in poll(),
+ * reads, and compares errno with the error of the read.
  */
 #include <cups/http.h>
 #include <errno.h>
