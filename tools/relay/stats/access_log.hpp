@@ -106,7 +106,8 @@ public:
 	void reopen() noexcept;
 
 	/* Writes the lines in the queue, and ends the task. After a second, lines that the target
-	 * has no room for are dropped, and counted. Returns false if the task hangs on its file: then this object must not be destroyed. May park. */
+	 * has no room for are dropped, and counted. Returns false if the task hangs on its file:
+	 * then this object must not be destroyed. May park. */
 	bool close();
 
 	/* Lines that were dropped. */
