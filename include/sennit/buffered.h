@@ -233,8 +233,9 @@ SN_API SN_CHECK_RESULT ssize_t sn_reader_peek(sn_reader *reader, size_t size, ch
 SN_API SN_CHECK_RESULT ssize_t sn_reader_take(sn_reader *reader, size_t size, char **data);
 
 /*
- * Reads what there is into buf, at least one byte and at most size: what is in the buffer, or else
- * straight from the source if buf is not smaller than the buffer. As sn_stream_read(). May park.
+ * Reads what there is into buf, at least one byte and at most size. Gives what is in the buffer; if
+ * that is empty, reads from the source first, straight into buf if buf is not smaller than the
+ * buffer. Returns what sn_stream_read() returns. May park.
  */
 SN_API SN_CHECK_RESULT ssize_t sn_reader_read(sn_reader *reader, void *buf, size_t size);
 
@@ -244,9 +245,9 @@ SN_API SN_CHECK_RESULT ssize_t sn_reader_read_full(sn_reader *reader, void *buf,
 						   size_t *done);
 
 /*
- * Discards size bytes, of which *done were discarded by an earlier call: 0 before the first. As
- * sn_reader_read_full(): returns size; less at the end of the stream; or an error, after which the
- * same call continues. With NULL for done it begins at 0. May park.
+ * Discards size bytes, of which *done were discarded by an earlier call: set it to 0 before the
+ * first. Returns what sn_reader_read_full() returns: size; less at the end of the stream; or an
+ * error, after which the same call continues. With NULL for done it begins at 0. May park.
  */
 SN_API SN_CHECK_RESULT ssize_t sn_reader_skip(sn_reader *reader, size_t size, size_t *done);
 

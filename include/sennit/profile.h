@@ -33,10 +33,10 @@
 SN_BEGIN
 
 /*
- * Profiles the tasks that there are, by their stacks. Values of a sample: how many tasks; the bytes
- * of their stacks in use, those that have memory, and those reserved. Nothing is stopped: as in
- * sn_dump(), each task is kept from running for the microseconds that its backtrace takes. One
- * whose thread does not answer within a tenth of a second has no stack.
+ * Writes a profile of the existing tasks, by their stacks. The values of a sample are the number of
+ * tasks, and the bytes of their stacks: in use, with memory, and reserved. Nothing is stopped: as
+ * in sn_dump(), each task is kept from running for the microseconds that its backtrace takes. A
+ * task whose thread does not answer within a tenth of a second has no stack.
  *
  * Any thread; does not park, but takes some 10 us a task, and blocks in write(). Returns 0; -EBUSY
  * when another such profile is being made; -ENOMEM; -ESRCH when no runtime runs; -EDEADLK in a
@@ -45,9 +45,10 @@ SN_BEGIN
 SN_API int sn_profile_tasks(int fd);
 
 /*
- * Where the runtime's threads spend CPU time during the next duration_ns nanoseconds. Values of a
- * sample: how often a thread was found there, and the nanoseconds that stand for that. hz: how
- * often in each second of CPU time a thread is interrupted, from 1 to 1000; 0: 100.
+ * Writes a profile of where the runtime's threads spend CPU time during the next duration_ns
+ * nanoseconds. The values of a sample are how often a thread was found there, and the nanoseconds
+ * that stand for that. hz is how often in each second of CPU time a thread is interrupted, from 1
+ * to 1000; 0 means 100.
  *
  * Each of the runtime's threads has a timer on its CPU clock, which interrupts it by SIGPROF; so a
  * thread that sleeps is not disturbed. Afterwards SIGPROF stays caught, and does nothing, unless
@@ -68,16 +69,17 @@ SN_API int sn_profile_tasks(int fd);
 SN_API int sn_profile_cpu(int fd, int64_t duration_ns, int hz);
 
 /*
- * Where tasks wait during the next duration_ns nanoseconds: contention, and all other time off the
- * CPU. Values of a sample: how many waits, and their nanoseconds together. The stack is the
- * waiter's. Of each wait the part within the time of the profile counts, even if the wait began
- * before it or ends after it. Between its wake-up and its turn a task waits for a processor, which
- * is a sample of its own (waits_for), as is the wait of a yielding or new task. Blocking calls of
- * foreign code are not waits of this kind, but the wait for a processor after them is.
+ * Writes a profile of where tasks wait during the next duration_ns nanoseconds: contention, and all
+ * other time off the CPU. The values of a sample are the number of waits, and the sum of their
+ * nanoseconds. Its stack is the waiter's. The part of a wait that lies within the time of the
+ * profile counts, even if the wait began before that or ends after it. Between its wake-up and its
+ * turn a task waits for a processor. That wait is a sample of its own (waits_for), and so is the
+ * wait of a yielding or new task. Blocking calls of foreign code are not waits of this kind, but
+ * the wait for a processor after them is.
  *
- * period_ns: waits of at least that length are all counted; a shorter one of d ns is counted in one
- * of period_ns/d cases, with its values multiplied by that number, so that sums stay right on
- * average. 0: 10 us. 1: every wait is counted, which costs some microseconds each.
+ * Waits of at least period_ns are all counted. A shorter one of d ns is counted in one of
+ * period_ns/d cases, with its values multiplied by that number, so that sums stay right on average.
+ * 0 means 10 us. With 1 every wait is counted, which costs some microseconds each.
  *
  * Any thread; in a task it parks as sn_sleep() does, and afterwards blocks in write(). Returns 0;
  * -EBUSY when another such profile is being made; -EINVAL for a negative duration or period;

@@ -42,8 +42,8 @@ static ssize_t write_now(const char *text, size_t size)
 	if (n >= 0 || errno != ENOTSOCK)
 		return n;
 	former = sn_sigpipe_hold();
-	/* The offset -1 stands for the file's position. Kernels before 6.4 have RWF_NOWAIT for no
-	 * pipe. */
+	/* The offset -1 stands for the file's position. Kernels before 6.4 do not support
+	 * RWF_NOWAIT on pipes. */
 	n = syscall(SYS_pwritev2, STDERR_FILENO, &part, 1, -1L, -1L, RWF_NOWAIT);
 	if (n < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL)) {
 		if (size > AT_ONCE)

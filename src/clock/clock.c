@@ -96,7 +96,7 @@ static int call_64_or_32(long call64, long call32, int id, struct sn_timespec *t
 		return (int)error;
 	/*
 	 * The kernel writes into the caller's memory here, too, so that a bad pointer gives EFAULT.
-	 * The first call writes into the second half, because that may lie on another page.
+	 * The first call writes into the second half, because that half may lie on another page.
 	 */
 	error = time ? sn_clock_sys3(call32, id, (long)&time->tv_nsec, 0) : 0;
 	if (error == 0)

@@ -21,8 +21,9 @@ struct sn_watch {
 	uint32_t armed; /* the number of the last one that epoll has accepted */
 	int fd;         /* the number */
 	int registered; /* the same, or the number of a copy; -1 if none is registered */
-	/* What the waits in the list wait for, and perhaps what a wait that has ended did. It lets
-	 * a new wait ask epoll without a look at the others. sn_watch_event() makes it exact. */
+	/* The events that the waits in the list wait for, and perhaps those of a wait that has
+	 * ended. With them a new wait asks epoll without visiting the other waits.
+	 * sn_watch_event() makes them exact. */
 	uint32_t events;
 	struct sn_watch_wait *first;
 };

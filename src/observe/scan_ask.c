@@ -100,9 +100,10 @@ int sn_scan_ask(struct sn_task *task, sn_task_scan_fn *fn, void *arg, bool at_on
 	atomic_fetch_add(&sn_scan_pending_count, 1);
 	atomic_fetch_xor(word, SN_SCAN_ASKING | SN_SCAN_ASKED);
 	/*
-	 * The barrier of sn_scan_own() is not enough, because that has none if another party has
-	 * HELD. That party looks whether the task is parked after it has seen ASKED. If the PARKED
-	 * of a thread is not visible to it then, that thread will see ASKED, by this barrier.
+	 * The barrier of sn_scan_own() is not enough, because sn_scan_own() has none if another
+	 * party has HELD. That party looks whether the task is parked after it has seen ASKED. If
+	 * the PARKED of a thread is not visible to it then, that thread will see ASKED, by this
+	 * barrier.
 	 */
 	if (!sn_barrier_everywhere() && sn_scan_withdraw(task))
 		return -ENOSYS;

@@ -67,8 +67,8 @@ bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor)
 	}
 	thread->processor = NULL;
 	atomic_store_explicit(&processor->thread, NULL, memory_order_relaxed);
-	/* Until the decision, the status is the monitor's to change. The decision orders this
-	 * change before those that the thread makes after it. */
+	/* Until the decision, only the monitor changes the status. The decision orders this change
+	 * before those that the thread makes later. */
 	task = __atomic_load_n(&thread->task, __ATOMIC_RELAXED);
 	if (task) { /* NULL if the runtime has ended in between */
 		sn_status_set(&task->word, SN_TASK_BLOCKING, SN_BY_MONITOR);

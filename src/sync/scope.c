@@ -235,8 +235,8 @@ static int scope_spawn(struct sn_thread *self, const sn_scope *handle, sn_fn *fn
 	return 0;
 }
 
-/* Called by a task that has values of its own (task/local.h), inside the runtime; it leaves the
- * runtime. */
+/* For a task that has values of its own (task/local.h). The caller has entered the runtime; this
+ * leaves it. */
 static sn_noinline int scope_spawn_heir(struct sn_thread *self, sn_scope *scope, sn_fn *fn,
 					void *arg, const struct sn_task_attr *attr, const void *at)
 {

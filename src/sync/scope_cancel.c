@@ -36,8 +36,8 @@ static void take(struct sn_task *task, struct sn_queue *taken)
 		sn_queue_put(taken, task);
 }
 
-/* Called with the lock, which it releases from time to time, and to wake tasks, because that may
- * take long. Tasks that it has not woken are left in taken. */
+/* Called with the lock. Releases it from time to time, and while it wakes tasks, because waking
+ * them may take long. Tasks that it has not woken are left in taken. */
 static void visit_tasks(struct sn_thread *self, struct sn_scope *scope, struct sn_queue *taken,
 			bool pauses)
 {

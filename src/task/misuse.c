@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reports a program's misuse of a call, with the task that made it, and aborts (arch/compiler.h).
- * This is not in base/log.c, because that is below tasks, so that all layers can log.
+ * This is not in base/log.c, because base/log.c is below tasks, so that all layers can log.
  */
 #include <stdarg.h>
 #include <stdio.h>

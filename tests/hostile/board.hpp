@@ -110,7 +110,7 @@ struct Board {
 	std::atomic<bool> failed, done; // only the first failure is reported
 	char failure[1024];
 
-	std::atomic<uint32_t> notes; // what was done; the last notes are in a ring
+	std::atomic<uint32_t> notes; // how many were written; note[] keeps the last 32
 	struct Note {
 		int64_t at;
 		char text[100];

@@ -204,7 +204,8 @@ TEST(Error, LeavesRoomForWhatWasSent)
 	EXPECT_EQ("123456789ab", target.text);
 }
 
-// Random writes, with random buffers, parts that are taken, and errors.
+// Writes random pieces through buffers of random sizes. The target takes a random part of each, or
+// fails at random.
 TEST(Model, SendsEachByteOnce)
 {
 	test::Random random;

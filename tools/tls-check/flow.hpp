@@ -69,8 +69,8 @@ public:
 
 struct flow_result {
 	std::vector<finding> findings; /* by found_at; the first use of each */
-	kind returns = kind::none; /* what the function returns, if it was found by the thread */
-	bool complete = true;      /* false: the function was given up */
+	kind returns = kind::none;     /* what the function returns of a thread */
+	bool complete = true;          /* false: the function was given up */
 };
 
 flow_result follow(const image &in, const function &from, const judge &calls);

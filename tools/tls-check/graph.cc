@@ -68,8 +68,8 @@ void graph::read(std::size_t which)
 			of.finds |= step.what == act::thread;
 			if (step.what == act::function)
 				add(static_cast<int>(step.number - 1), 0);
-			/* The word is read before the register changes, because that may be the
-			 * base. */
+			/* The word is read before the register changes, because the register may be
+			 * the base of its address. */
 			const auto *const word = word_of(step, values);
 			if (step.to != none)
 				values[step.to] = step.what == act::constant ? step.number : 0;

@@ -73,7 +73,7 @@ bool answer_client(sn::tcp &client, const http_answer &what, std::chrono::nanose
 
 /*
  * Closing a connection with unread bytes resets it, and the client would lose the answer. One read
- * of what has arrived is enough, because that is one request.
+ * of what has arrived is enough, because a client sends one request.
  */
 void read_what_is_there(const sn::tcp &client)
 {

@@ -27,7 +27,7 @@
  * and give it back when sessions come near the limit.
  *
  * Any task may call. Only look_at() parks. Locks are held for microseconds. A ticket is never
- * destroyed under one, because that may serve the queue, which takes from a store.
+ * destroyed under one, because its destruction may serve the queue, which takes from a store.
  */
 #ifndef RELAY_READY_HPP
 #define RELAY_READY_HPP
