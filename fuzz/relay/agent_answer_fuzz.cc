@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* agent_properties.hpp for libFuzzer, with seeds/agent_answer/ to begin with. scripts/fuzz runs it. */
+/* agent_properties.hpp for libFuzzer, with seeds/agent_answer/ to begin with. scripts/fuzz runs
+ * it. */
 #include "agent_properties.hpp"
 
 #include <cstddef>

@@ -26,9 +26,9 @@
  * the watch of that number drop its own registration, because the watch must not change one of
  * sennit's. A descriptor that is already registered is watched through a copy, which is closed when
  * the last wait has ended. That close may wait for a peer or a device, if the program has closed
- * all other numbers of the file. A thread that reports events may be the monitor, so it never closes
- * the copy. The task of the wait does, when it returns; until then the file is open. Like the close
- * of a descriptor of sennit's own (io/fd.c), this close is within the runtime.
+ * all other numbers of the file. A thread that reports events may be the monitor, so it never
+ * closes the copy. The task of the wait does, when it returns; until then the file is open. Like
+ * the close of a descriptor of sennit's own (io/fd.c), this close is within the runtime.
  *
  * A wait ends by its waiter (task/waiter.h). The watch touches a wait and its waiter only under the
  * watch's lock, and only while the wait is in the list. It first ends the waiter and then takes the

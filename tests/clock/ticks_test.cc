@@ -71,8 +71,8 @@ protected:
 	int back = 0;
 };
 
-// From one tried phase to the next. The world is simulated, so every build finds the same as long as
-// its compiler is right: under an emulator, in the short form, one phase in seven is enough.
+// From one tried phase to the next. The world is simulated, so every build finds the same as long
+// as its compiler is right: under an emulator, in the short form, one phase in seven is enough.
 double stride(double length)
 {
 	return TEST_EMULATED && test::is_short() ? 7 * length : length;

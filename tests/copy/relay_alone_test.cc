@@ -209,7 +209,8 @@ TEST(RelayAlone, ReadsNothingFromAStreamThatHasEndedSinceItWoke)
 		 SN_RELAY_CANCELED},
 		{[](Relay &relay) { EXPECT_EQ(0, sn_scope_set_deadline(relay.scope, sn_now())); },
 		 -ETIMEDOUT, SN_RELAY_FAILED},
-		// A relay without timeouts sets no deadlines itself. It waits until that of the first.
+		// A relay without timeouts sets no deadlines itself. It waits until the deadline of
+		// the first side.
 		{[](Relay &relay) {
 			 const int64_t now = sn_now();
 
@@ -237,8 +238,8 @@ TEST(RelayAlone, ReadsNothingFromAStreamThatHasEndedSinceItWoke)
 			pass(relay.left.client, relay.right.client, "w");
 			pass(relay.right.client, relay.left.client, "w");
 			EXPECT_TRUE(relay.is_waiting());
-			// The only processor finds both at its next poll, and the first is passed on
-			// first.
+			// The only processor finds both at its next poll, and the first is passed
+			// on first.
 			EXPECT_EQ(2, sn_tcp_write(relay.left.client, "ab", 2));
 			EXPECT_EQ(4, sn_tcp_write(relay.right.client, "left", 4));
 			EXPECT_EQ(ending.error, relay.task->join());

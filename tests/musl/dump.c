@@ -2,7 +2,8 @@
 /*
  * A dump names the functions of tasks that are parked, of the one that asks, and of one that
  * computes. A task that blocks in a function of musl is listed; its backtrace ends in that
- * function, because musl has no call-frame information. A stack overflow is reported, with the task.
+ * function, because musl has no call-frame information. A stack overflow is reported, with the
+ * task.
  */
 #include <errno.h>
 #include <fcntl.h>

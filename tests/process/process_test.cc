@@ -1293,8 +1293,8 @@ TEST(ProcessStart, GoesOnBesideThoseThatHang)
 		if (!program.hangs())
 			GTEST_SKIP() << "the file system has no leases";
 		// Under an emulator, whose children do not share the memory, each start has a pipe
-		// (process_child.h). A child that hangs keeps the pipes of starts before it, so there
-		// is none whose beginning nobody sees.
+		// (process_child.h). A child that hangs keeps the pipes of starts before it, so
+		// there is none whose beginning nobody sees.
 		const int n = TEST_EMULATED ? 1 : 3;
 		std::vector<Task> hanging;
 		for (int i = 0; i < n; i++)

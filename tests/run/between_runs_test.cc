@@ -92,9 +92,9 @@ TEST(BetweenRuns, ADescriptorIsCountedOutOnceIfItsCloseOutlastsTheRun)
 	}
 }
 
-// A waiter may arm its deadline after another thread has woken its task, and that task has closed the
-// descriptor. The heap, which ends with the run, must then not be found by the next run, whose close
-// takes the timer out of where it is.
+// A waiter may arm its deadline after another thread has woken its task, and that task has closed
+// the descriptor. The heap, which ends with the run, must then not be found by the next run, whose
+// close takes the timer out of where it is.
 TEST(BetweenRuns, ADeadlineThatIsArmedAfterTheCloseIsForgotten)
 {
 	const void *closed = nullptr;

@@ -86,8 +86,8 @@ constexpr int64_t turns_to_queue(int tasks)
 
 // Runs the body for crowds of several sizes. With one processor, no task has a turn while the
 // machine stalls that processor. With two, the other may continue, so the best of the rounds
-// counts. The body returns how many turns late its event was. The largest crowd overflows the ring of
-// SN_RING_TURN tasks in every build.
+// counts. The body returns how many turns late its event was. The largest crowd overflows the ring
+// of SN_RING_TURN tasks in every build.
 template <class Body>
 void with_crowds(Body body)
 {

@@ -326,8 +326,8 @@ TEST(Tie, ATaskMovesIfItsThreadIsPinned)
 	expect_moved<Pins &>(pins);
 }
 
-// The time within which a tied task moves: the patience and a fifth (docs/guarantees.md). Tools that
-// slow the monitor down get more.
+// The time within which a tied task moves: the patience and a fifth (docs/guarantees.md). Tools
+// that slow the monitor down get more.
 constexpr int64_t most(int64_t patience)
 {
 	return TEST_TSAN || TEST_ASAN || TEST_EMULATED ? 10 * patience : patience * 6 / 5;
@@ -360,8 +360,8 @@ int64_t time_to_move(F &stick)
 	return moved_at - sent;
 }
 
-// Never earlier than after the patience, and not later than most() says. The machine may delay that,
-// so one attempt of several has to be that early.
+// Never earlier than after the patience, and not later than most() says. The machine may delay
+// that, so one attempt of several has to be that early.
 template <class F>
 void expect_patience(F make)
 {

@@ -77,8 +77,8 @@ inline void hang()
 
 	for (int most = most_inside; now > most && !most_inside.compare_exchange_weak(most, now);)
 		continue;
-	// Not without a limit, so that a test that waits for it fails instead of hanging. All together
-	// look 5,000 times a second: hundreds that each did would leave the test no time.
+	// Not without a limit, so that a test that waits for it fails instead of hanging. All
+	// together look 5,000 times a second: hundreds that each did would leave the test no time.
 	for (const int64_t end = sn_now() + 2 * patience; hangs && sn_now() < end;)
 		usleep(useconds_t(200 * std::max(1, inside.load())));
 	inside--;

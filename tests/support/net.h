@@ -99,8 +99,8 @@ public:
 	std::atomic<sn_tcp *> client, server;
 };
 
-// By xorshift, eight bytes at a time: std::mt19937_64, which is not optimized here, was half of what
-// some tests did.
+// By xorshift, eight bytes at a time: std::mt19937_64, which is not optimized here, was half of
+// what some tests did.
 inline std::string random_bytes(Random &random, size_t size)
 {
 	std::vector<uint64_t> words(size / sizeof(uint64_t) + 1);

@@ -121,8 +121,8 @@ TEST(Release, ManyPermitsLetOthersRun)
 	});
 }
 
-// Opens a scope in which many tasks sleep, and ends it. How many of them have run when that is over;
-// the next argument is the scope.
+// Opens a scope in which many tasks sleep, and ends it. Returns how many of them have run when that
+// is over.
 int run_during_end(const std::function<void(sn_scope *)> &end, int reason)
 {
 	struct {
@@ -175,9 +175,9 @@ TEST(Release, APastDeadlineLetsOthersRun)
 	});
 }
 
-// Many tasks wait in a scope, the last of them to receive, and a deadline passes while no task runs:
-// the scope's own or, if inside, that of the scope around. Whether one of the tasks that run then
-// finds that the last one still waits.
+// Many tasks wait in a scope, the last of them to receive, and a deadline passes while no task
+// runs: the scope's own or, if inside, that of the scope around. Returns whether one of the tasks
+// that run then finds that the last one still waits.
 int last_waits_when_another_runs(bool inside)
 {
 	Chan<int> chan;

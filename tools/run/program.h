@@ -26,8 +26,8 @@ struct run_verdict {
 	bool forcible;             /* refused for what it may do, which --force accepts */
 	char reason[2 * PATH_MAX]; /* why not: "PATH: it is linked statically" */
 	char path[PATH_MAX];       /* the file */
-	/* The file is a script for this program, found by env(1), which then gets the file's path as
-	 * its first argument. Empty otherwise. */
+	/* The file is a script for this program, found by env(1), which then gets the file's path
+	 * as its first argument. Empty otherwise. */
 	char interpreter[PATH_MAX];
 	/* A line for each library with thread-local variables, as many as there is room for. */
 	char notes[4096];

@@ -9,7 +9,7 @@
  * compiler would call a library that takes locks, even in signal handlers.
  */
 #if !(__ARM_FEATURE_LDREX & 8)
-#	error "sennit needs exclusive accesses of 64 bits: ARMv6K or later (ARMv7-A is what is tested)"
+#	error "sennit needs exclusive accesses of 64 bits: ARMv6K or later (ARMv7-A is tested)"
 #endif
 
 /*

@@ -191,8 +191,8 @@ bool session::connect()
 			/* A cut before this could cancel the client only, so it is noticed here. */
 			return cause_.load(std::memory_order_relaxed) == cause::none;
 		}
-		/* If the session was cut during the attempt, or the client left, the backend did not
-		 * fail. */
+		/* If the session was cut during the attempt, or the client left, the backend did
+		 * not fail. */
 		if (cause_.load(std::memory_order_relaxed) != cause::none ||
 		    ended_ == termination::client_left)
 			return false;

@@ -111,8 +111,8 @@ int sn_adopted_run(void *arg)
 		sn_run_exit_last();
 	sn_adopted_destroy_values(thread);
 	leave_robust_mutexes();
-	/* What the program has blocked and left so would keep later tasks of the thread from parking,
-	 * and their signals from them. */
+	/* Signals that the program has left blocked would keep later tasks of the thread from
+	 * parking, and would not reach them. */
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	sn_adopted_set_self(NULL);
 	atomic_fetch_sub(&sn_run_counts.alive, 1);

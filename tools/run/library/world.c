@@ -53,7 +53,8 @@ static int wait_for_ever(void *arg)
 {
 	(void)arg;
 	(void)!sn_fd_wait(never, POLLIN, SN_NO_DEADLINE);
-	/* The program has closed the descriptor, as daemons close all, or has one of that number. */
+	/* The program has closed the descriptor, as daemons close all, or has one of that
+	 * number. */
 	for (;;)
 		sn_sleep(INT64_C(3600) * 1000000000);
 	return 0;
