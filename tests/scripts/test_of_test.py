@@ -7,15 +7,16 @@ When a file moves, it has to be renamed there, too. A new file is missing until 
 """
 import os
 import subprocess
+import tempfile
 import unittest
 from pathlib import Path
 
 SOURCE = Path(os.environ["SENNIT_SOURCE_DIR"])
 
 
-def ask(*words):
+def ask(*words, path=os.environ["PATH"]):
     return subprocess.run([SOURCE / "scripts/test-of", *words], cwd=SOURCE, capture_output=True,
-                          text=True, check=False)
+                          text=True, check=False, env=dict(os.environ, PATH=path))
 
 
 def table():
@@ -55,6 +56,16 @@ class TestOf(unittest.TestCase):
             self.assertEqual(done.returncode, 1)
             self.assertIn(why, done.stderr)
             self.assertNotIn("Traceback", done.stderr)
+
+    def test_it_says_that_the_build_has_failed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            broken = Path(folder) / "cmake"
+            broken.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+            broken.chmod(0o755)
+            done = ask("src/sched/wake.c", path=f"{folder}:{os.environ['PATH']}")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, "test-of: src/sched/wake.c: the build of its tests has "
+                                      "failed (see above): none has run\n")
 
 
 if __name__ == "__main__":
