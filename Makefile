@@ -442,8 +442,11 @@ check-abi:
 	@scripts/setup abi
 	@scripts/check-abi
 
-# DESTDIR is read by cmake --install from the environment.
-install: build
+# Builds only what is installed. DESTDIR is read by cmake --install from the environment.
+install:
+	@scripts/setup build
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target sennit-installed
 	DESTDIR='$(DESTDIR)' cmake --install build/release --prefix '$(PREFIX)'
 	@DESTDIR='$(DESTDIR)' scripts/after-install '$(PREFIX)'
 

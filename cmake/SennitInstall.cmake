@@ -25,10 +25,20 @@ else()
 	set(pc_prefix "\${pcfiledir}/${pc_up}")
 endif()
 
+# Builds all that is installed, and neither tests nor examples. An installed target that is missing
+# here fails the test packaging/install.
+add_custom_target(sennit-installed)
+foreach(library sennit-clock-preload sennit-lock-check sennit-run-library)
+	if(TARGET ${library})
+		add_dependencies(sennit-installed ${library})
+	endif()
+endforeach()
+
 # Installs the static and the shared libraries as one export of the CMake package.
 #   sennit_install_libraries(<export> <library>...)
 function(sennit_install_libraries export)
 	list(TRANSFORM ARGN REPLACE ".+" "\\0-static;\\0-shared")
+	add_dependencies(sennit-installed ${ARGN})
 	install(TARGETS ${ARGN} EXPORT ${export}
 		ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
 		LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -59,6 +69,7 @@ function(sennit_install_program name)
 	endif()
 	set(VERSION ${PROJECT_VERSION})
 	configure_file(packaging/${name}.1 ${name}.1 @ONLY)
+	add_dependencies(sennit-installed ${name})
 	install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 	install(FILES ${PROJECT_BINARY_DIR}/${name}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 	if(EXISTS ${PROJECT_SOURCE_DIR}/packaging/${name}.toml.5)

@@ -9,6 +9,17 @@ source "$(dirname "$0")/../support/lib.sh"
 prefix=$scratch/root/opt/sennit
 DESTDIR=$scratch/root cmake --install "$SENNIT_BUILD_DIR" --prefix /opt/sennit >"$scratch/log" ||
 	{ cat "$scratch/log" >&2; fail "cmake --install"; }
+# `make install` builds only sennit-installed, which therefore has to make all that is installed.
+if [ -e "$SENNIT_BUILD_DIR/build.ninja" ]; then
+	ninja -C "$SENNIT_BUILD_DIR" -t targets all | sed 's/: .*//' | sort >"$scratch/outputs"
+	ninja -C "$SENNIT_BUILD_DIR" -t commands sennit-installed | tr ' ' '\n' | sort -u >"$scratch/made"
+	find "$SENNIT_BUILD_DIR" -name cmake_install.cmake \
+		-exec sed -n "s|.*\"$SENNIT_BUILD_DIR/\([^\"]*\)\".*|\1|p" {} + | sort -u |
+		comm -12 - "$scratch/outputs" >"$scratch/installed"
+	grep -q 'libsennit\.a$' "$scratch/installed" || fail "finds no libsennit.a that is installed"
+	missing=$(comm -23 "$scratch/installed" "$scratch/made" | tr '\n' ' ')
+	[ -z "$missing" ] || fail "the target sennit-installed does not build: $missing"
+fi
 pc=$(find "$prefix" -name sennit.pc)
 [ -n "$pc" ] || fail "no sennit.pc was installed"
 libdir=$(dirname "$(dirname "$pc")")
