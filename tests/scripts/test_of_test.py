@@ -50,6 +50,15 @@ class TestOf(unittest.TestCase):
         self.assertRegex(done.stdout, r"^src/sched/wake.c: \d+% of its lines are run by tests\n")
         self.assertRegex(done.stdout, r"\n +\d+%  \w+/\w+\n")
 
+    def test_it_prefers_programs_of_the_files_layer(self):
+        self.assertIn("stack/stack", ask("--list", "src/stack/stack_cool.c").stdout)
+
+    def test_it_names_scripts_where_programs_run_few_lines(self):
+        for file, expected in (("src/clock/clock.c", True), ("src/wait/site.c", False)):
+            done = ask("--list", file)
+            self.assertEqual("scripts/run-tests run test-of release --match '^clock/'\n"
+                             in done.stdout, expected, done.stdout)
+
     def test_it_says_what_is_wrong(self):
         for words, why in (((), "no file"), (("src/nothing.c",), "scripts/test-of --make")):
             done = ask(*words)
