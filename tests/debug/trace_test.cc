@@ -280,10 +280,12 @@ TEST(Trace, RevokedProcessorsAreShown)
 
 TEST(Trace, ThreadsOfTheProgramAreShown)
 {
+	const int64_t many = int64_t(7) << 40;
+
 	test::run(2, [] {
 		struct sn_semaphore semaphore = {};
 		std::thread other([&] {
-			EXPECT_EQ(0, sn_record("outside", 7));
+			EXPECT_EQ(0, sn_record("outside", many));
 			EXPECT_EQ(0, sn_semaphore_release(&semaphore, 1));
 		});
 
@@ -292,7 +294,7 @@ TEST(Trace, ThreadsOfTheProgramAreShown)
 		Track track = Trace(written()).of("threads without a processor");
 		size_t found = 0;
 		for (const Event &event : track.events)
-			found += event.name == "outside" && event.details.at("value") == 7;
+			found += event.name == "outside" && event.details.at("value") == many;
 		EXPECT_EQ(1u, found);
 	});
 }

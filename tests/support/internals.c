@@ -523,6 +523,11 @@ void probe_fd_end(const void *conn, int side)
 	sn_fd_end(sn_handle_object(conn), (enum sn_side_index)side);
 }
 
+int probe_fd_sleep(const void *conn, int side, int64_t until)
+{
+	return sn_fd_sleep(sn_handle_object(conn), (enum sn_side_index)side, until);
+}
+
 int probe_fd_arm(const void *conn, int side, int64_t when)
 {
 	struct sn_fd *d = sn_handle_object(conn);

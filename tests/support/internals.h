@@ -148,6 +148,8 @@ int probe_watch_waits(int fd);
 /* The part of an operation that comes after it has found its connection: sn_fd_begin_handle(). */
 int probe_fd_begin(const void *conn, int side);
 void probe_fd_end(const void *conn, int side);
+/* Between the two: sn_fd_sleep(). */
+int probe_fd_sleep(const void *conn, int side, int64_t until);
 /* What a waiter does that is overtaken by the task that it waits for: it arms the deadline of a
  * side, perhaps after the descriptor was closed. */
 int probe_fd_arm(const void *conn, int side, int64_t when);

@@ -328,6 +328,33 @@ TEST(Sites, ArePrintedAsHistograms)
 	EXPECT_EQ(std::string::npos, text.find("alarm:")) << "no thread waited there";
 }
 
+// Uses a site where nothing else in this program waits.
+TEST(Sites, HaveTimesOfThreeDigits)
+{
+	if (site("scan").longest_ns > 0)
+		GTEST_SKIP() << "an earlier round of this process has recorded longer times";
+	const std::pair<int64_t, const char *> times[] = {
+		{999, "999 ns"},
+		{1000, "1.00 us"},
+		{9999, "9.99 us"},
+		{10000, "10.0 us"},
+		{99999, "99.9 us"},
+		{100000, "100 us"},
+		{999999, "999 us"},
+		{1000000, "1.00 ms"},
+		{100 * test::second, "100 s"},
+		{1000 * test::second, "1000 s"},
+	};
+
+	for (const auto &[ns, text] : times) {
+		probe_wait_record("scan", ns, false);
+		const std::string all = printed(), mine = all.substr(all.find("\nscan: ") + 1);
+		EXPECT_NE(std::string::npos, mine.find(std::string(", longest ") + text + ","))
+			<< text << " is not in\n"
+			<< mine;
+	}
+}
+
 TEST(Sites, ArePrintedAtTheEndOfARunOnRequest)
 {
 	const auto run = [](const char *wish) {
