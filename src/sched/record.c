@@ -251,8 +251,9 @@ int sn_record_begin(int processors)
 	sn_unlock(&rings.reading);
 	/* Read without the lock, because only this thread changes it. */
 	if (size && !rings.ring)
-		sn_log("no memory for rings of %zu KiB (SENNIT_RECORD): nothing is recorded",
-		       size >> 10);
+		sn_log("no memory for %d rings of %zu KiB (SENNIT_RECORD): nothing is recorded, so "
+		       "there are no traces and no profiles of waits",
+		       processors + 1, size >> 10);
 	return 0;
 }
 
