@@ -19,6 +19,7 @@ By hand, without a build:
 """
 import bisect
 import fnmatch
+import functools
 import io
 import os
 import re
@@ -147,6 +148,7 @@ def prose(name, text):
     return text
 
 
+@functools.cache  # both tests look at each file
 def sentences(name, text):
     """The prose with its lines joined by spaces, and the offsets at which the lines begin."""
     joined, starts, at = [], [], 0
