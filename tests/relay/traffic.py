@@ -6,6 +6,7 @@ system chooses, and ends with the test.
 """
 import json
 import os
+import random
 import shlex
 import signal
 import socket
@@ -33,9 +34,17 @@ def eventually(holds, what):
 
 
 def free_port(host="127.0.0.1"):
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return probe.getsockname()[1]
+    """A port for a server that cannot choose one. It is outside of the range from which the system
+    chooses, so that no connection or listener of another test gets it before the server listens."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
+        least = int(file.read().split()[0])
+    while True:
+        with socket.socket() as probe:
+            try:
+                probe.bind((host, random.randrange(10000, least) if least > 20000 else 0))
+            except OSError:
+                continue
+            return probe.getsockname()[1]
 
 
 def own_host():
