@@ -33,7 +33,7 @@ GATE := release asan tsan checked i386 benches aarch64 arm models
 
 help:
 	@echo 'make run                  build the relay and try it, on 127.0.0.1:8080'
-	@echo 'make test                 every test of the release preset'
+	@echo 'make test                 the tests of the release preset but those that only the gate runs'
 	@echo 'make gate                 what a change must pass before it lands: .ci/run'
 	@echo 'make test-all             every preset ($(PRESETS) $(ARM_PRESETS) $(MORE_PRESETS)), the models, the benchmarks'
 	@echo 'make test-PRESET          every test of one preset'
@@ -116,11 +116,11 @@ run:
 	cmake --build --preset release -j $(JOBS) --target sennit-relay example-demo-upstream
 	@scripts/run-demo
 
-# Half of the repetitions of test-release.
-test: export SENNIT_TEST_SHORT = 1
-test: test-release
+test:
+	@scripts/setup test
+	@scripts/test --quick release
 
-# Begins with what `make test` does. EXCEPT=release skips presets, such as those that were tested
+# Begins with the release preset. EXCEPT=release skips presets, such as those that were tested
 # just before.
 gate:
 	@scripts/setup test

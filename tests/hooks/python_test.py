@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# Labels: gate
 """
 python_test.py [MODULE...]: CPython's own tests of sockets and of waiting, with and without hooks.
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
+# Labels: gate
 #
 # scripts/install-preload installs the clocks' preload library for 64-bit and for 32-bit programs,
 # and one LD_PRELOAD with $LIB serves both, without a complaint from the dynamic linker.

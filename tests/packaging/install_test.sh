@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
+# Labels: gate
 #
 # What is installed can be used through CMake and through pkg-config, from C and from C++, shared
 # and static. It also works in a place other than the one for which it was configured.

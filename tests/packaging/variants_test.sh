@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
+# Labels: gate
 #
 # scripts/install-variants installs a library for each tool beside the normal one. A program selects
 # it through pkg-config or CMake. The tool then finds nothing in a correct program, and finds the

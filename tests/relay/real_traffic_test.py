@@ -5,10 +5,10 @@ The relay between programs that people use: nginx and iperf3's server as backend
 iperf3 as clients.
 
 Environment: SENNIT_BUILD_DIR (required), SENNIT_LAUNCHER (what to put before a program of the
-build), SENNIT_TRAFFIC_SECONDS (how long wrk runs; 5, the relay promises 30), SENNIT_TRAFFIC_MIB
-(the size of the file that curl gets; 100), SENNIT_RELOADS (how often the configuration is reloaded
-while wrk runs; 10, the relay promises 100), SENNIT_HANDOVERS (how often a new process takes over;
-the same).
+build), SENNIT_TRAFFIC_SECONDS (how long wrk runs, and iperf3, but at most 2 s; 5, the relay
+promises 30), SENNIT_TRAFFIC_MIB (the size of the file that curl gets; 100), SENNIT_RELOADS (how
+often the configuration is reloaded while wrk runs; 10, the relay promises 100), SENNIT_HANDOVERS
+(how often a new process takes over; the same).
 
 Exit status 77: one of the programs is not installed.
 """
@@ -367,7 +367,8 @@ class BehindItIperf3(Traffic):
         until = time.monotonic() + PATIENCE
         while True:
             client = subprocess.run(
-                [*command, "-t2", "--json", *options], stdout=subprocess.PIPE, text=True
+                [*command, f"-t{min(2, SECONDS)}", "--json", *options],
+                stdout=subprocess.PIPE, text=True
             )
             report = json.loads(client.stdout)
             # The server serves one client at a time, and may not be done with the last one. It then

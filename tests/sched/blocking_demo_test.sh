@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
+# Labels: gate
 #
 # The demo of blocking calls, without PostgreSQL. With leases the heartbeat continues. Without them
 # it stops. The bounds are the demo's (--check), wide enough for a busy machine.

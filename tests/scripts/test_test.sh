@@ -26,6 +26,7 @@ if [ "$1" = confirm ]; then
 	exit
 fi
 echo "test $2" >>notes
+echo "quick=${SENNIT_TEST_QUICK:-} short=${SENNIT_TEST_SHORT:-} ${*:3}" >options
 wait=WAIT_$2
 for ((i = 0; i < 600; i++)); do
 	[ -n "${!wait:-}" ] && [ ! -e "${!wait}" ] || break
@@ -55,6 +56,14 @@ WAIT_release=build/tsan-built scripts/test release asan tsan benches >out 2>&1 |
 	{ cat notes >&2; fail "does not build the benchmarks"; }
 last=$(grep -nx 'build release' notes | tail -n 1 | cut -d: -f1)
 [ "$last" -gt "$(at 'tested release')" ] || fail "builds the benchmarks below the tests"
+
+# Only `make test` leaves out what the gate alone runs, and asks for the shortest forms.
+scripts/test --quick release >out 2>&1 || { cat out >&2; fail "--quick fails"; }
+grep -q '^quick=1 short=1 .*--label-exclude ^(models|benches|gate)\$$' options ||
+	{ cat options >&2; fail "--quick runs all tests"; }
+scripts/test --gate release >out 2>&1 || { cat out >&2; fail "--gate fails"; }
+grep -q '^quick= short=1 .*--label-exclude ^(models|benches)\$$' options ||
+	{ cat options >&2; fail "--gate leaves something out"; }
 
 # A part whose build fails is not tested, and the next one is.
 : >notes
