@@ -65,6 +65,14 @@ scripts/test --gate release >out 2>&1 || { cat out >&2; fail "--gate fails"; }
 grep -q '^quick= short=1 .*--label-exclude ^(models|benches)\$$' options ||
 	{ cat options >&2; fail "--gate leaves something out"; }
 
+# The formatting is checked beside the build, and counts.
+printf '#!/bin/sh\necho planted; exit 1\n' >scripts/format
+scripts/test release >out 2>&1 && fail "bad formatting is no failure"
+grep -qx planted out && grep -qx 'failed: formatting (make format)' out ||
+	{ cat out >&2; fail "does not report the formatting"; }
+[ "$(tail -n 1 out)" = "2 passed, 1 failed" ] || { cat out >&2; fail "counts wrongly"; }
+printf '#!/bin/sh\n' >scripts/format
+
 # A part whose build fails is not tested, and the next one is.
 : >notes
 BROKEN=asan scripts/test release asan tsan >out 2>&1 && fail "a failed build is no failure"
