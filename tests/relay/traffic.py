@@ -4,6 +4,7 @@ What the relay's Python tests share: the relay with an admin server, a backend t
 client asks for, and clients that keep it busy. Everything listens on loopback, on ports that the
 system chooses, and ends with the test.
 """
+import errno
 import json
 import os
 import random
@@ -38,13 +39,16 @@ def free_port(host="127.0.0.1"):
     chooses, so that no connection or listener of another test gets it before the server listens."""
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
         least = int(file.read().split()[0])
-    while True:
+    for _ in range(100):
         with socket.socket() as probe:
             try:
                 probe.bind((host, random.randrange(10000, least) if least > 20000 else 0))
-            except OSError:
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
                 continue
             return probe.getsockname()[1]
+    raise RuntimeError("100 ports in a row are in use")
 
 
 def own_host():
