@@ -17,9 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -32,110 +30,22 @@
 
 #include <sennit/hooks.h>
 
+#include "hooks/oracle.h"
 #include "support/runtime.h"
 
 namespace
 {
 
+using oracle::Buffer;
+using oracle::close_ends;
+using oracle::described;
+using oracle::Ends;
+using oracle::is_stream;
+using oracle::Kind;
+using oracle::message_of;
+using oracle::name_of;
 using test::ms;
 using test::Random;
-
-enum class Kind { unix_stream, tcp, pipes, unix_datagrams, packets };
-
-const char *name_of(Kind kind)
-{
-	static const char *const names[] = {"unix stream", "tcp", "pipes", "unix datagrams",
-					    "packets"};
-	return names[int(kind)];
-}
-
-bool is_stream(Kind kind)
-{
-	return kind == Kind::unix_stream || kind == Kind::tcp || kind == Kind::pipes;
-}
-
-// The descriptors of one party; for a socket, both are the same.
-struct Ends {
-	int in = -1, out = -1;
-};
-
-void connect_tcp(Ends ends[2])
-{
-	const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct sockaddr_in address = {};
-	socklen_t length = sizeof address;
-
-	address.sin_family = AF_INET;
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	ASSERT_EQ(0, bind(listener, (struct sockaddr *)&address, length));
-	ASSERT_EQ(0, listen(listener, 1));
-	ASSERT_EQ(0, getsockname(listener, (struct sockaddr *)&address, &length));
-	ends[0].in = ends[0].out = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	ASSERT_EQ(0, connect(ends[0].in, (struct sockaddr *)&address, length));
-	ends[1].in = ends[1].out = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-	ASSERT_GE(ends[1].in, 0);
-	close(listener);
-}
-
-void connect(Kind kind, Ends ends[2])
-{
-	int fd[2], back[2];
-
-	switch (kind) {
-	case Kind::tcp:
-		connect_tcp(ends);
-		return;
-	case Kind::pipes:
-		ASSERT_EQ(0, pipe2(fd, O_CLOEXEC));
-		ASSERT_EQ(0, pipe2(back, O_CLOEXEC));
-		ends[0] = {fd[0], back[1]};
-		ends[1] = {back[0], fd[1]};
-		return;
-	default:
-		ASSERT_EQ(0, socketpair(AF_UNIX,
-					(kind == Kind::unix_stream      ? SOCK_STREAM
-					 : kind == Kind::unix_datagrams ? SOCK_DGRAM
-									: SOCK_SEQPACKET) |
-						SOCK_CLOEXEC,
-					0, fd));
-		ends[0] = {fd[0], fd[0]};
-		ends[1] = {fd[1], fd[1]};
-	}
-}
-
-void close_ends(const Ends &ends)
-{
-	close(ends.in);
-	if (ends.out != ends.in)
-		close(ends.out);
-}
-
-// Hashes eight bytes at a time, because most of the test's time is spent here.
-uint64_t hash_of(const std::string &bytes)
-{
-	uint64_t hash = bytes.size(), word;
-
-	for (size_t i = 0; i < bytes.size(); i += sizeof word) {
-		word = 0;
-		memcpy(&word, bytes.data() + i, std::min(sizeof word, bytes.size() - i));
-		hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-		hash ^= hash >> 32;
-	}
-	return hash;
-}
-
-std::string message_of(uint64_t seed, size_t size)
-{
-	Random random(seed);
-	std::string message(size, 0);
-
-	for (size_t i = 0; i < size; i += sizeof(uint64_t)) {
-		const uint64_t word = random.next();
-
-		memcpy(message.data() + i, &word, std::min(sizeof word, size - i));
-	}
-	return message;
-}
 
 bool signals_come;
 
@@ -168,8 +78,7 @@ private:
 		const int err = result < 0 ? errno : 0;
 
 		log_.push_back(what + " = " + std::to_string(result) + " errno " +
-			       std::to_string(err) + " bytes " + std::to_string(bytes.size()) +
-			       ":" + std::to_string(hash_of(bytes)));
+			       std::to_string(err) + " bytes " + bytes);
 	}
 
 	void step()
@@ -185,7 +94,7 @@ private:
 			if (mine)
 				write_all(write_call, message_of(seed, size));
 			else
-				read_all(read_call, size);
+				read_all(read_call, message_of(seed, size));
 		} else {
 			wait_in_vain(what, mine);
 		}
@@ -193,7 +102,7 @@ private:
 
 	// If a signal comes, a call of a thread that has moved some bytes returns early, so the
 	// rest is written here.
-	ssize_t finish(ssize_t done, const std::string &message)
+	ssize_t finish(ssize_t done, std::string_view message)
 	{
 		while (signals_come && done > 0 && size_t(done) < message.size()) {
 			const ssize_t n = write(ends_.out, message.data() + done,
@@ -207,10 +116,10 @@ private:
 	}
 
 	// Writes the bytes of a message, by calls each of which has to take all of its bytes.
-	void write_all(uint64_t call, const std::string &message)
+	void write_all(uint64_t call, std::string_view message)
 	{
 		const int fd = ends_.out;
-		char *data = const_cast<char *>(message.data());
+		char *data = const_cast<char *>(message.data()); // as struct iovec wants it
 		const size_t half = message.size() / 2;
 		struct iovec iov[3] = {
 			{data, half}, {data, 0}, {data + half, message.size() - half}};
@@ -278,7 +187,7 @@ private:
 		return sent < 0 ? -1 : messages[0].msg_len + messages[1].msg_len;
 	}
 
-	ssize_t send_file(const std::string &message)
+	ssize_t send_file(std::string_view message)
 	{
 		const int file = memfd_create("oracle", MFD_CLOEXEC);
 		off_t offset = 0;
@@ -375,20 +284,21 @@ private:
 		}
 	}
 
-	void read_all(uint64_t call, size_t size)
+	void read_all(uint64_t call, std::string_view sent)
 	{
-		std::string got(size, 0);
+		const size_t size = sent.size();
+		char *const got = buffer_.clean(size);
 		size_t done = 0;
 
 		await_readable(call);
 		if (!is_stream(kind_)) { // message by message
-			const ssize_t n = read_some(call, got.data(), size);
+			const ssize_t n = read_some(call, got, size);
 
-			note("message", n, n > 0 ? got.substr(0, size_t(n)) : "");
+			note("message", n, n > 0 ? described({got, size_t(n)}, sent) : "");
 			return;
 		}
 		while (done < size) {
-			const ssize_t n = read_some(call, got.data() + done, size - done);
+			const ssize_t n = read_some(call, got + done, size - done);
 
 			if (n <= 0) {
 				note("read too early", n);
@@ -399,7 +309,7 @@ private:
 				note("all", n);
 			done += size_t(n);
 		}
-		note("read", ssize_t(done), got);
+		note("read", ssize_t(done), described({got, done}, sent));
 	}
 
 	// One party makes a call that has to time out, or fail immediately, while the other one
@@ -501,6 +411,7 @@ private:
 	const Kind kind_;
 	const Ends ends_;
 	Random random_;
+	Buffer buffer_;
 	const int side_;
 	std::vector<std::string> log_;
 };
@@ -512,7 +423,7 @@ struct Game {
 	{
 		Ends ends[2];
 
-		connect(kind, ends);
+		oracle::connect(kind, ends);
 		for (int side = 0; side < 2; side++)
 			party[side] = std::make_unique<Party>(kind, ends[side], seed, side);
 	}
@@ -523,17 +434,19 @@ using Games = std::vector<std::unique_ptr<Game>>;
 
 constexpr int Steps = 60;
 
-// How many scripts run at a time, or as many as SENNIT_TEST_SCRIPTS says. Each has four descriptors
-// at most, whose numbers have to suit select().
+// How many scripts are played, or as many as SENNIT_TEST_SCRIPTS says.
 constexpr int Scripts = 10;
-constexpr int MostScripts = FD_SETSIZE / 8;
+
+// How many of them at the same time. Each has four descriptors at most, whose numbers have to suit
+// select(). More would cost more for each script, because each forks a child of the whole process.
+constexpr size_t AtATime = 32;
 
 int scripts()
 {
 	const char *wish = getenv("SENNIT_TEST_SCRIPTS");
 	const int n = wish ? atoi(wish) : 0;
 
-	return n > 0 ? std::min(n, MostScripts) : test::scaled(Scripts);
+	return n > 0 ? n : test::scaled(Scripts);
 }
 
 Games make_games(Kind kind, const std::vector<uint64_t> &seeds)
@@ -581,19 +494,10 @@ void compare(uint64_t seed, int side, const Log &threads, const Log &tasks)
 			<< "script " << seed << ", side " << side << ", entry " << i;
 }
 
-// SENNIT_TEST_SCRIPT is the number of a script that has failed; only this one is played.
-void play_both(Kind kind, int n)
+void play_round(Kind kind, const std::vector<uint64_t> &seeds)
 {
-	const char *wish = getenv("SENNIT_TEST_SCRIPT");
-	Random random;
-	std::vector<uint64_t> seeds(wish ? 1 : size_t(n));
-	struct sn_hooks_stats before, after;
-
-	for (uint64_t &seed : seeds)
-		seed = wish ? strtoull(wish, nullptr, 10) : random.next();
 	const Games expected = play_in_threads(kind, seeds);
 
-	sn_hooks_stats(&before);
 	test::run([&] {
 		const Games games = play_in_tasks(kind, seeds);
 
@@ -602,6 +506,24 @@ void play_both(Kind kind, int n)
 				compare(seeds[i], side, expected[i]->party[side]->log(),
 					games[i]->party[side]->log());
 	});
+}
+
+// SENNIT_TEST_SCRIPT is the number of a script that has failed; only this one is played.
+void play_both(Kind kind, int n)
+{
+	const char *wish = getenv("SENNIT_TEST_SCRIPT");
+	Random random;
+	struct sn_hooks_stats before, after;
+
+	sn_hooks_stats(&before);
+	for (size_t left = wish ? 1 : size_t(n); left > 0 && !testing::Test::HasFailure();) {
+		std::vector<uint64_t> seeds(std::min(left, AtATime));
+
+		for (uint64_t &seed : seeds)
+			seed = wish ? strtoull(wish, nullptr, 10) : random.next();
+		play_round(kind, seeds);
+		left -= seeds.size();
+	}
 	sn_hooks_stats(&after);
 	EXPECT_GT(after.parked, before.parked) << "no call has parked: nothing was tested";
 }
