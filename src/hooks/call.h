@@ -16,6 +16,7 @@
 #define SENNIT_HOOKS_CALL_H
 
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -120,6 +121,13 @@ enum sn_hook_kind sn_hook_kind(int fd) sn_hidden;
 static inline bool sn_hook_lacks_flag(int err)
 {
 	return err == EOPNOTSUPP || err == ENOSYS || err == EPERM;
+}
+
+/* Whether a call of read(), write() and their relatives for n bytes may wait. One for more than
+ * SSIZE_MAX fails, in its own way. */
+static inline bool sn_hook_is_size(size_t n)
+{
+	return n > 0 && n <= SSIZE_MAX;
 }
 
 /* Called before and after a part that may park. The task is tied to its thread, and continues on

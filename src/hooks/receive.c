@@ -228,12 +228,24 @@ static ssize_t read_pieces(int fd, const struct iovec *iov, int count)
 			  : sn_real.readv(fd, iov, count);
 }
 
+/* Whether reading fails immediately, because the descriptor is only for writing, or is of a kind
+ * that is never read. Such a descriptor may never be readable. Reading no bytes finds that out, and
+ * has no other effect. */
+static bool refuses_reading(int fd)
+{
+	const struct iovec nothing = {0};
+
+	return sn_real.readv(fd, &nothing, 1) < 0;
+}
+
 /* For descriptors without RWF_NOWAIT: one task at a time reads. */
 static ssize_t read_in_turn(int fd, const struct iovec *iov, int count)
 {
 	struct sn_hook_turn turn;
 	ssize_t got;
 
+	if (refuses_reading(fd))
+		return read_pieces(fd, iov, count);
 	if (sn_hook_turn_take(&turn, fd, POLLIN, 0) == SN_HOOK_FAIL)
 		return -1;
 	got = read_pieces(fd, iov, count);
@@ -277,7 +289,7 @@ SN_HOOK(ssize_t, read, (int fd, void *buf, size_t n))
 {
 	ssize_t got;
 
-	if (!sn_hook_caller() || n == 0 || !can_try(fd, 0))
+	if (!sn_hook_caller() || !sn_hook_is_size(n) || !can_try(fd, 0))
 		return sn_real.read(fd, buf, n);
 	got = receive(fd, buf, n, 0, NULL, NULL);
 	if (got >= 0 || sn_hook_errno() != ENOTSOCK)
@@ -299,8 +311,8 @@ SN_HOOK(ssize_t, readv, (int fd, const struct iovec *iov, int count))
 	struct msghdr message = {.msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)count};
 	ssize_t got;
 
-	if (!sn_hook_caller() || count <= 0 || count > IOV_MAX || bytes_of(iov, count) == 0 ||
-	    !can_try(fd, 0))
+	if (!sn_hook_caller() || count <= 0 || count > IOV_MAX ||
+	    !sn_hook_is_size(bytes_of(iov, count)) || !can_try(fd, 0))
 		return sn_real.readv(fd, iov, count);
 	got = receive_message(fd, &message, 0, sn_real.recvmsg);
 	return got < 0 && sn_hook_errno() == ENOTSOCK ? read_other(fd, iov, count) : got;
@@ -308,12 +320,21 @@ SN_HOOK(ssize_t, readv, (int fd, const struct iovec *iov, int count))
 
 /* ---- accept ---- */
 
+/* Any other descriptor may never be readable, and accept() fails immediately. */
+static bool is_listener(int fd)
+{
+	int listens = 0;
+	socklen_t size = sizeof listens;
+
+	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens;
+}
+
 SN_HOOK(int, accept, (int fd, struct sockaddr *from, socklen_t *length))
 {
 	struct sn_hook_turn turn;
 	int conn;
 
-	if (!sn_hook_caller())
+	if (!sn_hook_caller() || !is_listener(fd))
 		return sn_real.accept(fd, from, length);
 	if (sn_hook_turn_take(&turn, fd, POLLIN, SO_RCVTIMEO) == SN_HOOK_FAIL)
 		return -1;
@@ -327,7 +348,7 @@ SN_HOOK(int, accept4, (int fd, struct sockaddr *from, socklen_t *length, int fla
 	struct sn_hook_turn turn;
 	int conn;
 
-	if (!sn_hook_caller())
+	if (!sn_hook_caller() || !is_listener(fd))
 		return sn_real.accept4(fd, from, length, flags);
 	if (sn_hook_turn_take(&turn, fd, POLLIN, SO_RCVTIMEO) == SN_HOOK_FAIL)
 		return -1;

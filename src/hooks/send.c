@@ -227,12 +227,22 @@ static ssize_t write_pieces(int fd, const struct iovec *iov, int count)
 			  : sn_real.writev(fd, iov, count);
 }
 
+/* As refuses_reading() in receive.c, which has no effect either. */
+static bool refuses_writing(int fd)
+{
+	const struct iovec nothing = {0};
+
+	return sn_real.writev(fd, &nothing, 1) < 0;
+}
+
 /* For descriptors without RWF_NOWAIT: one task at a time writes. */
 static ssize_t write_in_turn(int fd, const struct iovec *iov, int count)
 {
 	struct sn_hook_turn turn;
 	ssize_t sent;
 
+	if (refuses_writing(fd))
+		return write_pieces(fd, iov, count);
 	if (sn_hook_turn_take(&turn, fd, POLLOUT, 0) == SN_HOOK_FAIL)
 		return -1;
 	sent = write_pieces(fd, iov, count);
@@ -302,7 +312,7 @@ SN_HOOK(ssize_t, write, (int fd, const void *buf, size_t n))
 {
 	ssize_t sent;
 
-	if (!sn_hook_caller() || n == 0)
+	if (!sn_hook_caller() || !sn_hook_is_size(n))
 		return sn_real.write(fd, buf, n);
 	sent = send_all(fd, buf, n, 0, NULL, 0);
 	if (sent >= 0 || sn_hook_errno() != ENOTSOCK)
@@ -315,7 +325,8 @@ SN_HOOK(ssize_t, writev, (int fd, const struct iovec *iov, int count))
 	const struct msghdr message = {.msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)count};
 	ssize_t sent;
 
-	if (!sn_hook_caller() || count <= 0 || count > IOV_MAX || bytes_of(iov, (size_t)count) == 0)
+	if (!sn_hook_caller() || count <= 0 || count > IOV_MAX ||
+	    !sn_hook_is_size(bytes_of(iov, (size_t)count)))
 		return sn_real.writev(fd, iov, count);
 	sent = send_message(fd, &message, 0, sn_real.sendmsg);
 	return sent < 0 && sn_hook_errno() == ENOTSOCK ? write_other(fd, iov, count) : sent;
