@@ -123,11 +123,43 @@ static inline bool sn_hook_lacks_flag(int err)
 	return err == EOPNOTSUPP || err == ENOSYS || err == EPERM;
 }
 
-/* Whether a call of read(), write() and their relatives for n bytes may wait. One for more than
- * SSIZE_MAX fails, in its own way. */
-static inline bool sn_hook_is_size(size_t n)
+/* Whether read() or write() of n bytes may wait. One of more than SSIZE_MAX fails, in its own way;
+ * but a 64-bit kernel cuts the size of a 32-bit program's call instead, and then waits. */
+static inline bool sn_hook_may_wait(size_t n)
 {
-	return n > 0 && n <= SSIZE_MAX;
+	return n > 0 && (sizeof n < 8 || n <= SSIZE_MAX);
+}
+
+/* The same for readv() and writev(). These fail if one size is negative as a signed number, in a
+ * 32-bit program, too. A large sum is cut by the kernel. */
+static inline bool sn_hook_pieces_may_wait(const struct iovec *iov, int count)
+{
+	bool some = false;
+
+	for (int i = 0; i < count; i++) {
+		if (iov[i].iov_len > SSIZE_MAX)
+			return false;
+		some |= iov[i].iov_len > 0;
+	}
+	return some;
+}
+
+/*
+ * Some descriptors are never read, or never written: they are open only for the other direction, or
+ * are of such a kind. They may never be ready, either, so their call must not wait. Reading or
+ * writing no bytes finds that out, and has no other effect. `result` is what that has returned.
+ * Returns AGAIN if the call may wait, PASS to make it, which fails immediately, or FAIL: errno is
+ * set. FAIL is for a descriptor that is not open, or not for this direction: its number may be in
+ * use again before a second call. Other errors say nothing about the call: a sandbox may refuse
+ * readv() and allow read().
+ */
+static inline enum sn_hook_step sn_hook_probed(ssize_t result)
+{
+	const int err = result < 0 ? sn_hook_errno() : 0;
+
+	if (err == EBADF)
+		return SN_HOOK_FAIL;
+	return err == EINVAL || err == EISDIR ? SN_HOOK_PASS : SN_HOOK_AGAIN;
 }
 
 /* Called before and after a part that may park. The task is tied to its thread, and continues on

@@ -228,24 +228,16 @@ static ssize_t read_pieces(int fd, const struct iovec *iov, int count)
 			  : sn_real.readv(fd, iov, count);
 }
 
-/* Whether reading fails immediately, because the descriptor is only for writing, or is of a kind
- * that is never read. Such a descriptor may never be readable. Reading no bytes finds that out, and
- * has no other effect. */
-static bool refuses_reading(int fd)
-{
-	const struct iovec nothing = {0};
-
-	return sn_real.readv(fd, &nothing, 1) < 0;
-}
-
 /* For descriptors without RWF_NOWAIT: one task at a time reads. */
 static ssize_t read_in_turn(int fd, const struct iovec *iov, int count)
 {
+	const struct iovec nothing = {0};
+	const enum sn_hook_step step = sn_hook_probed(sn_real.readv(fd, &nothing, 1));
 	struct sn_hook_turn turn;
 	ssize_t got;
 
-	if (refuses_reading(fd))
-		return read_pieces(fd, iov, count);
+	if (step != SN_HOOK_AGAIN)
+		return step == SN_HOOK_FAIL ? -1 : read_pieces(fd, iov, count);
 	if (sn_hook_turn_take(&turn, fd, POLLIN, 0) == SN_HOOK_FAIL)
 		return -1;
 	got = read_pieces(fd, iov, count);
@@ -289,21 +281,12 @@ SN_HOOK(ssize_t, read, (int fd, void *buf, size_t n))
 {
 	ssize_t got;
 
-	if (!sn_hook_caller() || !sn_hook_is_size(n) || !can_try(fd, 0))
+	if (!sn_hook_caller() || !sn_hook_may_wait(n) || !can_try(fd, 0))
 		return sn_real.read(fd, buf, n);
 	got = receive(fd, buf, n, 0, NULL, NULL);
 	if (got >= 0 || sn_hook_errno() != ENOTSOCK)
 		return got;
 	return read_other(fd, &(const struct iovec){buf, n}, 1);
-}
-
-static size_t bytes_of(const struct iovec *iov, int count)
-{
-	size_t sum = 0;
-
-	for (int i = 0; i < count; i++)
-		sum += iov[i].iov_len;
-	return sum;
 }
 
 SN_HOOK(ssize_t, readv, (int fd, const struct iovec *iov, int count))
@@ -312,7 +295,7 @@ SN_HOOK(ssize_t, readv, (int fd, const struct iovec *iov, int count))
 	ssize_t got;
 
 	if (!sn_hook_caller() || count <= 0 || count > IOV_MAX ||
-	    !sn_hook_is_size(bytes_of(iov, count)) || !can_try(fd, 0))
+	    !sn_hook_pieces_may_wait(iov, count) || !can_try(fd, 0))
 		return sn_real.readv(fd, iov, count);
 	got = receive_message(fd, &message, 0, sn_real.recvmsg);
 	return got < 0 && sn_hook_errno() == ENOTSOCK ? read_other(fd, iov, count) : got;
@@ -320,13 +303,22 @@ SN_HOOK(ssize_t, readv, (int fd, const struct iovec *iov, int count))
 
 /* ---- accept ---- */
 
-/* Any other descriptor may never be readable, and accept() fails immediately. */
-static bool is_listener(int fd)
+/*
+ * Whether accept() fails immediately, because the descriptor does not listen. Such a descriptor may
+ * never be readable. The option counts only for families that are known to set it: a listener of
+ * Bluetooth, for example, does not. Any other error than these two says nothing, because a sandbox
+ * may refuse getsockopt().
+ */
+static bool refuses_accept(int fd)
 {
-	int listens = 0;
+	int listens = 0, family = 0;
 	socklen_t size = sizeof listens;
 
-	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens;
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) < 0)
+		return sn_hook_errno() == EBADF || sn_hook_errno() == ENOTSOCK;
+	size = sizeof family;
+	return !listens && getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 &&
+	       (family == AF_INET || family == AF_INET6 || family == AF_UNIX);
 }
 
 SN_HOOK(int, accept, (int fd, struct sockaddr *from, socklen_t *length))
@@ -334,7 +326,7 @@ SN_HOOK(int, accept, (int fd, struct sockaddr *from, socklen_t *length))
 	struct sn_hook_turn turn;
 	int conn;
 
-	if (!sn_hook_caller() || !is_listener(fd))
+	if (!sn_hook_caller() || refuses_accept(fd))
 		return sn_real.accept(fd, from, length);
 	if (sn_hook_turn_take(&turn, fd, POLLIN, SO_RCVTIMEO) == SN_HOOK_FAIL)
 		return -1;
@@ -348,7 +340,8 @@ SN_HOOK(int, accept4, (int fd, struct sockaddr *from, socklen_t *length, int fla
 	struct sn_hook_turn turn;
 	int conn;
 
-	if (!sn_hook_caller() || !is_listener(fd))
+	/* The kernel refuses other flags. */
+	if (!sn_hook_caller() || (flags & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) || refuses_accept(fd))
 		return sn_real.accept4(fd, from, length, flags);
 	if (sn_hook_turn_take(&turn, fd, POLLIN, SO_RCVTIMEO) == SN_HOOK_FAIL)
 		return -1;

@@ -227,22 +227,16 @@ static ssize_t write_pieces(int fd, const struct iovec *iov, int count)
 			  : sn_real.writev(fd, iov, count);
 }
 
-/* As refuses_reading() in receive.c, which has no effect either. */
-static bool refuses_writing(int fd)
-{
-	const struct iovec nothing = {0};
-
-	return sn_real.writev(fd, &nothing, 1) < 0;
-}
-
 /* For descriptors without RWF_NOWAIT: one task at a time writes. */
 static ssize_t write_in_turn(int fd, const struct iovec *iov, int count)
 {
+	const struct iovec nothing = {0};
+	const enum sn_hook_step step = sn_hook_probed(sn_real.writev(fd, &nothing, 1));
 	struct sn_hook_turn turn;
 	ssize_t sent;
 
-	if (refuses_writing(fd))
-		return write_pieces(fd, iov, count);
+	if (step != SN_HOOK_AGAIN)
+		return step == SN_HOOK_FAIL ? -1 : write_pieces(fd, iov, count);
 	if (sn_hook_turn_take(&turn, fd, POLLOUT, 0) == SN_HOOK_FAIL)
 		return -1;
 	sent = write_pieces(fd, iov, count);
@@ -312,7 +306,7 @@ SN_HOOK(ssize_t, write, (int fd, const void *buf, size_t n))
 {
 	ssize_t sent;
 
-	if (!sn_hook_caller() || !sn_hook_is_size(n))
+	if (!sn_hook_caller() || !sn_hook_may_wait(n))
 		return sn_real.write(fd, buf, n);
 	sent = send_all(fd, buf, n, 0, NULL, 0);
 	if (sent >= 0 || sn_hook_errno() != ENOTSOCK)
@@ -326,7 +320,7 @@ SN_HOOK(ssize_t, writev, (int fd, const struct iovec *iov, int count))
 	ssize_t sent;
 
 	if (!sn_hook_caller() || count <= 0 || count > IOV_MAX ||
-	    !sn_hook_is_size(bytes_of(iov, (size_t)count)))
+	    !sn_hook_pieces_may_wait(iov, count))
 		return sn_real.writev(fd, iov, count);
 	sent = send_message(fd, &message, 0, sn_real.sendmsg);
 	return sent < 0 && sn_hook_errno() == ENOTSOCK ? write_other(fd, iov, count) : sent;
