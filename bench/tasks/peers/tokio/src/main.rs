@@ -200,7 +200,7 @@ async fn sleeps() -> f64 {
     let n = 1_000_000;
     let began = cpu();
     let tasks: Vec<_> = (0..n)
-        .map(|_| tokio::spawn(tokio::time::sleep(Duration::from_secs(1))))
+        .map(|_| tokio::spawn(async { tokio::time::sleep(Duration::from_secs(1)).await }))
         .collect();
     for task in tasks {
         task.await.unwrap();
