@@ -16,6 +16,8 @@
  *   end_with()       sn_fd_end_with(), once to cancel and once to close
  *   set_deadline()   sn_fd_set_deadline()
  *   timers()         sn_fd_deadline_fire(), called by sn_timers_run() with the heap's lock held
+ *   arm()            arm(), without the descriptor's lock, so that more can happen than in the
+ *                    code; a heap for which there is no memory is left out
  * The states of the side are NONE, READY and WAITING (the address of the task).
  *
  * Abstracted: time is SOON, which comes once, and FAR, which does not; a deadline is 0 (none) or
@@ -41,6 +43,10 @@
  *   IRREGULAR_LATE   the poller makes the side ready before it records the end
  *   QUIET_BLINDLY    a task that has yet to begin is parked without a look at the socket
  *   LOOK_FIRST       its spawner looks before it takes the edge that is there
+ *   ARMED_LATE       armed is stored after the heap's lock has been released
+ *   ARMED_FIRST      commit_wait() reads armed before it announces the task
+ *   SET_ARMED_FIRST  sn_fd_set_deadline() reads armed before it stores the deadline
+ *   CLEARED_LATE     the timer clears armed after it has looked for a task
  *   FIRE_UNLOCKED    a timer that has fired leaves the heap in a step of its own
  *   TIMEOUT_BLINDLY  a wait that its deadline has ended fails without another attempt
  *   DRAINED_TIMEOUT  a read that waits before its first attempt fails without one
@@ -62,6 +68,7 @@ byte state = NONE;
 bool closed, cancelled;  /* control */
 byte deadline;
 byte timer;              /* the time at which it fires; 0: not in the heap */
+byte armed;              /* if not 0, the timer fires at this time or earlier */
 bool heap_locked;
 bool soon_is_past;
 
@@ -100,15 +107,30 @@ inline side_unblock()
 }
 
 /* sn_timer_advance() */
-inline arm(when)
+inline advance(when)
 {
 	d_step {
 		!heap_locked ->
 		if
 		:: timer == 0 || when < timer -> timer = when
 		:: else
-		fi
+		fi;
+#ifndef ARMED_LATE
+		armed = when
+#endif
 	}
+#ifdef ARMED_LATE
+	;
+	armed = when
+#endif
+}
+
+inline arm(when)
+{
+	if
+	:: armed != 0 && armed <= when
+	:: else -> advance(when)
+	fi
 }
 
 /* sn_fd_forget() */
@@ -239,9 +261,15 @@ proctype commit()
 {
 	byte when;
 	bool took;
+#ifdef ARMED_FIRST
+	byte early;
+#endif
 
 end:	do
 	:: committing?1 ->
+#ifdef ARMED_FIRST
+		early = armed;
+#endif
 #ifdef DEADLINE_FIRST
 		when = deadline;
 #endif
@@ -251,7 +279,12 @@ end:	do
 			when = deadline;
 #endif
 			if
+#ifdef ARMED_FIRST
+			:: when != 0 && early != 0 && early <= when
+			:: when != 0 && !(early != 0 && early <= when) -> advance(when)
+#else
 			:: when != 0 -> arm(when)
+#endif
 			:: else
 			fi;
 			when = 0;
@@ -338,6 +371,9 @@ proctype set_deadline()
 {
 	byte n, when;
 	bool waiting;
+#ifdef SET_ARMED_FIRST
+	byte early;
+#endif
 
 	do
 	:: n < SETTINGS ->
@@ -347,6 +383,9 @@ proctype set_deadline()
 		:: when = SOON
 		:: when = FAR
 		fi;
+#ifdef SET_ARMED_FIRST
+		early = armed;
+#endif
 #ifdef SET_LATE
 		waiting = (state == WAITING);
 		deadline = when;
@@ -355,7 +394,12 @@ proctype set_deadline()
 		waiting = (state == WAITING);
 #endif
 		if
+#ifdef SET_ARMED_FIRST
+		:: waiting && when != 0 && early != 0 && early <= when
+		:: waiting && when != 0 && !(early != 0 && early <= when) -> advance(when)
+#else
 		:: waiting && when != 0 -> arm(when)
+#endif
 		:: else
 		fi;
 		waiting = 0
@@ -372,12 +416,21 @@ end:	do
 	:: d_step { !soon_is_past -> soon_is_past = 1 }
 	:: d_step { PAST(timer) -> heap_locked = 1 };
 		/* sn_fd_deadline_fire() */
+#ifndef CLEARED_LATE
+		armed = 0;
+#endif
 		when = deadline;
 		if
 		:: when == 0
-		:: when != 0 && !PAST(when) /* armed again for that time */
+		:: when != 0 && !PAST(when) -> armed = when /* and so is the timer, below */
 		:: PAST(when) -> when = 0; side_unblock()
 		fi;
+#ifdef CLEARED_LATE
+		if
+		:: when == 0 -> armed = 0
+		:: else
+		fi;
+#endif
 #ifdef FIRE_UNLOCKED
 		heap_locked = 0;
 		timer = when;

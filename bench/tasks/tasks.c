@@ -298,8 +298,8 @@ static double skynet(void)
 	return (double)(sn_now() - start) / 1e6;
 }
 
-/* Relative to its first turn, as with the peers. With a time that counts from the spawn, a task that
- * begins late enough would not sleep at all, and need no stack of its own. */
+/* The time counts from the first turn, as with the peers. If it counted from the spawn, a task that
+ * begins late would not sleep at all, and need no stack of its own. */
 static int sleeper(void *arg)
 {
 	(void)arg;

@@ -71,6 +71,7 @@ int sn_fd_open(struct sn_fd **out, const struct sn_fd_ops *ops, int fd, bool reg
 		atomic_store_explicit(&d->sides[i].state, SN_SIDE_NONE, memory_order_relaxed);
 		atomic_store_explicit(&d->sides[i].deadline, 0, memory_order_relaxed);
 		atomic_store_explicit(&d->sides[i].pause, 0, memory_order_relaxed);
+		atomic_store_explicit(&d->sides[i].armed, 0, memory_order_relaxed);
 		atomic_store_explicit(&d->sides[i].ignores_bytes, false, memory_order_relaxed);
 		atomic_store_explicit(&d->sides[i].forward_to, NULL, memory_order_relaxed);
 		d->sides[i].timer.fire = sn_fd_deadline_fire;
@@ -295,8 +296,10 @@ int sn_fd_end_with(struct sn_thread *self, struct sn_fd *d, uint32_t flags)
 
 static void forget_timers(struct sn_fd *d)
 {
-	for (int side = 0; side < 2; side++)
+	for (int side = 0; side < 2; side++) {
 		atomic_store(&d->sides[side].timer.heap, NULL);
+		atomic_store(&d->sides[side].armed, 0);
+	}
 }
 
 /*

@@ -41,6 +41,7 @@
  *   pause, ignores_bytes  the task that holds the side
  *   forward_to            the task that waits for either of two descriptors
  *   timer                 any user, under the descriptor's lock; the last user, without it
+ *   armed                 whoever arms or fires the timer, under the lock of its heap; the opener
  * At the end of a run, and in a child of fork(), one thread writes all of them.
  */
 #ifndef SENNIT_IO_FD_H

@@ -8,6 +8,15 @@
  * attempt matters if the process or its machine was stopped: the peer may have sent something
  * during that time, and the timers may run before the poller has reported it. An edge does not
  * extend a deadline, because a peer could cause edges without any data forever.
+ *
+ * Arming. Deadlines mostly move to later times. The timer then stays where it is, and is armed
+ * again when it fires. A wait therefore looks first, without a lock, whether the timer fires early
+ * enough (armed). That is a handshake: the waiter announces itself, and whoever sets a deadline
+ * stores it, before they read armed; the timer clears armed before it reads the deadline and looks
+ * for a task. So either they see that the timer is firing, and wait for its heap's lock, or the
+ * timer sees the task and its deadline. armed is stored under that lock, and only for a timer that
+ * is in the heap or about to return there. All of these accesses are sequentially consistent.
+ * models/side.pml checks this.
  */
 #include "io/fd.h"
 
@@ -33,12 +42,16 @@ static int64_t wake_time(struct sn_side *side)
 struct sn_task *sn_fd_deadline_fire(struct sn_timer *timer, int64_t now, struct sn_fired *fired)
 {
 	struct sn_side *side = sn_container_of(timer, struct sn_side, timer);
-	int64_t when = wake_time(side);
+	int64_t when;
 
+	atomic_store(&side->armed, 0);
+	SN_RACE_WINDOW();
+	when = wake_time(side);
 	if (when == 0)
 		return NULL;
 	if (when > now) {
 		fired->again = when;
+		atomic_store(&side->armed, when);
 		return NULL;
 	}
 	return sn_side_unblock(side); /* the task finds out that the deadline has passed */
@@ -57,12 +70,21 @@ int sn_fd_check_deadline(struct sn_fd *d, enum sn_side_index side)
 						     : 0;
 }
 
+static bool fires_by(struct sn_side *side, int64_t deadline)
+{
+	int64_t armed = atomic_load(&side->armed);
+
+	return armed && armed <= deadline;
+}
+
 static int arm(struct sn_thread *self, struct sn_fd *d, struct sn_side *side, int64_t deadline)
 {
 	int err;
 
+	if (sn_likely(fires_by(side, deadline)))
+		return 0;
 	sn_lock(&d->lock);
-	err = sn_timer_advance(self, &side->timer, deadline);
+	err = sn_timer_advance(self, &side->timer, deadline, &side->armed);
 	sn_unlock(&d->lock);
 	return err;
 }

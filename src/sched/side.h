@@ -41,6 +41,7 @@ struct sn_side {
 	_Atomic uintptr_t state;
 	_Atomic int64_t deadline;           /* 0 if there is none */
 	_Atomic int64_t pause;              /* that of sn_fd_wait_until() and the like, or 0 */
+	_Atomic int64_t armed;              /* not 0: the timer fires then or earlier (fd_wait.c) */
 	_Atomic bool ignores_bytes;         /* in sn_fd_sleep(), which edges of bytes do not end */
 	struct sn_side *_Atomic forward_to; /* the edges here also wake the task there; or NULL */
 	struct sn_timer timer; /* moved lazily: may fire at an older, earlier deadline */

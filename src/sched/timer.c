@@ -143,7 +143,7 @@ static struct sn_timers *lock_heap_of(struct sn_timer *timer)
 	return NULL;
 }
 
-int sn_timer_start(struct sn_thread *self, struct sn_timer *timer, int64_t when)
+static int start(struct sn_thread *self, struct sn_timer *timer, int64_t when, _Atomic int64_t *by)
 {
 	struct sn_timers *timers =
 		self ? &self->processor->timers : &sn_runtime.processors[0].timers;
@@ -151,18 +151,28 @@ int sn_timer_start(struct sn_thread *self, struct sn_timer *timer, int64_t when)
 
 	sn_lock(&timers->lock);
 	err = insert(timers, timer, when);
+	if (err == 0 && by)
+		atomic_store(by, when);
 	sn_unlock(&timers->lock);
 	if (err == 0)
 		sn_poller_expect(when);
 	return err;
 }
 
-int sn_timer_advance(struct sn_thread *self, struct sn_timer *timer, int64_t when)
+int sn_timer_start(struct sn_thread *self, struct sn_timer *timer, int64_t when)
+{
+	return start(self, timer, when, NULL);
+}
+
+int sn_timer_advance(struct sn_thread *self, struct sn_timer *timer, int64_t when,
+		     _Atomic int64_t *by)
 {
 	struct sn_timers *timers = lock_heap_of(timer);
 
 	if (!timers)
-		return sn_timer_start(self, timer, when);
+		return start(self, timer, when, by);
+	if (by)
+		atomic_store(by, when);
 	when = bounded(when);
 	if (when < timer->when) {
 		timer->when = when;

@@ -77,8 +77,13 @@ void sn_timers_destroy(struct sn_timers *timers);
  */
 int sn_timer_start(struct sn_thread *self, struct sn_timer *timer, int64_t when);
 
-/* Starts an inactive timer, or moves an active one to an earlier time; never to a later one. */
-int sn_timer_advance(struct sn_thread *self, struct sn_timer *timer, int64_t when);
+/*
+ * Starts an inactive timer, or moves an active one to an earlier time; never to a later one. If it
+ * succeeds and by is not NULL, also stores `when` in *by. It does so before the timer can fire, so
+ * that fire() may store another value there when it begins.
+ */
+int sn_timer_advance(struct sn_thread *self, struct sn_timer *timer, int64_t when,
+		     _Atomic int64_t *by);
 
 /*
  * Moves an active timer to another time, earlier or later. Needs no memory. Returns false, and does

@@ -8,6 +8,7 @@ source "$(dirname "$0")/lib.sh"
 holds '-DEDGES=1 -DSETTINGS=1'
 holds '-DEDGES=0 -DSETTINGS=2'
 holds '-DEDGES=3 -DSETTINGS=0 -DUNENDED'
+holds '-DEDGES=0 -DSETTINGS=3 -DUNENDED'
 large holds '-DQUIET -DEDGES=1 -DSETTINGS=1'
 holds '-DQUIET -DEDGES=2 -DSETTINGS=0 -DUNENDED'
 if [ -n "${SENNIT_LONG_MODELS:-}" ]; then
@@ -25,6 +26,10 @@ caught '-DCOMMIT_INSISTS'
 caught '-DPLAIN_UNBLOCK'
 caught '-DEDGE_DROPPED'
 caught '-DFIRE_UNLOCKED'
+caught '-DARMED_LATE'
+caught '-DARMED_FIRST'
+caught '-DEDGES=0 -DSETTINGS=3 -DUNENDED -DSET_ARMED_FIRST'
+caught '-DCLEARED_LATE'
 caught '-DTIMEOUT_BLINDLY'
 caught '-DDRAINED_TIMEOUT'
 # These mutants need several edges, and no other events.

@@ -223,7 +223,7 @@ int probe_timer_start(struct probe_heap *heap, struct probe_timer *timer, int64_
 
 int probe_timer_advance(struct probe_heap *heap, struct probe_timer *timer, int64_t when)
 {
-	return sn_timer_advance(&heap->thread, &timer->timer, when);
+	return sn_timer_advance(&heap->thread, &timer->timer, when, NULL);
 }
 
 bool probe_timer_move(struct probe_timer *timer, int64_t when)
@@ -535,7 +535,7 @@ int probe_fd_arm(const void *conn, int side, int64_t when)
 	int err;
 
 	sn_lock(&d->lock);
-	err = sn_timer_advance(self, &d->sides[side].timer, when);
+	err = sn_timer_advance(self, &d->sides[side].timer, when, NULL);
 	sn_unlock(&d->lock);
 	sn_runtime_leave();
 	return err;
