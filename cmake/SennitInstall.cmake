@@ -62,7 +62,7 @@ function(sennit_install_pc name)
 endfunction()
 
 # Installs a program with its manual pages, also of its configuration file, and its completions for
-# bash.
+# bash, and for zsh and fish if there are some.
 function(sennit_install_program name)
 	if(NOT TARGET ${name})
 		return()
@@ -79,6 +79,14 @@ function(sennit_install_program name)
 	endif()
 	install(FILES packaging/${name}.bash RENAME ${name}
 		DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+	if(EXISTS ${PROJECT_SOURCE_DIR}/packaging/${name}.zsh)
+		install(FILES packaging/${name}.zsh RENAME _${name}
+			DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+	endif()
+	if(EXISTS ${PROJECT_SOURCE_DIR}/packaging/${name}.fish)
+		install(FILES packaging/${name}.fish
+			DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+	endif()
 endfunction()
 
 # gdb loads a script automatically if its path, below one of gdb's auto-load folders, is the path of

@@ -46,9 +46,11 @@ done <<'LIST'
 644 usr/share/doc/sennit-relay/examples/grafana-dashboard.json
 644 usr/share/doc/sennit-relay/examples/sennit-relay.rules.yml
 644 usr/share/bash-completion/completions/sennit-relay
+644 usr/share/fish/vendor_completions.d/sennit-relay.fish
+644 usr/share/zsh/vendor-completions/_sennit-relay
 644 usr/share/lintian/overrides/sennit-relay
 LIST
-[ "$(find "$root" -type f | wc -l)" = 18 ] || fail "unexpected files in the package: $(find "$root" -type f)"
+[ "$(find "$root" -type f | wc -l)" = 20 ] || fail "unexpected files in the package: $(find "$root" -type f)"
 if dpkg-deb -c "$package" | grep -v ' root/root '; then
 	fail "these files do not belong to root"
 fi
