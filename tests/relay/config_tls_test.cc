@@ -130,7 +130,7 @@ TEST_F(ConfigTls, HasTheValuesOfAGroup)
 	EXPECT_FALSE(good("", backends + "tls = { verify = false }").groups[0].tls->verify);
 	const auto all = good("", backends + R"(
 send_proxy = 'v2'
-send_proxy_with = ['unique-id', 'crc32c']
+send_proxy_with = ['unique-id', 'crc32c', 'client-certificate']
 tls = { ca = 'ca', crl = 'crl', name = 'DB.example', certificate = 'c', key = 'k', alpn = ['x'] }
 check = { tls = false }
 )");
@@ -143,6 +143,7 @@ check = { tls = false }
 	EXPECT_EQ(all.groups[0].check.tls, false);
 	EXPECT_TRUE(all.groups[0].send_proxy_with.checksum);
 	EXPECT_TRUE(all.groups[0].send_proxy_with.unique_id);
+	EXPECT_TRUE(all.groups[0].send_proxy_with.client_certificate);
 	for (const char *name : {"10.0.0.7", "::1", "a_b.c"})
 		EXPECT_EQ(
 			good("", backends + "tls = { name = '" + name + "' }").groups[0].tls->name,

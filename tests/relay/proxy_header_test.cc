@@ -130,8 +130,8 @@ TEST(ProxyHeader, RejectsEarlyWhatCannotBecomeAHeader)
 	EXPECT_EQ(read("PROXY " + std::string(99, 'x')).is, parsed::state::more);
 	EXPECT_EQ(read("PROXY " + std::string(100, 'x')).is, parsed::state::bad);
 	/* A header that is longer than allowed is refused before the rest of it has come. */
-	EXPECT_EQ(read(std::string(v2_signature) + "\x21\x11\x07\xf1"s).is, parsed::state::bad);
-	EXPECT_EQ(read(std::string(v2_signature) + "\x21\x11\x07\xf0"s), parsed::more(2048));
+	EXPECT_EQ(read(std::string(v2_signature) + "\x21\x11\x3f\xf1"s).is, parsed::state::bad);
+	EXPECT_EQ(read(std::string(v2_signature) + "\x21\x11\x3f\xf0"s), parsed::more(16384));
 }
 
 TEST(ProxyHeader, AcceptsOnlyTheAllowedVersion)
@@ -230,6 +230,47 @@ TEST(ProxyHeader, PassesRecordsOn)
 	says.shown_now = true;
 	EXPECT_NE(write_proxy_v2(read).find("\x07\0\0\0\0"s + record(0x21, "TLSv1.2")),
 		  std::string::npos);
+}
+
+TEST(ProxyHeader, HasAClientsCertificateThatFits)
+{
+	/* What another proxy has said of it is read and passed on as it is. */
+	const std::string ends = "\xc0\0\x02\x01\xc6\x33\x64\x07\xdc\x04\x01\xbb"s;
+	const std::string theirs =
+		record(0x20, "\x07\0\0\0\0"s + record(0x28, std::string(3000, 'c')));
+	proxy_header read;
+	const std::string header =
+		std::string(v2_signature) + "\x21\x11"s + record('\0', ends + theirs).substr(1);
+	ASSERT_TRUE(read_proxy_header(header, read));
+	EXPECT_EQ(write_proxy_v2(read), header);
+
+	auto &says = read.about_tls.emplace();
+	says = {.version = "TLSv1.3",
+		.cipher = "TLS_AES_128_GCM_SHA256",
+		.has_certificate = true,
+		.common_name = "client",
+		.certificate = std::string(1000, 'c')};
+	read.others.push_back({static_cast<unsigned char>(0xe0), std::string(2000, 'o')});
+	for (const bool checksum : {false, true}) {
+		says.certificate.resize(1000, 'c');
+		const auto small = write_proxy_v2(read, checksum);
+		EXPECT_NE(small.find(record(0x28, says.certificate)), std::string::npos);
+		says.certificate.resize(1000 + relay::proxy_v2_most - small.size(), 'c');
+		const auto full = write_proxy_v2(read, checksum);
+		EXPECT_EQ(full.size(), relay::proxy_v2_most);
+		EXPECT_NE(full.find(record(0x28, says.certificate)), std::string::npos);
+		proxy_header again;
+		EXPECT_TRUE(read_proxy_header(full, again));
+		/* One byte more, or more than a length can say: only the certificate is left out. */
+		for (const std::size_t size : {says.certificate.size() + 1, std::size_t{70000}}) {
+			proxy_header longer = read;
+			longer.about_tls->certificate.resize(size, 'c');
+			const auto without = write_proxy_v2(longer, checksum);
+			EXPECT_EQ(without.size(), small.size() - 1003);
+			EXPECT_TRUE(read_proxy_header(without, again));
+			EXPECT_NE(without.find(record(0x22, "client")), std::string::npos);
+		}
+	}
 }
 
 TEST(ProxyHeader, ChecksumIsCastagnolis)

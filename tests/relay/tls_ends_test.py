@@ -246,9 +246,41 @@ class Proxied(Case):
         self.assertIn(b"\x21\0\x07TLSv1.3", about)
         self.assertIn(b"\x22\0\x05alice", about)
         self.assertIn(b"TLS_AES_128_GCM_SHA256", about)
+        self.assertNotIn(self.der(self.alice), about)
         client.close()
         eventually(lambda: "id=" + records[5].decode() in self.log(), "the id in the log")
         self.assertIn("client=192.0.2.7:4096", self.log())
+
+    @staticmethod
+    def der(whose):
+        with open(whose + ".pem", encoding="ascii") as file:
+            text = file.read()
+        return ssl.PEM_cert_to_DER_cert(text[text.index("-----BEGIN CERTIFICATE"):].strip())
+
+    def test_the_clients_certificate(self):
+        self.start(f'tls = {{ certificate = "{self.a}.both", client_certificate = "optional", '
+                   f'client_ca = "{self.ca.pem}" }}',
+                   'send_proxy = "v2"\nsend_proxy_with = ["client-certificate"]')
+        for context, expected in ((self.ca.client(self.alice + ".both"), self.der(self.alice)),
+                                  (self.ca.client(), None)):
+            with self.client(context=context) as client:
+                client.send(b"x")
+                about = self.read_header(self.accept())[0][0x20]
+            nested, at = {}, 5
+            while at < len(about):
+                kind, length = struct.unpack("!BH", about[at:at + 3])
+                nested[kind] = about[at + 3:at + 3 + length]
+                at += 3 + length
+            self.assertEqual(at, len(about))
+            self.assertEqual(nested.get(0x28), expected)
+            self.assertEqual(nested.get(0x22), expected and b"alice")
+
+    def test_a_certificate_that_another_proxy_tells_is_passed_on(self):
+        self.start('proxy_from = ["127.0.0.1"]', 'send_proxy = "v2"')
+        told = b"\x07\0\0\0\0" + struct.pack("!BH", 0x28, 4000) + b"c" * 4000
+        with connect(self.relay.listens[0]) as client:
+            client.send(self.header((0x20, told)) + b"x")
+            self.assertEqual(self.read_header(self.accept())[0][0x20], told)
 
     def test_without_a_name_there_is_no_record_of_one(self):
         """As in HAProxy, there is no empty record, and a name from an earlier proxy stays."""

@@ -50,6 +50,7 @@ enum class proxy_sending : unsigned char { none, v1, v2 };
 struct proxy_extras {
 	bool checksum = false;
 	bool unique_id = false;
+	bool client_certificate = false; /* of a client whose TLS ends here */
 };
 
 /* The largest weight. Sums and products of weights and connection counts stay far below 64 bits. */

@@ -167,7 +167,8 @@ void read_proxy_extras(section &in, group_config &group)
 	if (!list || list->empty()) {
 		in.complain(
 			*node, "send_proxy_with",
-			"is not an array of records; expected \"crc32c\", \"unique-id\" or both");
+			"is not an array of records; expected some of \"crc32c\", \"unique-id\" "
+			"and \"client-certificate\"");
 		return;
 	}
 	std::size_t index = 0;
@@ -175,16 +176,19 @@ void read_proxy_extras(section &in, group_config &group)
 		const std::string key = "send_proxy_with[" + std::to_string(index++) + ']';
 		const auto *string = each.as_string();
 		if (!string)
-			in.mistyped(each, key, "\"crc32c\" or \"unique-id\"");
+			in.mistyped(each, key,
+				    "\"crc32c\", \"unique-id\" or \"client-certificate\"");
 		else if (string->get() == "crc32c")
 			group.send_proxy_with.checksum = true;
 		else if (string->get() == "unique-id")
 			group.send_proxy_with.unique_id = true;
+		else if (string->get() == "client-certificate")
+			group.send_proxy_with.client_certificate = true;
 		else
 			in.complain(each, key,
 				    '"' + string->get() +
 					    "\" is none of the choices; expected one of crc32c, "
-					    "unique-id");
+					    "unique-id, client-certificate");
 	}
 	if (group.send_proxy != proxy_sending::v2)
 		in.complain(*node, "send_proxy_with",

@@ -236,6 +236,8 @@ std::string session::opening_for()
 	if (tls_)
 		describe_tls(*tls_, header);
 	const auto &with = to_->settings().send_proxy_with;
+	if (with.client_certificate && tls_ && tls_->has_certificate)
+		header.about_tls->certificate = tls_context::certificate_of(client_);
 	if (with.unique_id) {
 		/* The id stays the same for each backend that is tried. */
 		if (id_.empty())

@@ -83,6 +83,8 @@ public:
 						 tls_tickets *tickets, std::string &why);
 	/* Why TLS has failed on that connection; empty if it has not failed, or there is no TLS. */
 	static std::string reason(const sn::tcp &on);
+	/* The certificate (DER) that the peer of that connection has shown; empty if none. */
+	static std::string certificate_of(const sn::tcp &on);
 	tls_context(const tls_context &) = delete;
 	tls_context &operator=(const tls_context &) = delete;
 	virtual ~tls_context() = default;

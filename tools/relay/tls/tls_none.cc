@@ -19,4 +19,9 @@ std::string tls_context::reason(const sn::tcp &)
 	return "";
 }
 
+std::string tls_context::certificate_of(const sn::tcp &)
+{
+	return "";
+}
+
 } // namespace relay

@@ -244,4 +244,10 @@ std::string tls_context::reason(const sn::tcp &on)
 	return sn::tls_error(on);
 }
 
+std::string tls_context::certificate_of(const sn::tcp &on)
+{
+	const auto der = sn::tls_peer_certificate(on);
+	return der ? std::string(reinterpret_cast<const char *>(der->data()), der->size()) : "";
+}
+
 } // namespace relay

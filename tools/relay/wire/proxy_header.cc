@@ -42,6 +42,7 @@ enum : unsigned char {
 	record_tls_version = 0x21,
 	record_tls_common_name = 0x22,
 	record_tls_cipher = 0x23,
+	record_tls_certificate = 0x28,
 	tls_is_used = 0x01,
 	tls_certificate_now = 0x02,
 	tls_certificate_of_session = 0x04,
@@ -49,6 +50,7 @@ enum : unsigned char {
 
 constexpr std::size_t name_most = 255;
 constexpr std::size_t unique_id_most = 128;
+constexpr std::size_t record_fixed = 3; /* the type and the length */
 
 unsigned char byte(std::string_view bytes, std::size_t at)
 {
@@ -313,9 +315,17 @@ void append_record(std::string &out, unsigned char type, std::string_view value)
 	out += value;
 }
 
+std::size_t size_of(const std::vector<proxy_record> &records)
+{
+	std::size_t all = 0;
+	for (const auto &each : records)
+		all += record_fixed + each.value.size();
+	return all;
+}
+
 /* The content of the TLS record: flags, then 0 if a certificate was verified, then nested
- * records. */
-std::string to_bytes(const proxy_tls &about)
+ * records. room: how long it may be with the client's certificate. */
+std::string to_bytes(const proxy_tls &about, std::size_t room)
 {
 	std::string out(
 		1, static_cast<char>(tls_is_used | (about.shown_now ? tls_certificate_now : 0) |
@@ -326,6 +336,9 @@ std::string to_bytes(const proxy_tls &about)
 	if (!about.common_name.empty())
 		append_record(out, record_tls_common_name, about.common_name);
 	append_record(out, record_tls_cipher, about.cipher.substr(0, name_most));
+	if (!about.certificate.empty() &&
+	    out.size() + record_fixed + about.certificate.size() <= room)
+		append_record(out, record_tls_certificate, about.certificate);
 	return out;
 }
 
@@ -348,7 +361,7 @@ void append_path(std::string &out, std::string_view path)
 
 std::uint32_t crc32c(std::string_view bytes) noexcept
 {
-	/* Reflected 0x1edc6f41. One nibble at a time is enough for a few hundred bytes. */
+	/* Reflected 0x1edc6f41. One nibble at a time is enough for headers. */
 	static constexpr auto table = [] {
 		std::array<std::uint32_t, 16> made{};
 		for (std::uint32_t i = 0; i < made.size(); i++) {
@@ -457,8 +470,12 @@ std::string write_proxy_v2(const proxy_header &header, bool checksum)
 		append_record(out, record_authority, header.authority.substr(0, name_most));
 	if (!header.unique_id.empty())
 		append_record(out, record_unique_id, header.unique_id.substr(0, unique_id_most));
+	const std::size_t rest = record_fixed + size_of(header.others) +
+				 (checksum ? record_fixed + sizeof(std::uint32_t) : 0);
+	const std::size_t room =
+		proxy_v2_most > out.size() + rest ? proxy_v2_most - out.size() - rest : 0;
 	if (header.about_tls)
-		append_record(out, record_tls, to_bytes(*header.about_tls));
+		append_record(out, record_tls, to_bytes(*header.about_tls, room));
 	else if (!header.tls_bytes.empty())
 		append_record(out, record_tls, header.tls_bytes);
 	for (const auto &each : header.others)

@@ -40,6 +40,7 @@ struct proxy_tls {
 	bool has_certificate = false; /* the client has a verified one */
 	bool shown_now = false;       /* in this connection, not only an earlier one */
 	std::string common_name;      /* of it */
+	std::string certificate;      /* itself (DER); empty: it is not sent */
 
 	bool operator==(const proxy_tls &) const = default;
 };
@@ -89,9 +90,9 @@ enum class proxy_versions : unsigned char { v1 = 1, v2 = 2, either = 3 };
 
 /* The longest version 1 header, including its line end. */
 inline constexpr std::size_t proxy_v1_most = 107;
-/* The longest version 2 header that is accepted by default. Addresses take 232 bytes at most,
- * the names in a client certificate a few hundred. */
-inline constexpr std::size_t proxy_v2_most = 2048;
+/* The longest version 2 header that is accepted by default, as in HAProxy. Addresses take 232 bytes
+ * at most, and a client's certificate one or two thousand, but there is no limit to what is in it. */
+inline constexpr std::size_t proxy_v2_most = 16384;
 
 /*
  * Reads the header at the beginning of the bytes. `into` is valid when done. A version 2 header
@@ -105,7 +106,8 @@ parsed read_proxy_header(std::string_view bytes, proxy_header &into,
  * These write a header. A path that is too long, or a name of more than 255 bytes, is cut to fit.
  * Family none becomes "PROXY UNKNOWN" in version 1, and in version 2 LOCAL if it is the proxy's
  * own, or else PROXY with an unspecified family. Version 1 knows neither Unix sockets nor
- * datagrams, and has UNKNOWN for them.
+ * datagrams, and has UNKNOWN for them. A client's certificate is left out of a header that would be
+ * longer than proxy_v2_most with it; what else the header says of it stays.
  */
 std::string write_proxy_v1(const proxy_header &header);
 /* checksum: whether to add one. */
