@@ -88,6 +88,10 @@ TEST(ConfigGroups, HasChecks)
 	EXPECT_EQ(own.fall, 1000U);
 	EXPECT_EQ(own.send, "PING\r\n");
 	EXPECT_EQ(own.expect, "+PONG");
+	EXPECT_FALSE(own.udp);
+	EXPECT_TRUE(good(start + "[groups.g.check]\nudp = true\nsend = 'a'\nexpect = 'b'\n")
+			    .groups[0]
+			    .check.udp);
 
 	const auto errors = bad(start + "[groups.g.check]\ninterval = '9ms'\ntimeout = 0\n"
 					"rise = 0\nfall = 1001\nsend = ''\nnothing = 1\n");

@@ -8,10 +8,13 @@ fit into a datagram makes dig ask again over TCP.
 Environment: as for traffic.py. Skips when dnsmasq or dig is missing.
 """
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import unittest
 
 from traffic import RelayByConfig, eventually, free_port
@@ -20,10 +23,12 @@ PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 DNSMASQ = shutil.which("dnsmasq", path=PATH)
 DIG = shutil.which("dig", path=PATH)
 PATIENCE = 60
+REFERENCE = os.environ["SENNIT_SOURCE_DIR"] + "/docs/relay-reference.md"
 
 
 class Dns(unittest.TestCase):
     def setUp(self):
+        self.processes = {}
         self.servers = [self.serve(n) for n in (1, 2)]
         backends = ", ".join(f'"127.0.0.1:{port}"' for port in self.servers)
         self.relay = RelayByConfig(
@@ -47,7 +52,10 @@ class Dns(unittest.TestCase):
              *[f"--host-record=h{i}.test,10.0.{i // 250}.{1 + i % 250}" for i in range(500)]],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
+        self.processes[port] = server
+
         def stop():
+            server.send_signal(signal.SIGCONT)
             server.terminate()
             server.wait(PATIENCE)
 
@@ -98,6 +106,36 @@ class Dns(unittest.TestCase):
         self.assertRegex(said.stdout, r"flags:[a-z ]* tc", said)
         said = self.dig(self.port_of(1), "+tcp", "large.test", "TXT")
         self.assertEqual(said.stdout.count('"xxxx'), 30, said)
+
+    def test_checks_by_datagrams(self):
+        """The question is that of the reference."""
+        with open(REFERENCE, encoding="utf-8") as file:
+            check = re.search(r"^( {4}\[groups\.dns\.check\]\n.*?\n)\n", file.read(),
+                              re.M | re.S)[1]
+        silent, gone = (f"127.0.0.1:{port}" for port in self.servers)
+        relay = RelayByConfig(
+            'drain = 0\nadmin = "127.0.0.1:0"\n'
+            '[listeners.udp]\naddress = "udp:127.0.0.1:0"\ngroup = "dns"\n'
+            f'[groups.dns]\nslow_return = 0\nbackends = ["{silent}", "{gone}"]\n'
+            f'{textwrap.dedent(check)}'
+            'interval = "50ms"\ntimeout = "400ms"\nfall = 2\nrise = 2\n')
+        self.addCleanup(relay.stop)
+
+        def states():
+            backends = relay.status()["backends"]
+            return {each["address"]: (each["state"], each["checks"] > 0) for each in backends}
+
+        def are(*expected):
+            eventually(lambda: [states()[at] for at in (silent, gone)] ==
+                       [(state, True) for state in expected], f"{expected}, now {states()}")
+
+        are("up", "up")
+        self.processes[self.servers[0]].send_signal(signal.SIGSTOP)
+        are("down", "up")
+        self.processes[self.servers[1]].terminate()
+        are("down", "down")
+        self.processes[self.servers[0]].send_signal(signal.SIGCONT)
+        are("up", "down")
 
 
 if __name__ == "__main__":

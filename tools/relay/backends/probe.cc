@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "backends/probe.hpp"
 
+#include "backends/datagram_probe.hpp"
 #include "backends/names.hpp"
 #include "base/address.hpp"
 #include "base/descriptors.hpp"
@@ -91,13 +92,16 @@ std::string probed_address(const endpoint &of, const check_place &where)
 
 bool probes_by_tls(const check_config &how, const check_place &where, bool group_has_tls) noexcept
 {
-	return group_has_tls && how.tls.value_or(!where.is_other());
+	return !how.udp && group_has_tls && how.tls.value_or(!where.is_other());
 }
 
 std::error_code probe(const endpoint &at, const check_config &how, const check_place &where,
 		      const probe_opening &opening, sn::deadline until, std::string &detail)
 {
 	const std::string to = probed_address(at, where);
+	if (how.udp)
+		return probe_by_datagrams(
+			to, how, where.is_other() ? "" : own_header(opening.header), until);
 	auto connected = connect_to_endpoint(to, until, first_words::unknown);
 	if (!connected)
 		return connected.error();

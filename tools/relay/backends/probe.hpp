@@ -5,6 +5,8 @@
  * ones; only the status line is read, strictly (http_status.hpp). Any other answer is good if it
  * begins as expected.
  *
+ * A check may ask by datagrams instead (datagram_probe.hpp).
+ *
  * All of this must end by the deadline. Then the connection is reset.
  *
  * If the group sends PROXY headers, a check begins with a header for the relay's own connection. It

@@ -147,6 +147,7 @@ struct check_config {
 	/* Whether the check uses the group's TLS; nothing: only if it connects to the endpoint
 	 * itself. */
 	std::optional<bool> tls{};
+	bool udp = false; /* asks by datagrams, see datagram_probe.hpp; only with send */
 };
 
 /* The agents of the backends, see agents.hpp. */

@@ -138,6 +138,21 @@ void read_http(section &in, check_config &into)
 			in.complain(*alone, key, "means nothing without http; expected it as well");
 }
 
+/* Without a text there is no datagram to send, and without an answer nothing to conclude. */
+void read_udp_check(section &in, check_config &into)
+{
+	if (!in.flag("udp", into.udp) || !into.udp)
+		return;
+	const auto *node = in.take("udp");
+	for (const char *key : {"http", "tls"})
+		if (const auto *other = in.take(key); other && (key[0] == 'h' || into.tls == true))
+			in.complain(*other, key,
+				    "is set beside udp, but datagrams have neither HTTP nor TLS; "
+				    "expected one or the other");
+	if (!in.take("send") && !in.take("http"))
+		in.complain(*node, "udp", "is set without send; expected send and expect as well");
+}
+
 } // namespace
 
 bool read_agent_send(section &in, std::string &into)
@@ -195,6 +210,7 @@ void read_check(section in, check_config &into)
 		into.tls = by_tls;
 	read_phrases(in, into);
 	read_http(in, into);
+	read_udp_check(in, into);
 	in.finish("[groups.NAME.check]");
 }
 

@@ -112,6 +112,11 @@ void check_places(section &in, const group_config &group)
 				'"' + each.address +
 					"\" has no ports, so check.port means nothing; expected "
 					"check = { address = ... } here");
+		const auto &to = where.address.empty() ? each.address : where.address;
+		if (group.check.udp && is_unix(to))
+			in.complain(*list->get(i), key,
+				    "is checked by datagrams, but \"" + to +
+					    "\" takes none; expected HOST:PORT, or no check.udp");
 	}
 }
 
