@@ -163,7 +163,8 @@ TEST(Reload, ChangesNothingWhenAnythingIsWrong)
 		     "[listeners.third]\naddress = \"" + taken.address() + "\"\ngroup = \"g\"\n" +
 		     group(quoted(two.address())));
 	EXPECT_FALSE(relay.reload());
-	relay.await_error("cannot listen on " + taken.address());
+	relay.await_error(config.name() + ":9:11: listeners.third.address: cannot listen on " +
+			  taken.address() + ": ");
 	EXPECT_EQ(relay.output(), "listening on " + address + "\n");
 	goes_to_one();
 
@@ -172,7 +173,14 @@ TEST(Reload, ChangesNothingWhenAnythingIsWrong)
 	config.write("admin = \"" + taken.address() + "\"\ndrain = 0\n" + listening("web") +
 		     group(quoted(two.address())));
 	EXPECT_FALSE(relay.reload());
-	relay.await_error("cannot listen on " + taken.address() + " for administration");
+	relay.await_error(config.name() + ":1:9: admin: cannot listen on " + taken.address() +
+			  " for administration: ");
+	goes_to_one();
+	config.write("drain = 0\ncontrol = \"unix:/no/such/folder/socket\"\n" + listening("web") +
+		     group(quoted(two.address())));
+	EXPECT_FALSE(relay.reload());
+	relay.await_error(config.name() + ":2:11: control: cannot listen on "
+					  "unix:/no/such/folder/socket for administration: ");
 	goes_to_one();
 	config.write("admin = \"127.0.0.1:0\"\naccess_log = \"/no/such/folder/log\"\ndrain = 0\n" +
 		     listening("web") + group(quoted(two.address())));
@@ -188,7 +196,7 @@ TEST(Reload, ChangesNothingWhenAnythingIsWrong)
 	auto backend = two.accept();
 	client.send("y");
 	EXPECT_EQ(backend.receive(1), "y");
-	EXPECT_EQ(relay.counter("reload_failures"), 5U);
+	EXPECT_EQ(relay.counter("reload_failures"), 6U);
 	EXPECT_EQ(relay.counter("reloads"), 1U);
 	client.close();
 	backend.close();

@@ -8,6 +8,7 @@
 #include "base/address.hpp"
 #include "base/in_time.hpp"
 #include "config/config_places.hpp"
+#include "server/keyed_problem.hpp"
 #include "sessions/udp_listener.hpp"
 
 #include <algorithm>
@@ -89,7 +90,8 @@ bool change::prepare()
 		std::string why;
 		auto next = open(each, why);
 		if (!next) {
-			emit(fault_, why);
+			emit(fault_, with_key(all_.config_file, *settings_,
+					      "listeners." + each.name + ".address", why));
 			return false;
 		}
 		next->use(pools_.make_route(each, next->address()));

@@ -4,8 +4,8 @@
 #include "base/host_names.hpp"
 #include "base/in_time.hpp"
 #include "base/token.hpp"
-#include "config/config_places.hpp"
 #include "handover/inherited.hpp"
+#include "server/keyed_problem.hpp"
 #include "sessions/listener.hpp"
 
 #include <algorithm>
@@ -161,21 +161,6 @@ void process_services::use_servers()
 	}
 }
 
-/* The problem of a file that this key names. In a configuration file the key has a place. Parsing
- * needs a larger stack than a task has. */
-std::string process_services::with_key(const char *key, std::string problem) const
-{
-	if (all_.config_file.empty())
-		return problem;
-	config of;
-	of.text = next_.text;
-	const std::string keyed = std::string(key) + ": " + problem;
-	auto placed = call_in_time([of = std::move(of), file = all_.config_file, keyed] {
-		return with_place(of, file, keyed);
-	});
-	return placed ? *std::move(placed) : std::move(problem);
-}
-
 bool process_services::open_server(slot &which, std::string &why)
 {
 	if (!which.is_other || which.address.empty())
@@ -189,6 +174,8 @@ bool process_services::open_server(slot &which, std::string &why)
 	else
 		why = explain_adopting(which.address + " for administration", handed,
 				       taken->error());
+	if (!which.next)
+		why = with_key(all_.config_file, next_, which.name, std::move(why));
 	return which.next != nullptr;
 }
 
@@ -205,7 +192,7 @@ bool process_services::read_control_token(std::string &why)
 		return found;
 	});
 	if (!read || !read->is_read) {
-		why = with_key("control_token_file",
+		why = with_key(all_.config_file, next_, "control_token_file",
 			       read ? std::move(read->why)
 				    : next_.control_token_file + ": " + no_answer);
 		return false;
@@ -229,9 +216,10 @@ bool process_services::open_log(std::string &why)
 		return made;
 	});
 	if (!opened || !opened->log) {
-		why = with_key("access_log", opened ? std::move(opened->why)
-						    : "cannot open the access log " +
-							      next_.access_log + ": " + no_answer);
+		why = with_key(all_.config_file, next_, "access_log",
+			       opened ? std::move(opened->why)
+				      : "cannot open the access log " + next_.access_log + ": " +
+						no_answer);
 		return false;
 	}
 	log_ = std::move(opened->log);

@@ -62,7 +62,6 @@ private:
 	bool open_server(slot &which, std::string &why);
 	bool read_control_token(std::string &why);
 	bool open_log(std::string &why);
-	std::string with_key(const char *key, std::string problem) const;
 	void configure(const slot &which, admin_server &server) const;
 
 	shared &all_;
