@@ -17,25 +17,61 @@ bool is_pause_over(const std::error_code &error, sn::deadline until) noexcept
 	return error == std::errc::timed_out && sn::now() < until;
 }
 
+/* The reason of a failed connect(), which for UDP is about the machine's addresses and ports. */
+std::error_code reason_of(const std::error_code &failed) noexcept
+{
+	/* No address to send from. For TCP this error is a shortage of ports. */
+	if (failed == std::errc::address_not_available)
+		return std::make_error_code(std::errc::network_unreachable);
+	/* No port is free: is_shortage() knows the error that TCP has for it. */
+	if (failed == std::errc::resource_unavailable_try_again)
+		return std::make_error_code(std::errc::address_not_available);
+	return failed;
+}
+
+/* Whether the socket got the backend's own address, so that it would answer itself. The system may
+ * choose a port for it that no backend has at the moment. */
+bool is_own_peer(const sn::udp &socket)
+{
+	const auto local = socket.local();
+	const auto peer = socket.peer();
+	return local && peer && *local == *peer;
+}
+
+/* Receives an answer until the read deadline. It has the bytes `untouched` at first. */
+auto receive_into(sn::udp &socket, std::string &answer, char untouched)
+{
+	for (;;) {
+		auto got = socket.receive(answer.data(), answer.size());
+		/* The error is that of a longer answer, which has filled the text, or the report of
+		 * a router that a question did not fit. Then the question is lost. */
+		if (got || got.error() != std::errc::message_size ||
+		    answer.find_first_not_of(untouched) != answer.npos)
+			return got;
+	}
+}
+
 } // namespace
 
 std::error_code probe_by_datagrams(const std::string &to, const check_config &how,
 				   const std::string &header, sn::deadline until)
 {
 	auto socket = sn::udp::connect(to, until);
-	/* The ports are separate from those of TCP, so this is about the machine's addresses. */
 	if (!socket)
-		return socket.error() == std::errc::address_not_available
-			       ? std::make_error_code(std::errc::network_unreachable)
-			       : socket.error();
+		return reason_of(socket.error());
+	if (is_own_peer(*socket))
+		return std::make_error_code(std::errc::connection_refused);
 	socket->set_write_deadline(until);
 	const std::string question = header + how.send;
-	std::string answer(how.expect.size(), '\0');
+	const char untouched = static_cast<char>(~how.expect.front());
+	std::string answer(how.expect.size(), untouched);
 	for (;;) {
-		if (const auto sent = socket->send(question.data(), question.size()); !sent)
+		/* A router's report may come here as well; the datagram itself is never too long. */
+		if (const auto sent = socket->send(question.data(), question.size());
+		    !sent && sent.error() != std::errc::message_size)
 			return sent.error();
 		socket->set_read_deadline(std::min(sn::after(how.timeout / most_sent), until));
-		const auto got = socket->receive(answer.data(), answer.size());
+		const auto got = receive_into(*socket, answer, untouched);
 		/* The rest of a longer answer does not matter. */
 		if (got || got.error() == std::errc::message_size)
 			return (!got || got->size == answer.size()) && answer == how.expect
