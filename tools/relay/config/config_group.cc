@@ -5,6 +5,7 @@
 #include "config/config_limits.hpp"
 #include "config/config_tls.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <string>
@@ -118,6 +119,20 @@ void check_places(section &in, const group_config &group)
 				    "is checked by datagrams, but \"" + to +
 					    "\" takes none; expected HOST:PORT, or no check.udp");
 	}
+}
+
+/* Version 1 has no header for datagrams. Checks that go to another place have none at all. */
+void check_headers_of_checks(section &in, const group_config &group)
+{
+	if (!group.check.udp || group.send_proxy != proxy_sending::v1)
+		return;
+	const bool is_elsewhere = std::ranges::all_of(group.backends, [&](const auto &each) {
+		return each.check.is_other() || group.check.at.is_other();
+	});
+	if (!is_elsewhere)
+		in.complain(*in.take("check")->as_table()->get("udp"), "check.udp",
+			    "is true, but send_proxy is \"v1\", which has no datagrams; expected "
+			    "\"v2\" there, or checks of another port or address");
 }
 
 void read_backends(complaints &to, section &in, group_config &group)
@@ -273,6 +288,7 @@ void read_group(complaints &to, section &in, group_config &group)
 	check_tls_of_checks(in, group);
 	if (to.none()) {
 		check_places(in, group);
+		check_headers_of_checks(in, group);
 		check_agents(in, group);
 	}
 	in.finish("[groups.NAME]");
