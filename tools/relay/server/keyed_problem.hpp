@@ -13,8 +13,8 @@
 namespace relay
 {
 
-/* "FILE:LINE:COLUMN: KEY: PROBLEM", or the problem alone if the configuration is not from a file:
- * then file is empty. May park. */
+/* "FILE:LINE:COLUMN: KEY: PROBLEM", or the problem alone if the configuration is not from a file
+ * (then file is empty), or if a shortage keeps the place from being found. May park. */
 std::string with_key(const std::string &file, const config &of, const std::string &key,
 		     std::string problem);
 
