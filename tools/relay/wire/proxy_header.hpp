@@ -90,8 +90,9 @@ enum class proxy_versions : unsigned char { v1 = 1, v2 = 2, either = 3 };
 
 /* The longest version 1 header, including its line end. */
 inline constexpr std::size_t proxy_v1_most = 107;
-/* The longest version 2 header that is accepted by default, as in HAProxy. Addresses take 232 bytes
- * at most, and a client's certificate one or two thousand, but there is no limit to what is in it. */
+/* The longest version 2 header that is accepted by default. Addresses take 232 bytes at most, and a
+ * client's certificate one or two thousand, but there is no limit to what is in it. Other receivers
+ * may accept less. */
 inline constexpr std::size_t proxy_v2_most = 16384;
 
 /*
