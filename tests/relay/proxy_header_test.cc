@@ -261,7 +261,8 @@ TEST(ProxyHeader, HasAClientsCertificateThatFits)
 		EXPECT_NE(full.find(record(0x28, says.certificate)), std::string::npos);
 		proxy_header again;
 		EXPECT_TRUE(read_proxy_header(full, again));
-		/* One byte more, or more than a length can say: only the certificate is left out. */
+		/* One byte more, or more than a length can say: only the certificate is left
+		 * out. */
 		for (const std::size_t size : {says.certificate.size() + 1, std::size_t{70000}}) {
 			proxy_header longer = read;
 			longer.about_tls->certificate.resize(size, 'c');

@@ -66,7 +66,8 @@ std::error_code probe_by_datagrams(const std::string &to, const check_config &ho
 	const char untouched = static_cast<char>(~how.expect.front());
 	std::string answer(how.expect.size(), untouched);
 	for (;;) {
-		/* A router's report may come here as well; the datagram itself is never too long. */
+		/* A router's report may come here as well; the datagram itself is never too
+		 * long. */
 		if (const auto sent = socket->send(question.data(), question.size());
 		    !sent && sent.error() != std::errc::message_size)
 			return sent.error();

@@ -26,7 +26,8 @@ std::string with_key(const std::string &file, const config &of, const std::strin
 		if (placed)
 			return *std::move(placed);
 	} catch (const std::exception &) {
-		/* Without a thread or memory there is no place, but the problem must not be lost. */
+		/* Without a thread or memory there is no place, but the problem must not be
+		 * lost. */
 	}
 	return problem;
 }
