@@ -17,6 +17,9 @@
 
 #include "hooks/turn.h"
 
+/* The most bytes that one call transfers: INT_MAX, cut to whole pages. */
+#define MOST_AT_ONCE ((size_t)0x7ffff000)
+
 /* With other flags, such as MSG_OOB, MSG_ZEROCOPY, MSG_FASTOPEN and MSG_EOR, a call is not the same
  * as two calls with its parts. */
 #define KNOWN_FLAGS (MSG_NOSIGNAL | MSG_MORE | MSG_CONFIRM | MSG_DONTROUTE)
@@ -85,13 +88,14 @@ SN_HOOK(ssize_t, send, (int fd, const void *buf, size_t n, int flags))
 
 /* ---- several pieces ---- */
 
+/* How many bytes the kernel would send at once. Without its limit, a sum could overflow. */
 static size_t bytes_of(const struct iovec *iov, size_t count)
 {
 	size_t sum = 0;
 
-	for (size_t i = 0; i < count; i++)
-		sum += iov[i].iov_len;
-	return sum;
+	for (size_t i = 0; i < count && sum < MOST_AT_ONCE; i++)
+		sum += iov[i].iov_len < MOST_AT_ONCE ? iov[i].iov_len : MOST_AT_ONCE;
+	return sum < MOST_AT_ONCE ? sum : MOST_AT_ONCE;
 }
 
 /* Sends the rest of the pieces after `done` bytes, piece by piece. */
