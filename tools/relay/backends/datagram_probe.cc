@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string_view>
 
 namespace relay
 {
@@ -10,6 +11,7 @@ namespace
 {
 
 constexpr int most_sent = 4;
+constexpr std::size_t longest_datagram = 65535;
 
 /* Whether the error is only that the read deadline, before the end of the check, is over. */
 bool is_pause_over(const std::error_code &error, sn::deadline until) noexcept
@@ -18,13 +20,15 @@ bool is_pause_over(const std::error_code &error, sn::deadline until) noexcept
 }
 
 /* The reason of a failed connect(), which for UDP is about the machine's addresses and ports. */
-std::error_code reason_of(const std::error_code &failed) noexcept
+std::error_code reason_of(const std::error_code &failed, const std::string &to)
 {
-	/* No address to send from. For TCP this error is a shortage of ports. */
+	/* No address to send from, or none of that name. For TCP this error is a shortage of
+	 * ports. */
 	if (failed == std::errc::address_not_available)
 		return std::make_error_code(std::errc::network_unreachable);
-	/* No port is free: is_shortage() knows the error that TCP has for it. */
-	if (failed == std::errc::resource_unavailable_try_again)
+	/* No port is free, unless this is what a name server has answered.
+	 * is_shortage() knows the error that TCP has for it. */
+	if (failed == std::errc::resource_unavailable_try_again && sn::address::parse(to))
 		return std::make_error_code(std::errc::address_not_available);
 	return failed;
 }
@@ -38,15 +42,14 @@ bool is_own_peer(const sn::udp &socket)
 	return local && peer && *local == *peer;
 }
 
-/* Receives an answer until the read deadline. It has the bytes `untouched` at first. */
-auto receive_into(sn::udp &socket, std::string &answer, char untouched)
+/* Receives an answer until the read deadline. */
+auto receive_into(sn::udp &socket, std::string &answer)
 {
 	for (;;) {
 		auto got = socket.receive(answer.data(), answer.size());
-		/* The error is that of a longer answer, which has filled the text, or the report of
-		 * a router that a question did not fit. Then the question is lost. */
-		if (got || got.error() != std::errc::message_size ||
-		    answer.find_first_not_of(untouched) != answer.npos)
+		/* No datagram is longer than the buffer, so this error is the report of a router
+		 * that a question did not fit. Then the question is lost. */
+		if (got || got.error() != std::errc::message_size)
 			return got;
 	}
 }
@@ -58,13 +61,12 @@ std::error_code probe_by_datagrams(const std::string &to, const check_config &ho
 {
 	auto socket = sn::udp::connect(to, until);
 	if (!socket)
-		return reason_of(socket.error());
+		return reason_of(socket.error(), to);
 	if (is_own_peer(*socket))
 		return std::make_error_code(std::errc::connection_refused);
 	socket->set_write_deadline(until);
 	const std::string question = header + how.send;
-	const char untouched = static_cast<char>(~how.expect.front());
-	std::string answer(how.expect.size(), untouched);
+	std::string answer(longest_datagram, '\0');
 	for (;;) {
 		/* A router's report may come here as well; the datagram itself is never too
 		 * long. */
@@ -72,10 +74,9 @@ std::error_code probe_by_datagrams(const std::string &to, const check_config &ho
 		    !sent && sent.error() != std::errc::message_size)
 			return sent.error();
 		socket->set_read_deadline(std::min(sn::after(how.timeout / most_sent), until));
-		const auto got = receive_into(*socket, answer, untouched);
-		/* The rest of a longer answer does not matter. */
-		if (got || got.error() == std::errc::message_size)
-			return (!got || got->size == answer.size()) && answer == how.expect
+		const auto got = receive_into(*socket, answer);
+		if (got)
+			return std::string_view(answer.data(), got->size).starts_with(how.expect)
 				       ? std::error_code()
 				       : std::make_error_code(std::errc::protocol_error);
 		if (!is_pause_over(got.error(), until))
