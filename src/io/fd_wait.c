@@ -16,7 +16,9 @@
  * for a task. So either they see that the timer is firing, and wait for its heap's lock, or the
  * timer sees the task and its deadline. armed is stored under that lock, and only for a timer that
  * is in the heap or about to return there. All of these accesses are sequentially consistent.
- * models/side.pml checks this.
+ * models/side.pml checks this. A thread that has started the timer for another's wait may be put
+ * aside before it tells the poller: then that wait is late by as much, unless another thread comes
+ * by the heap.
  */
 #include "io/fd.h"
 
