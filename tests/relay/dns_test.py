@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
 import unittest
 
 from traffic import RelayByConfig, eventually, free_port
@@ -23,7 +22,7 @@ PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 DNSMASQ = shutil.which("dnsmasq", path=PATH)
 DIG = shutil.which("dig", path=PATH)
 PATIENCE = 60
-REFERENCE = os.environ["SENNIT_SOURCE_DIR"] + "/docs/relay-reference.md"
+EXAMPLE = os.environ["SENNIT_SOURCE_DIR"] + "/packaging/sennit-relay.toml"
 
 
 class Dns(unittest.TestCase):
@@ -108,16 +107,16 @@ class Dns(unittest.TestCase):
         self.assertEqual(said.stdout.count('"xxxx'), 30, said)
 
     def test_checks_by_datagrams(self):
-        """The question is that of the reference."""
-        with open(REFERENCE, encoding="utf-8") as file:
-            check = re.search(r"^( {4}\[groups\.dns\.check\]\n.*?\n)\n", file.read(),
-                              re.M | re.S)[1]
+        """The question is that of the example in the package."""
+        with open(EXAMPLE, encoding="utf-8") as file:
+            commented = re.search(r"^#\[groups\.dns\.check\]\n(?:#.*\n)+", file.read(), re.M)
+        check = re.sub("^#", "", commented[0], flags=re.M)
         silent, gone = (f"127.0.0.1:{port}" for port in self.servers)
         relay = RelayByConfig(
             'drain = 0\nadmin = "127.0.0.1:0"\n'
             '[listeners.udp]\naddress = "udp:127.0.0.1:0"\ngroup = "dns"\n'
             f'[groups.dns]\nslow_return = 0\nbackends = ["{silent}", "{gone}"]\n'
-            f'{textwrap.dedent(check)}'
+            f'{check}'
             'interval = "50ms"\ntimeout = "400ms"\nfall = 2\nrise = 2\n')
         self.addCleanup(relay.stop)
 
