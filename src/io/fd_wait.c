@@ -16,9 +16,8 @@
  * for a task. So either they see that the timer is firing, and wait for its heap's lock, or the
  * timer sees the task and its deadline. armed is stored under that lock, and only for a timer that
  * is in the heap or about to return there. All of these accesses are sequentially consistent.
- * models/side.pml checks this. A thread that has started the timer for another's wait may be put
- * aside before it tells the poller: then that wait is late by as much, unless another thread comes
- * by the heap.
+ * models/side.pml checks this. The thread that has started the timer may be preempted before it
+ * tells the poller, so a wait that relies on the timer tells the poller, too.
  */
 #include "io/fd.h"
 
@@ -29,6 +28,7 @@
 #include "sched/switch.h"
 #include "sched/task.h"
 #include "sched/thread.h"
+#include "sched/wake.h"
 #include "task/cancel.h"
 
 /* ---- deadlines ---- */
@@ -83,8 +83,10 @@ static int arm(struct sn_thread *self, struct sn_fd *d, struct sn_side *side, in
 {
 	int err;
 
-	if (sn_likely(fires_by(side, deadline)))
+	if (sn_likely(fires_by(side, deadline))) {
+		sn_poller_expect(deadline);
 		return 0;
+	}
 	sn_lock(&d->lock);
 	err = sn_timer_advance(self, &side->timer, deadline, &side->armed);
 	sn_unlock(&d->lock);
