@@ -71,7 +71,7 @@ SN_API int sn_profile_cpu(int fd, int64_t duration_ns, int hz);
 /*
  * Writes a profile of where tasks wait during the next duration_ns nanoseconds: contention, and all
  * other time off the CPU. The values of a sample are the number of waits, and the sum of their
- * nanoseconds. Its stack is the waiter's. The part of a wait that lies within the time of the
+ * nanoseconds. The stack is the waiter's. The part of a wait that lies within the time of the
  * profile counts, even if the wait began before that or ends after it. Between its wake-up and its
  * turn a task waits for a processor. That wait is a sample of its own (waits_for), and so is the
  * wait of a yielding or new task. Blocking calls of foreign code are not waits of this kind, but

@@ -147,7 +147,7 @@ static inline bool sn_hook_pieces_may_wait(const struct iovec *iov, int count)
 /*
  * Some descriptors are never read, or never written: they are open only for the other direction, or
  * are of such a kind. They may never be ready, either, so their call must not wait. Reading or
- * writing no bytes finds that out, and has no other effect. `result` is what that has returned.
+ * writing no bytes finds that out, and moves no data. `result` is what that has returned.
  * Returns AGAIN if the call may wait, PASS to make it, which fails immediately, or FAIL: errno is
  * set. FAIL is for a descriptor that is not open, or not for this direction: its number may be in
  * use again before a second call. Other errors say nothing about the call: a sandbox may refuse

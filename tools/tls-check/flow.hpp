@@ -69,7 +69,7 @@ public:
 
 struct flow_result {
 	std::vector<finding> findings; /* by found_at; the first use of each */
-	kind returns = kind::none;     /* what the function returns of a thread */
+	kind returns = kind::none;     /* whose address the function returns */
 	bool complete = true;          /* false: the function was given up */
 };
 
