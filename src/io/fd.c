@@ -440,7 +440,7 @@ static struct sn_task *side_event(struct sn_side *side, uint32_t what, uint32_t 
 	return task ? task : unblock_forwarded(side);
 }
 
-int sn_fds_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
+sn_noinline int sn_fds_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
 {
 	struct sn_fd *d = sn_fd_at((uint32_t)tag);
 	struct sn_task *task;
@@ -470,6 +470,57 @@ int sn_fds_event(uint64_t tag, uint32_t what, struct sn_queue *ready)
 	if (task) {
 		sn_queue_put(ready, task);
 		count++;
+	}
+	return count;
+}
+
+/*
+ * With many connections, what an event leads to is in no cache. The state of a descriptor is
+ * therefore fetched some events ahead, then the task that waits there to read, whose address is in
+ * that state, and the task's stack once the event has woken it. A task that has left by then is
+ * fetched in vain. The monitor, which runs no tasks, fetches no stacks.
+ */
+#define FETCHED_AHEAD 8
+
+static void fetch_descriptor(uint64_t tag)
+{
+	const char *d = (const char *)sn_fd_at((uint32_t)tag);
+
+	if (d) {
+		__builtin_prefetch(d, 1);
+		__builtin_prefetch(d + 64, 1);
+	}
+}
+
+static void fetch_task(uint64_t tag)
+{
+	struct sn_fd *d = sn_fd_at((uint32_t)tag);
+	uintptr_t state;
+
+	if (!d)
+		return;
+	state = atomic_load_explicit(&d->sides[SN_SIDE_READ].state, memory_order_relaxed);
+	if (state != SN_SIDE_NONE && state != SN_SIDE_READY)
+		sn_task_prefetch_turn((const struct sn_task *)state);
+}
+
+int sn_fds_events(const struct epoll_event *events, int n, struct sn_queue *ready)
+{
+	const bool runs_tasks = sn_thread_self() != NULL;
+	int count = 0;
+
+	for (int i = 0; i < n && i < FETCHED_AHEAD; i++)
+		fetch_descriptor(events[i].data.u64);
+	for (int i = 0; i < n; i++) {
+		const struct sn_task *last = ready->tail;
+
+		if (i + FETCHED_AHEAD < n)
+			fetch_descriptor(events[i + FETCHED_AHEAD].data.u64);
+		if (i + FETCHED_AHEAD / 2 < n)
+			fetch_task(events[i + FETCHED_AHEAD / 2].data.u64);
+		count += sn_fds_event(events[i].data.u64, events[i].events, ready);
+		if (runs_tasks && ready->tail != last)
+			sn_task_prefetch_stack(ready->tail);
 	}
 	return count;
 }

@@ -397,7 +397,7 @@ static int runtime_init(int fixed)
 	if (err == 0)
 		err = processors_create(n, capacity);
 	if (err == 0)
-		err = sn_netpoll_init(sn_fds_event);
+		err = sn_netpoll_init(sn_fds_events);
 	if (err < 0) {
 		processors_destroy();
 		sn_dump_uninstall();

@@ -28,7 +28,7 @@
 /* Orders the closing of epoll_fd and wakeup_fd with fork(). */
 static struct sn_lock lock = SN_LOCK_INIT(SN_RANK_NETPOLL);
 static int epoll_fd = -1, wakeup_fd = -1;
-static sn_netpoll_hook *on_event; /* constant while a runtime runs */
+static sn_netpoll_hook *on_events; /* constant while a runtime runs */
 static _Atomic uint32_t wakeup_pending;
 static _Atomic uint32_t open_fds, waits;
 static _Atomic bool no_pwait2; /* the kernel lacks it, or a seccomp filter refuses it */
@@ -51,7 +51,7 @@ int sn_netpoll_init(sn_netpoll_hook *hook)
 	struct epoll_event event = {.events = EPOLLIN, .data.u64 = WAKEUP_EVENT};
 	int err;
 
-	on_event = hook;
+	on_events = hook;
 	epoll_fd = sn_above_standard(epoll_create1(EPOLL_CLOEXEC));
 	if (epoll_fd < 0)
 		return -errno;
@@ -224,29 +224,37 @@ static void count_poll(void)
 		atomic_fetch_add_explicit(&sn_counters.polls, 1, memory_order_relaxed);
 }
 
+/* Removes the eventfd's event, if it is there. Returns how many others there are. */
+static int leave_out_wakeup(struct epoll_event *events, int n)
+{
+	for (int i = 0; i < n; i++) {
+		if (events[i].data.u64 == WAKEUP_EVENT) {
+			events[i] = events[n - 1];
+			return n - 1;
+		}
+	}
+	return n;
+}
+
 int sn_netpoll(int64_t timeout, struct sn_queue *ready)
 {
 	struct epoll_event events[MOST_EVENTS];
 	int saved = errno, count = 0;
-	int n = wait_for_events(events, timeout);
+	int n = wait_for_events(events, timeout), others;
 	bool woken = false;
 
 	count_poll();
 	if (n < 0 && errno != EINTR)
 		sn_fatal("epoll_wait() failed (%s); expected an open epoll descriptor",
 			 strerror(errno));
-	for (int i = 0; i < n; i++) {
-		const uint32_t what = events[i].events;
-		uint64_t tag = events[i].data.u64;
-
-		if (tag == WAKEUP_EVENT) {
-			woken = true;
-			if (timeout != 0)
-				drain_wakeup();
-			continue;
-		}
-		count += on_event(tag, what, ready);
+	others = leave_out_wakeup(events, n);
+	if (others < n) {
+		woken = true;
+		if (timeout != 0)
+			drain_wakeup();
 	}
+	if (others > 0)
+		count = on_events(events, others, ready);
 	errno = saved;
 	return count == 0 && n > 0 && !woken && timeout != 0 ? -EAGAIN : count;
 }

@@ -10,7 +10,7 @@
  * Who may write what, in netpoll.c:
  *   epoll_fd, wakeup_fd   the thread of sn_run(), before the first poll of a run and after the
  *                         last, and the child of a fork(); closed under the lock
- *   on_event              the thread of sn_run(), before the first poll
+ *   on_events             the thread of sn_run(), before the first poll
  *   wakeup_pending        a waker, to 1; the thread that drains the eventfd, to 0
  *   open_fds, waits       any thread that opens or closes a descriptor, or begins or ends a wait,
  *                         by an atomic operation
@@ -25,12 +25,14 @@
 #include "base/fork.h"
 #include "sched/runqueue.h"
 
+struct epoll_event;
+
 /*
- * Called when epoll has reported an event (what: EPOLLIN and so on) for the descriptor with this
- * tag. Puts the tasks to wake into *ready, and returns how many there are. It runs on the thread
- * that polls, which holds no lock.
+ * Called with the events that one call of epoll has reported, each with the tag of its descriptor.
+ * Puts the tasks to wake into *ready, and returns how many there are. It runs on the thread that
+ * polls, which holds no lock.
  */
-typedef int sn_netpoll_hook(uint64_t tag, uint32_t what, struct sn_queue *ready);
+typedef int sn_netpoll_hook(const struct epoll_event *events, int n, struct sn_queue *ready);
 
 /* Called when a run begins, and when it has ended. The first opens the epoll descriptor and the
  * eventfd, and returns 0 or a negative errno; the second closes them. */

@@ -282,6 +282,8 @@ struct sn_task *sn_global_get(struct sn_processor *p, uint32_t most, bool by_age
 	if (taken > 0)
 		hurry_if_older_is_left(p);
 	sn_unlock(&sn_runtime.lock);
+	if (first)
+		sn_task_prefetch_stack(first);
 	return first;
 }
 
