@@ -366,17 +366,20 @@ void sn_requeue(struct sn_task *task)
 
 void sn_ready_all(struct sn_queue *tasks)
 {
+	struct sn_thread *self = sn_thread_self();
 	uint32_t n = 0;
 
-	sn_ties_sort_out(sn_thread_self(), tasks, NULL);
+	sn_ties_sort_out(self, tasks, NULL);
 	for (struct sn_task *task = tasks->head; task; task = task->next, n++) {
-		sn_record_wake(sn_thread_self(), task, NULL);
+		sn_record_wake(self, task, NULL);
 		sn_status_set(&task->word, SN_TASK_RUNNABLE, SN_BY_WAKER);
 	}
 	if (n)
 		sn_global_put(tasks, n);
 	sn_submitted();
-	sn_sysmon_hurry();
+	/* A thread with a processor will take the tasks itself. */
+	if (!self || !self->processor)
+		sn_sysmon_hurry();
 }
 
 void sn_ready_each(struct sn_thread *self, struct sn_queue *ready)

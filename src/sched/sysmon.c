@@ -4,7 +4,7 @@
  *
  * It looks at each processor every PERIOD_MIN_NS while there is something to do, and less and less
  * often otherwise: every SN_MONITOR_BUSY_NS while no processor is idle, and not at all while all
- * are. A thread that has work and finds every processor taken ends the monitor's nap
+ * are. A thread that has work and finds every processor taken may end the monitor's nap
  * (sysmon_sleep.h).
  *
  * Of a processor the monitor sees which thread has it, how often that thread has gone outside, and
@@ -94,8 +94,8 @@
 /* How many looks without a revocation precede the growth of the period; they take 1 ms at least. */
 #define QUIET_LOOKS 50
 
-/* The same after a deep sleep, and after a nap that another thread has ended. It is less, because a
- * program that wakes for a moment ten times a second should not pay for 50 looks each time. */
+/* The same after a deep sleep. It is less, because a program that wakes for a moment ten times a
+ * second should not pay for 50 looks each time. */
 #define WOKEN_LOOKS 5
 
 /* While no processor is idle, or something waits, the period does not grow beyond
@@ -104,12 +104,17 @@
  * the next decision would end a longer nap. */
 
 /*
- * While something waits, the monitor looks at a thread that it sees outside for the first time
- * again after the shortest period, at most this many times in a row, however long the period has
- * grown. Otherwise it would never see a blocking call twice that is shorter than the period, and
- * never revoke from it.
+ * When the monitor first sees a thread outside while something waits, it looks again after the
+ * shortest period, however long the period has grown. Otherwise it would never see a blocking call
+ * twice that is shorter than the period, and never revoke from it.
+ *
+ * After an urgent nap it looks HINT_LOOKS more times, each after twice the time of the one before.
+ * The thread that ended the nap has often only just taken the last processor for another thread,
+ * which still has to wake before it can block.
+ *
+ * For all of these looks there must be credit (sysmon_sleep.h).
  */
-#define QUICK_LOOKS 2
+#define HINT_LOOKS 3
 
 /* When every processor has been idle for this many of the longest periods (0.1 s), the monitor
  * sleeps until one is not idle any more. */
@@ -275,7 +280,7 @@ static void look_at(struct sn_processor *p, struct look *look, int64_t now, stru
 {
 	struct sn_thread *thread = atomic_load_explicit(&p->thread, memory_order_acquire);
 	uint32_t tick = atomic_load_explicit(&p->tick, memory_order_relaxed);
-	bool stays;
+	bool stays, blocking, unread;
 
 	found->active |= tick != look->last_tick;
 	look->last_tick = tick;
@@ -296,17 +301,17 @@ static void look_at(struct sn_processor *p, struct look *look, int64_t now, stru
 			end_hog(p, look, now, found);
 		return;
 	}
-	if (!stays) {
-		found->unsure |= !look->inside;
+	if (look->inside)
 		return;
-	}
-	if (now - look->since < BLOCKED_NS) {
+	blocking = __atomic_load_n(&thread->lease.blocking, __ATOMIC_RELAXED);
+	unread = look->cpu_time < 0;
+	if (unread)
+		look->cpu_time = sn_thread_cpu_time(thread);
+	if (!stays || now - look->since < BLOCKED_NS || (unread && !blocking)) {
 		found->unsure = true;
 		return;
 	}
-	found->unsure |= look->cpu_time < 0;
-	if ((__atomic_load_n(&thread->lease.blocking, __ATOMIC_RELAXED) || asleep(look, thread)) &&
-	    revoking && sn_lease_revoke(thread, p)) {
+	if ((blocking || asleep(look, thread)) && revoking && sn_lease_revoke(thread, p)) {
 		take_processor(p, found);
 		sn_sysmon_note_blocked(now);
 	}
@@ -420,10 +425,27 @@ static bool nobody_works(void)
 	return atomic_load(&sn_runtime.idle_count) >= atomic_load(&sn_runtime.nprocessors);
 }
 
+/* Returns after which time to look once more, apart from the period; 0 if not. The last look came
+ * after such a time, too, if last is not 0. *hinted counts those that still follow a hint. */
+static int64_t next_extra_look(const struct findings *found, int64_t period, int64_t last,
+			       int *hinted)
+{
+	int64_t ns = 0;
+
+	if (found->revoked)
+		*hinted = 0;
+	else if (*hinted > 0)
+		ns = PERIOD_MIN_NS << (HINT_LOOKS - (*hinted)--);
+	else if (found->unsure && last != PERIOD_MIN_NS)
+		ns = PERIOD_MIN_NS;
+	return ns < period && ns > 0 && sn_sysmon_spend_look() ? ns : 0;
+}
+
 static void *monitor_main(void *arg)
 {
 	int64_t period = PERIOD_MIN_NS;
-	int quiet = 0, idle_looks = 0, quick_looks = 0;
+	int quiet = 0, idle_looks = 0, hinted = 0;
+	int64_t extra = 0; /* how long the nap before an extra look is, or 0 */
 
 	(void)arg;
 	sn_births_here();
@@ -435,26 +457,29 @@ static void *monitor_main(void *arg)
 		struct findings found = {0};
 		int64_t now, due;
 
-		switch (sn_sysmon_nap(quick_looks ? PERIOD_MIN_NS : period, start_what_is_asked)) {
+		switch (sn_sysmon_nap(extra ? extra : period, start_what_is_asked)) {
 		case SN_NAP_IS_TOO_LONG:
 			period = SN_MONITOR_BUSY_NS;
 			continue;
 		case SN_NAP_IS_URGENT:
-			quiet = QUIET_LOOKS - WOKEN_LOOKS;
-			period = PERIOD_MIN_NS;
+			sn_sysmon_spend_look();
+			if (period > SN_MONITOR_BUSY_NS)
+				period = SN_MONITOR_BUSY_NS;
+			hinted = HINT_LOOKS;
+			extra = 0;
 			break;
 		case SN_NAP_IS_OVER:
+			if (!extra)
+				sn_sysmon_earn_look();
 			break;
 		}
 		now = sn_now();
 		sn_status_clock_set(now);
 		for (int i = 0; i < sn_runtime.capacity; i++)
 			look_at(&sn_runtime.processors[i], &looks[i], now, &found);
-		if (found.unsure && !found.revoked && quick_looks < QUICK_LOOKS) {
-			quick_looks++;
+		extra = next_extra_look(&found, period, extra, &hinted);
+		if (extra)
 			continue;
-		}
-		quick_looks = 0;
 		poll_if_nobody_does(now);
 		sn_processors_notice(now);
 		recount_processors(now);

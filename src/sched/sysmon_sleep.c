@@ -16,6 +16,11 @@
 #define WORTH_NS 100000
 #define HURRY_NS 1000000
 
+/* The most extra looks in a row that find nothing, and how many regular looks earn one. A program
+ * that causes a hint in each millisecond uses up its credit in 50 ms. */
+#define EXTRA_LOOKS 256
+#define EARNED_BY 4
+
 /* For how long after a revocation the next thread that blocks is expected. */
 #define PROMPT_NS 1000000000
 
@@ -24,6 +29,8 @@ static _Atomic uint32_t wake_word;
 static _Atomic int64_t nap_until; /* 0 if the monitor is in no nap that is worth ending */
 static _Atomic int64_t prompt_until, hurried;
 static _Atomic uint32_t why; /* enum sn_nap_end */
+static _Atomic int credit;
+static int earned; /* regular looks since the credit grew */
 
 void sn_sysmon_sleep_begin(void)
 {
@@ -32,6 +39,35 @@ void sn_sysmon_sleep_begin(void)
 	atomic_store(&why, SN_NAP_IS_OVER);
 	atomic_store(&prompt_until, 0);
 	atomic_store(&hurried, 0);
+	atomic_store(&credit, EXTRA_LOOKS);
+	earned = 0;
+}
+
+/* ---- extra looks ---- */
+
+void sn_sysmon_note_blocked(int64_t now)
+{
+	atomic_store_explicit(&prompt_until, now + PROMPT_NS, memory_order_relaxed);
+	atomic_store_explicit(&credit, EXTRA_LOOKS, memory_order_relaxed);
+}
+
+void sn_sysmon_earn_look(void)
+{
+	const int has = atomic_load_explicit(&credit, memory_order_relaxed);
+
+	if (has >= EXTRA_LOOKS || ++earned < EARNED_BY)
+		return;
+	earned = 0;
+	atomic_store_explicit(&credit, has + 1, memory_order_relaxed);
+}
+
+bool sn_sysmon_spend_look(void)
+{
+	const int has = atomic_load_explicit(&credit, memory_order_relaxed);
+
+	if (has > 0)
+		atomic_store_explicit(&credit, has - 1, memory_order_relaxed);
+	return has > 0;
 }
 
 /* ---- naps ---- */
@@ -74,17 +110,14 @@ static void end_nap(int64_t until, enum sn_nap_end reason)
 	sn_futex_wake(&wake_word, 1);
 }
 
-/* Returns true to at most one thread in HURRY_NS. */
+/* Returns true to at most one thread in HURRY_NS, and to none without credit for two looks, because
+ * a single one finds out little. */
 static bool may_hurry(int64_t now)
 {
 	int64_t last = atomic_load_explicit(&hurried, memory_order_relaxed);
 
-	return now - last >= HURRY_NS && atomic_compare_exchange_strong(&hurried, &last, now);
-}
-
-void sn_sysmon_note_blocked(int64_t now)
-{
-	atomic_store_explicit(&prompt_until, now + PROMPT_NS, memory_order_relaxed);
+	return atomic_load_explicit(&credit, memory_order_relaxed) > 1 && now - last >= HURRY_NS &&
+	       atomic_compare_exchange_strong(&hurried, &last, now);
 }
 
 void sn_sysmon_all_taken(void)

@@ -3,10 +3,13 @@
 // How soon waiting work runs when the thread of its processor has blocked without a bracket, after
 // a time in which the monitor had nothing to do. The median over the rounds is compared with how
 // late a plain thread wakes at the same time, because the work depends on several such wake-ups
-// (three looks of the monitor, and the thread that gets the processor).
+// (the monitor's, and that of the thread that gets the processor).
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -159,6 +162,123 @@ TEST(Prompt, ATaskRunsSoonThoughBothThreadsHaveBlocked)
 		work = Task([&ran] { ran = sn_now(); });
 		return sn_now();
 	});
+}
+
+// Two tasks of one processor that take turns of some 20 us, so that something always waits.
+void be_busy(int64_t ns)
+{
+	const int64_t until = sn_now() + ns;
+	const auto take_turns = [until] {
+		for (int64_t now = sn_now(); now < until; now = sn_now()) {
+			while (sn_now() < now + 20 * test::us)
+				;
+			sn_yield();
+		}
+	};
+	Task other(take_turns);
+
+	take_turns();
+	other.join();
+}
+
+// How often the monitor has gone to sleep so far.
+uint64_t sleeps_of_the_monitor()
+{
+	for (const auto &task : std::filesystem::directory_iterator("/proc/self/task")) {
+		std::ifstream file(task.path() / "status");
+		std::string word, name;
+
+		file >> word >> name;
+		while (name == "sennit-monitor" && file >> word)
+			if (word == "voluntary_ctxt_switches:") {
+				uint64_t n;
+
+				file >> n;
+				return n;
+			}
+	}
+	ADD_FAILURE() << "there is no monitor";
+	return 0;
+}
+
+// Wakes a task again and again from a thread of the program, which finds every processor taken and
+// tells the monitor so.
+class Waker
+{
+public:
+	Waker()
+	    : task_([this] {
+		      while (!ends_)
+			      EXPECT_EQ(0, sn_semaphore_acquire(&turns_));
+	      }),
+	      thread_([this] {
+		      while (!ends_) {
+			      EXPECT_EQ(0, sn_semaphore_release(&turns_, 1));
+			      block(200 * test::us);
+		      }
+	      })
+	{
+	}
+	~Waker()
+	{
+		ends_ = true;
+		EXPECT_EQ(0, sn_semaphore_release(&turns_, 1));
+		task_.join();
+		thread_.join();
+	}
+
+private:
+	std::atomic<bool> ends_{false};
+	sn_semaphore turns_ = {};
+	Task task_;
+	std::thread thread_;
+};
+
+// Each look costs some 20 us of CPU, so a program that is busy and never blocks should have few
+// more than the regular one in a millisecond. A revocation, as of a thread that waits for a page,
+// allows 256 more looks, and is followed by some 60.
+TEST(Prompt, TheMonitorLooksSeldomWhereNothingEverBlocks)
+{
+	test::run(1, [] {
+		Waker waker;
+
+		be_busy(250 * test::ms); // uses up the looks that a new run may make
+		const uint64_t revoked = test::stats().revocations;
+		const uint64_t sleeps = sleeps_of_the_monitor();
+		const int64_t begin = sn_now();
+		be_busy(300 * test::ms);
+		const uint64_t more = sleeps_of_the_monitor() - sleeps;
+		const int64_t took = sn_now() - begin;
+		EXPECT_LT(more, static_cast<uint64_t>(took / test::ms) * 2 +
+					350 * (test::stats().revocations - revoked));
+	});
+}
+
+// While nothing blocks, the hints use up the looks that the revocation in the round before allows.
+// The monitor then finds the blocked thread by its next two regular looks.
+TEST(Prompt, ATaskRunsSoonThoughTheMonitorHasFoundNothingForLong)
+{
+	std::vector<int64_t> late;
+	PlainThread plain;
+
+	test::run(1, [&] {
+		for (int i = 0; i < 5; i++) {
+			std::atomic<int64_t> ran{0};
+
+			{
+				Waker waker;
+
+				be_busy(200 * test::ms);
+			}
+			const int64_t could = sn_now();
+			Task work([&ran] { ran = sn_now(); });
+			block(20 * test::ms);
+			work.join();
+			late.push_back(ran - could);
+		}
+	});
+	const int64_t plainly = plain.end();
+	EXPECT_LT(median(late), 4 * test::ms + 20 * plainly) << "a plain thread: " << plainly;
 }
 
 } // namespace
