@@ -5,22 +5,33 @@ Several workers take things from a list, more of them while CPUs have nothing to
 Many tests wait most of the time: for a timeout, a server, another process. A fixed number of
 workers leaves the CPUs idle during these, and one that is large enough for them makes the tests
 that compute disturb each other. So there is a number of workers that always take the next thing,
-and as many more that take one only after a second in which the CPUs were half idle. One of these
+and others that take one only after a look at the machine that found half a CPU idle. One of these
 starts at a time, because what it starts has to show in the next look.
+
+A CPU counts as idle while it runs what has a lower priority than the things, such as a build that
+scripts/test runs beside the tests: that yields to them.
 """
 import concurrent.futures
+import os
 import pathlib
 import threading
 import time
 
-LOOK_SECONDS = 1
-IDLE_SHARE = 0.5
+LOOK_SECONDS = 0.25
+IDLE_CPUS = 0.5
 
 
-def read_ticks(path="/proc/stat"):
-    """The ticks that all CPUs have spent idle, and all ticks."""
-    fields = [int(word) for word in pathlib.Path(path).read_text().split("\n", 1)[0].split()[1:9]]
-    return fields[3] + fields[4], sum(fields)
+def read_ticks(path="/proc/stat", own_nice=None):
+    """The ticks that all CPUs have spent idle, or for processes that are nicer than this one, and
+    all ticks of one CPU."""
+    lines = pathlib.Path(path).read_text().splitlines()
+    fields = [int(word) for word in lines[0].split()[1:9]]
+    cpus = sum(line.startswith("cpu") for line in lines) - 1
+    _, nice, _, idle, disk = fields[:5]
+    # The kernel counts all nice processes together, so a nice one cannot tell its own from others.
+    if (os.nice(0) if own_nice is None else own_nice) > 0:
+        nice = 0
+    return idle + disk + nice, sum(fields) / cpus
 
 
 class Work:
@@ -38,10 +49,10 @@ class Work:
     def take_when_idle(self):
         with self.looking:
             while self.left:
-                idle, every = read_ticks()
+                idle, of_one = read_ticks()
                 time.sleep(LOOK_SECONDS)
-                idle_then, every_then = read_ticks()
-                if idle_then - idle >= IDLE_SHARE * (every_then - every):
+                idle_then, of_one_then = read_ticks()
+                if idle_then - idle >= IDLE_CPUS * (of_one_then - of_one):
                     return self.take()
         return None
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """scripts/testing/workers.py: how many tests run at a time, on a machine that is busy or idle."""
-import itertools
 import os
 import pathlib
 import sys
+import tempfile
 import threading
+import time
 import unittest
 from unittest import mock
 
@@ -16,43 +17,44 @@ from testing import workers  # noqa: E402  pylint: disable=wrong-import-position
 PATIENCE = 60
 
 
-def ticks(idle_share):
-    """Looks at a machine of which this share has been idle since the look before."""
-    looks = itertools.count()
+class Looks:
+    """At a machine of which so many CPUs have been idle since the look before."""
 
-    def look():
-        n = next(looks)
-        return n * idle_share * 100, n * 100
-    return look
+    def __init__(self, idle_cpus):
+        self.idle_cpus, self.made = idle_cpus, 0
+
+    def __call__(self):
+        self.made += 1
+        return self.made * self.idle_cpus * 100, self.made * 100
 
 
 class Workers(unittest.TestCase):
-    def play(self, idle_share, things, one):
-        with mock.patch.object(workers, "LOOK_SECONDS", 0.001), \
-                mock.patch.object(workers, "read_ticks", ticks(idle_share)):
-            return workers.run_all(one, things, 2, 2)
-
-    def most_at_a_time(self, idle_share, wanted):
-        """The most that run at a time. The first ones wait until `wanted` do."""
-        changed, now, most = threading.Condition(), 0, 0
+    def most_at_a_time(self, idle_cpus, is_seen):
+        """The most that run at a time. The first ones wait until is_seen(most, number of looks)."""
+        access, now, most, looks = threading.Lock(), 0, 0, Looks(idle_cpus)
 
         def one(thing):
             nonlocal now, most
-            with changed:
+            with access:
                 now += 1
                 most = max(most, now)
-                changed.notify_all()
-                changed.wait_for(lambda: most >= wanted, PATIENCE)
+            end = time.monotonic() + PATIENCE
+            while not is_seen(most, looks.made) and time.monotonic() < end:
+                time.sleep(0.001)
+            with access:
                 now -= 1
             return thing
-        self.assertEqual(sorted(self.play(idle_share, list(range(40)), one)), list(range(40)))
+        with mock.patch.object(workers, "LOOK_SECONDS", 0.001), \
+                mock.patch.object(workers, "read_ticks", looks):
+            done = workers.run_all(one, list(range(40)), 2, 2)
+        self.assertEqual(sorted(done), list(range(40)))
         return most
 
     def test_more_work_while_the_machine_is_idle(self):
-        self.assertEqual(self.most_at_a_time(0.9, 4), 4)
+        self.assertEqual(self.most_at_a_time(0.6, lambda most, _: most >= 4), 4)
 
     def test_no_more_work_while_it_is_busy(self):
-        self.assertEqual(self.most_at_a_time(0.1, 2), 2)
+        self.assertEqual(self.most_at_a_time(0.4, lambda _, looks: looks >= 20), 2)
 
     def test_they_begin_in_order(self):
         begun = []
@@ -64,11 +66,22 @@ class Workers(unittest.TestCase):
             if thing == 3:
                 raise ValueError(thing)
         with self.assertRaises(ValueError):
-            self.play(0.1, list(range(6)), one)
+            workers.run_all(one, list(range(6)), 2, 2)
 
     def test_the_machine_says_how_idle_it_is(self):
-        idle, every = workers.read_ticks()
-        self.assertTrue(0 <= idle < every)
+        idle, of_one = workers.read_ticks()
+        self.assertTrue(0 <= idle < of_one * os.cpu_count())
+
+    def test_what_is_nicer_leaves_a_cpu_idle(self):
+        with tempfile.NamedTemporaryFile("w") as file:
+            #               user nice system idle iowait irq softirq steal guest
+            file.write("cpu  1000 200 300 40 5 6 7 8 900 0\n"
+                       "cpu0 500 100 150 20 2 3 3 4 450 0\n"
+                       "cpu1 500 100 150 20 3 3 4 4 450 0\nintr 1\n")
+            file.flush()
+            self.assertEqual(workers.read_ticks(file.name, own_nice=0), (245, 783))
+            # Its own things are among what is nice.
+            self.assertEqual(workers.read_ticks(file.name, own_nice=10), (45, 783))
 
 
 if __name__ == "__main__":
