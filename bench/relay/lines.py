@@ -39,7 +39,9 @@ from common import our_program  # noqa: E402
 
 LINE, PAGE = 6, 12  # bits of an address
 ALONE = 8  # connections with a request each, one after another
-KEPT = "120M"
+# Bytes of lackey's output that are kept for each request. Those of the end, one after another, take
+# four times as much, because the monitor looks while nothing is asked.
+KEPT = 390_000
 NOT_WITHOUT_VALGRIND = {"read_slowly", "get_page", "gettime_by_syscall", "ticks_slowly"}
 
 
@@ -91,7 +93,8 @@ def trace(relay, connections, rounds):
     free.close()
     kept = tempfile.TemporaryFile()
     reader, writer = os.pipe()
-    with subprocess.Popen(["tail", "-c", KEPT], stdin=reader, stdout=kept) as tail:
+    size = KEPT * (connections * rounds + 4 * 2 * ALONE)
+    with subprocess.Popen(["tail", "-c", str(size)], stdin=reader, stdout=kept) as tail:
         process = subprocess.Popen(
             ["valgrind", "--tool=lackey", "--trace-mem=yes", f"--log-fd={writer}", relay,
              f"127.0.0.1:{port}", f"127.0.0.1:{backend.getsockname()[1]}"],
