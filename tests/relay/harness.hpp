@@ -229,6 +229,7 @@ public:
 	/* A value from the metrics of its admin server. The name is without "sennit_relay_" and
 	 * with the labels that it has on the page. Throws if there is no such line. */
 	std::uint64_t metric(const std::string &name);
+	std::string metrics();       /* the page */
 	std::string admin_address(); /* the last address that it printed */
 
 	/* Makes the relay read its configuration again, and waits until it has. Returns false if it

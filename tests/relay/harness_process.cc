@@ -247,12 +247,17 @@ std::string relay_process::admin_address()
 	return found.back();
 }
 
-std::uint64_t relay_process::metric(const std::string &name)
+std::string relay_process::metrics()
 {
 	auto admin = peer::connect(admin_address());
 	admin.send("GET /metrics?detail=full HTTP/1.1\r\nHost: localhost\r\nConnection: "
 		   "close\r\n\r\n");
-	const std::string page = admin.receive_rest().first;
+	return admin.receive_rest().first;
+}
+
+std::uint64_t relay_process::metric(const std::string &name)
+{
+	const std::string page = metrics();
 	const std::string start = "\nsennit_relay_" + name + ' ';
 	const auto at = page.find(start);
 	if (at == page.npos)
