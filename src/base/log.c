@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -29,6 +30,25 @@
 
 static _Atomic unsigned dropped;
 
+/*
+ * Whether RWF_NOWAIT, which has failed with this error, says nothing about room. XFS and btrfs
+ * return EAGAIN also for a file whose time of modification is about to change, which is almost
+ * every line. Nobody has to read a file before there is room in it.
+ */
+static bool cannot_tell(int err)
+{
+	struct stat status;
+	bool is_file;
+
+	if (err != EAGAIN)
+		return err == EOPNOTSUPP || err == ENOSYS || err == EINVAL;
+	/* Does not wait: file systems that may have to ask a server do not know the flag. */
+	sn_checked_pass();
+	is_file = fstat(STDERR_FILENO, &status) == 0 && S_ISREG(status.st_mode);
+	sn_checked_pass_end();
+	return is_file;
+}
+
 /* Returns the number of bytes that were written, or -1 with errno, which is EAGAIN if there is no
  * room. */
 static ssize_t write_now(const char *text, size_t size)
@@ -45,11 +65,11 @@ static ssize_t write_now(const char *text, size_t size)
 	/* The offset -1 stands for the file's position. Kernels before 6.4 do not support
 	 * RWF_NOWAIT on pipes. */
 	n = syscall(SYS_pwritev2, STDERR_FILENO, &part, 1, -1L, -1L, RWF_NOWAIT);
-	if (n < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL)) {
+	if (n < 0 && cannot_tell(errno)) {
 		if (size > AT_ONCE)
 			size = AT_ONCE;
-		/* This write may still wait: another process may take the room before it, and a
-		 * file may wait for its disk. There is no better way on these kernels. */
+		/* This write may still wait: another process may take the room before it, on
+		 * kernels before 6.4, and a file may wait for its disk. There is no better way. */
 		if (poll(&room, 1, 0) > 0) {
 			sn_checked_pass();
 			n = write(STDERR_FILENO, text, size);

@@ -2,17 +2,20 @@
 // Labels: checked
 //
 // Writing lines to stderr blocks no thread, whatever stderr is: a full pipe, or one without a
-// reader. Each case runs in a child process, whose stderr it replaces.
+// reader. A file gets every line. Each case runs in a child process, whose stderr it replaces.
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <fcntl.h>
-#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/full_stderr.h"
+#include "support/refused.h"
 #include "support/runtime.h"
 
 // arch/compiler.h is for C.
@@ -26,36 +29,6 @@ class Log : public testing::Test
 protected:
 	Log() { testing::FLAGS_gtest_death_test_style = TEST_DEATH_STYLE; }
 };
-
-// Makes one end stderr, fills it, and returns the other end.
-int fill_stderr(const int ends[2])
-{
-	const std::string page(4096, 'x');
-
-	CHILD_CHECK(dup2(ends[1], STDERR_FILENO) == STDERR_FILENO);
-	const int flags = fcntl(STDERR_FILENO, F_GETFL);
-	CHILD_CHECK(fcntl(STDERR_FILENO, F_SETFL, flags | O_NONBLOCK) == 0);
-	while (write(STDERR_FILENO, page.data(), page.size()) > 0)
-		continue;
-	CHILD_CHECK(fcntl(STDERR_FILENO, F_SETFL, flags) == 0);
-	return ends[0];
-}
-
-int full_pipe()
-{
-	int ends[2];
-
-	CHILD_CHECK(pipe(ends) == 0);
-	return fill_stderr(ends);
-}
-
-int full_socket()
-{
-	int ends[2];
-
-	CHILD_CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-	return fill_stderr(ends);
-}
 
 // Reads everything, and returns what is there besides the filling.
 std::string take(int fd)
@@ -88,12 +61,12 @@ std::string take(int fd)
 
 TEST_F(Log, DropsAndCountsWhatAPipeHasNoRoomFor)
 {
-	EXPECT_EXIT(drops_and_counts(full_pipe), testing::ExitedWithCode(42), "^$");
+	EXPECT_EXIT(drops_and_counts(test::full_pipe), testing::ExitedWithCode(42), "^$");
 }
 
 TEST_F(Log, DropsAndCountsWhatASocketHasNoRoomFor)
 {
-	EXPECT_EXIT(drops_and_counts(full_socket), testing::ExitedWithCode(42), "^$");
+	EXPECT_EXIT(drops_and_counts(test::full_socket), testing::ExitedWithCode(42), "^$");
 }
 
 [[noreturn]] void has_no_reader()
@@ -113,6 +86,33 @@ TEST_F(Log, DropsAndCountsWhatASocketHasNoRoomFor)
 TEST_F(Log, WithoutAReaderKillsNobody)
 {
 	EXPECT_EXIT(has_no_reader(), testing::ExitedWithCode(42), "^$");
+}
+
+// XFS and btrfs return EAGAIN for RWF_NOWAIT whenever the time of modification has to change.
+[[noreturn]] void writes_to_a_file_that_may_wait()
+{
+	char name[] = "/tmp/sennit-log-XXXXXX", text[64] = "";
+	const int file = mkstemp(name);
+
+	CHILD_CHECK(file >= 0 && unlink(name) == 0);
+	CHILD_CHECK(dup2(file, STDERR_FILENO) == STDERR_FILENO);
+	if (!test::refuse({{SYS_pwritev2, EAGAIN}}))
+		_exit(43);
+	sn_log("the first");
+	sn_log("the second");
+	CHILD_CHECK(pread(file, text, sizeof text - 1, 0) > 0);
+	CHILD_CHECK(std::string(text) == "sennit: the first\nsennit: the second\n");
+	_exit(42);
+}
+
+TEST_F(Log, LosesNothingInAFile)
+{
+	const auto written_or_no_filters = [](int status) {
+		return WIFEXITED(status) &&
+		       (WEXITSTATUS(status) == 42 || WEXITSTATUS(status) == 43);
+	};
+
+	EXPECT_EXIT(writes_to_a_file_that_may_wait(), written_or_no_filters, "^$");
 }
 
 // The line about the limit of threads was written under the runtime's lock in an older version.
@@ -152,7 +152,8 @@ TEST_F(Log, WithoutAReaderKillsNobody)
 
 TEST_F(Log, OfALimitHoldsUpNobody)
 {
-	EXPECT_EXIT(reaches_the_limit_of_threads(full_pipe), testing::ExitedWithCode(42), "^$");
+	EXPECT_EXIT(reaches_the_limit_of_threads(test::full_pipe), testing::ExitedWithCode(42),
+		    "^$");
 }
 
 } // namespace

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+//
+// A stderr that has no room, because nobody reads it. For child processes.
+#ifndef SENNIT_TESTS_SUPPORT_FULL_STDERR_H
+#define SENNIT_TESTS_SUPPORT_FULL_STDERR_H
+
+#include <string>
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "support/runtime.h"
+
+namespace test
+{
+
+// Makes one end stderr, fills it, and returns the other end.
+inline int fill_stderr(const int ends[2])
+{
+	const std::string page(4096, 'x');
+
+	CHILD_CHECK(dup2(ends[1], STDERR_FILENO) == STDERR_FILENO);
+	const int flags = fcntl(STDERR_FILENO, F_GETFL);
+	CHILD_CHECK(fcntl(STDERR_FILENO, F_SETFL, flags | O_NONBLOCK) == 0);
+	while (write(STDERR_FILENO, page.data(), page.size()) > 0)
+		continue;
+	CHILD_CHECK(fcntl(STDERR_FILENO, F_SETFL, flags) == 0);
+	return ends[0];
+}
+
+inline int full_pipe()
+{
+	int ends[2];
+
+	CHILD_CHECK(pipe(ends) == 0);
+	return fill_stderr(ends);
+}
+
+inline int full_socket()
+{
+	int ends[2];
+
+	CHILD_CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+	return fill_stderr(ends);
+}
+
+} // namespace test
+
+#endif
