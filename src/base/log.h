@@ -20,6 +20,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* How long a report waits for room, whether the process continues afterwards or ends: longer than a
+ * reader usually pauses, and shorter than others wait for a report to end (debug/report.c). */
+#define SN_STDERR_PATIENCE INT64_C(2000000000)
+
 /* Writes the whole text, waiting for room at most `patience` ns in total. Returns how many bytes
  * were written. Preserves errno. */
 size_t sn_stderr_write(const char *text, size_t size, int64_t patience);

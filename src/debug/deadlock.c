@@ -165,8 +165,8 @@ static bool every_task_is_parked(void)
 
 /*
  * Runs on a thread of its own, because both of its steps may take long: the hook may wait for
- * anything, the dump for the reader of stderr. The end of the run waits for this thread as for a
- * callback (foreign.h), because tasks that the hook wakes may end the run.
+ * anything, the dump for the reader of stderr, for seconds. The end of the run waits for this
+ * thread as for a callback (foreign.h), because tasks that the hook wakes may end the run.
  */
 static void *report_main(void *run)
 {
@@ -177,7 +177,7 @@ static void *report_main(void *run)
 	} else {
 		sn_log("deadlock: every task is asleep, and nothing is left that could wake one "
 		       "(SENNIT_DEADLOCK=0 disables this report)");
-		sn_dump(STDERR_FILENO);
+		sn_dump_before_exit();
 		_exit(2);
 	}
 	if (sn_foreign_come_back((uint32_t)(uintptr_t)run) == 0)

@@ -26,6 +26,7 @@
 #include "arch/registers.h"
 #include "base/environment.h"
 #include "base/fork.h"
+#include "base/log.h"
 #include "debug/backtrace.h"
 #include "debug/out.h"
 #include "observe/inspect.h"
@@ -496,7 +497,7 @@ void sn_dump_find_modules(struct sn_modules *modules)
 }
 
 /* The caller is inside (sched/foreign.h), and has left when this returns. */
-static int dump_to(int fd, struct sn_task *me)
+static int dump_to(int fd, int64_t patience, struct sn_task *me)
 {
 	size_t size = sizeof(struct dump) + MOST_LINES * sizeof(struct line);
 	struct dump *dump = mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -509,6 +510,7 @@ static int dump_to(int fd, struct sn_task *me)
 		return -ENOMEM;
 	}
 	dump->out.fd = fd;
+	dump->out.patience = patience;
 	dump->tasks_listed = listed < 0 ? 20 : (uint32_t)listed;
 	dump->modules.rules = dump->rules;
 	sn_dump_find_modules(&dump->modules);
@@ -521,7 +523,8 @@ static int dump_to(int fd, struct sn_task *me)
 	return err;
 }
 
-int sn_dump(int fd)
+/* Inlined, so that the stack of the task that calls sn_dump() has a frame of that name. */
+static inline __attribute__((always_inline)) int dump(int fd, int64_t patience)
 {
 	struct sn_private_lease *lease = sn_private_current;
 	struct sn_task *me = sn_task_of(sn_self());
@@ -539,12 +542,22 @@ int sn_dump(int fd)
 		sn_foreign_leave();
 		err = -EBUSY;
 	} else {
-		err = dump_to(fd, me);
+		err = dump_to(fd, patience, me);
 		atomic_store(&under_way, false);
 	}
 	sn_compiler_barrier();
 	sn_private_current = lease;
 	return err;
+}
+
+int sn_dump(int fd)
+{
+	return dump(fd, 0);
+}
+
+void sn_dump_before_exit(void)
+{
+	(void)dump(STDERR_FILENO, SN_STDERR_PATIENCE);
 }
 
 void sn_dump_fork(enum sn_fork_phase phase)

@@ -17,6 +17,10 @@
 
 #include "base/fork.h"
 
+/* sn_dump() to stderr by a process that is about to end. If nobody reads stderr, gives up after
+ * some seconds. */
+void sn_dump_before_exit(void);
+
 /*
  * Catches the signal that requests a dump. Returns 0, or -EINVAL after a line on stderr. If
  * wait_stats, the histograms of waits follow the dump.

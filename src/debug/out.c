@@ -5,10 +5,23 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "base/log.h"
+
+static void flush_to_stderr(struct sn_out *out)
+{
+	if (!out->error && sn_stderr_write(out->buffer, out->used, out->patience) < out->used)
+		out->error = -ETIMEDOUT;
+	out->used = 0;
+}
+
 void sn_out_flush(struct sn_out *out)
 {
 	const char *at = out->buffer;
 
+	if (out->patience) {
+		flush_to_stderr(out);
+		return;
+	}
 	while (out->used > 0 && !out->error) {
 		ssize_t written = write(out->fd, at, out->used);
 		struct pollfd writable = {.fd = out->fd, .events = POLLOUT};

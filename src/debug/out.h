@@ -17,7 +17,10 @@
 /* Text on its way to a descriptor. Async-signal-safe. */
 struct sn_out {
 	int fd;
-	int error; /* 0, or write()'s negative errno, after which nothing more is written */
+	int error; /* 0, or a negative errno, after which nothing more is written */
+	/* 0, or only if fd is stderr: for how many ns a flush waits for room, after which
+	 * error is -ETIMEDOUT. */
+	int64_t patience;
 	size_t used;
 	char buffer[2048];
 };

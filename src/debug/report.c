@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "debug/backtrace.h"
 #include "debug/out.h"
 #include "sched/task.h"
@@ -43,7 +44,7 @@ static pid_t become_reporter(pid_t me)
 	pid_t other = 0;
 
 	if (atomic_compare_exchange_strong(&reporter, &other, me))
-		out = (struct sn_out){.fd = STDERR_FILENO};
+		out = (struct sn_out){.fd = STDERR_FILENO, .patience = SN_STDERR_PATIENCE};
 	return other;
 }
 
@@ -98,13 +99,11 @@ void sn_report_miss(void)
 	put_missed_if_no_reporter();
 }
 
-/* The process may be about to die, and then no other report follows that could say it. One
- * write(2), of up to PIPE_BUF bytes, that does not wait: whoever has to read stderr may be the one
- * that holds up the other report. */
+/* The process may be about to die, and then no other report follows that could say it. This does
+ * not wait, because whoever has to read stderr may be the one that holds up the other report. */
 void sn_report_refused(const char *signal, const struct sn_task *task)
 {
 	struct sn_out line = {.fd = STDERR_FILENO};
-	struct pollfd writable = {.fd = STDERR_FILENO, .events = POLLOUT};
 
 	sn_out_text(&line, "sennit: ");
 	sn_out_text(&line, signal);
@@ -116,8 +115,7 @@ void sn_report_refused(const char *signal, const struct sn_task *task)
 		sn_out_text(&line, "\"");
 	}
 	sn_out_text(&line, ": no report, because another one has been under way for 5 s\n");
-	if (poll(&writable, 1, 0) > 0 && (writable.revents & POLLOUT))
-		(void)!write(STDERR_FILENO, line.buffer, line.used);
+	(void)sn_stderr_write(line.buffer, line.used, 0);
 }
 
 bool sn_report_is_mine(void)

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/full_stderr.h"
 #include "support/runtime.h"
 
 namespace
@@ -55,6 +56,19 @@ TEST_F(Deadlock, IsReportedWithADumpAndEndsTheProgram)
 		EXPECT_EXIT(all_wait(processors), testing::ExitedWithCode(2),
 			    "sennit: deadlock: every task is asleep.*"
 			    "sennit: [0-9]+ tasks, [0-9]+ parked");
+}
+
+TEST_F(Deadlock, EndsTheProgramAlsoIfNobodyReadsTheReport)
+{
+	if (TEST_TSAN || TEST_EMULATED)
+		GTEST_SKIP() << "here every program has an extra thread";
+	EXPECT_EXIT(
+		{
+			alarm(60); // if it does not
+			test::full_pipe();
+			all_wait(2);
+		},
+		testing::ExitedWithCode(2), "^$");
 }
 
 // The deadlock comes after everything that could rule one out has been there and is gone.

@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/full_stderr.h"
 #include "support/internals.h"
 #include "support/runtime.h"
 
@@ -242,6 +243,18 @@ TEST_F(Fault, ANullPointerNamesTheTask)
 		    "[0-9]+ .*below its upper end\n"
 		    "  spawned at .* by task 1\n"
 		    "  #0 .*write_to");
+}
+
+// Without the alarm a report that waits without a limit would hold up all tests.
+TEST_F(Fault, WithoutAReaderOfTheReportTheProcessDiesToo)
+{
+	EXPECT_EXIT(
+		{
+			alarm(60);
+			test::full_pipe();
+			in_task([] { write_to(nowhere()); });
+		},
+		died_of_the_fault, "^$");
 }
 
 TEST_F(Fault, AFaultOfTheFirstTaskNamesIt)
