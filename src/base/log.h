@@ -20,9 +20,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How long a report waits for room, whether the process continues afterwards or ends: longer than a
- * reader usually pauses, and shorter than others wait for a report to end (debug/report.c). */
+/* How long a report waits for room. The first is for one after which the process ends: longer than
+ * a reader usually pauses, and shorter than others wait for a report to end (debug/report.c). The
+ * second is for one after which a task continues. */
 #define SN_STDERR_PATIENCE INT64_C(2000000000)
+#define SN_STDERR_BRIEFLY INT64_C(100000000)
 
 /* Writes the whole text, waiting for room at most `patience` ns in total. Returns how many bytes
  * were written. Preserves errno. */

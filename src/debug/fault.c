@@ -29,6 +29,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "debug/report.h"
 #include "sched/control_block.h"
 #include "sched/task.h"
@@ -399,7 +400,7 @@ static void handle_fault(int signum, siginfo_t *info, void *context)
 		siglongjmp(give_up, 1);
 	examine(&fault, which, info, context);
 	if (is_worth_reporting(&fault, which)) {
-		if (sn_report_begin()) {
+		if (sn_report_begin(SN_STDERR_PATIENCE)) {
 			report(&fault);
 			sn_report_end(is_default(&action, info));
 		} else if (!sn_report_is_mine()) {

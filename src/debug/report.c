@@ -39,21 +39,21 @@ static pid_t my_tid(void)
 /* Returns 0 if the calling thread is the reporter now, or who is. This and the store in
  * sn_report_end() order the uses of the static tables by one reporter before those by the next.
  * Both are sequentially consistent: see sn_report_miss(). */
-static pid_t become_reporter(pid_t me)
+static pid_t become_reporter(pid_t me, int64_t patience)
 {
 	pid_t other = 0;
 
 	if (atomic_compare_exchange_strong(&reporter, &other, me))
-		out = (struct sn_out){.fd = STDERR_FILENO, .patience = SN_STDERR_PATIENCE};
+		out = (struct sn_out){.fd = STDERR_FILENO, .patience = patience};
 	return other;
 }
 
-bool sn_report_begin(void)
+bool sn_report_begin(int64_t patience)
 {
 	pid_t me = my_tid(), other;
 
 	for (int ms = 0; ms < PATIENCE_MS; ms++) {
-		other = become_reporter(me);
+		other = become_reporter(me, patience);
 		if (other == 0)
 			return true;
 		if (other == me)
@@ -78,7 +78,7 @@ static void put_missed(void)
 
 static void put_missed_if_no_reporter(void)
 {
-	while (atomic_load(&missed) > 0 && become_reporter(my_tid()) == 0) {
+	while (atomic_load(&missed) > 0 && become_reporter(my_tid(), SN_STDERR_BRIEFLY) == 0) {
 		put_missed();
 		atomic_store(&reporter, 0);
 	}
@@ -216,7 +216,7 @@ static void put_checked_backtrace(const void *context, const void *stack_high)
 	struct sn_registers registers;
 	struct sn_stack stack = {0};
 
-	if (!sn_report_begin())
+	if (!sn_report_begin(SN_STDERR_PATIENCE))
 		return;
 	sn_registers_interrupted(context, &registers);
 	stack.low = (char *)registers.at[SN_REGISTER_SP];

@@ -9,6 +9,7 @@
 #include <ucontext.h>
 
 #include "base/environment.h"
+#include "base/log.h"
 #include "debug/dump.h"
 #include "debug/report.h"
 #include "sched/task.h"
@@ -54,7 +55,7 @@ static void handle_stall(int signum, siginfo_t *info, void *context)
 
 	if (stayed) {
 		/* If another report does not end in time, that one says that there was one more. */
-		if (sn_report_begin()) {
+		if (sn_report_begin(SN_STDERR_BRIEFLY)) {
 			put_stall(self, stayed, context);
 			sn_put_flush();
 			sn_report_end(false);

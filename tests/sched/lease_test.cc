@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/full_stderr.h"
 #include "support/internals.h"
 #include "support/runtime.h"
 
@@ -979,6 +980,24 @@ TEST(Stall, ReportDoesNotDisturbTheBlockedCall)
 	});
 
 	EXPECT_TRUE(is_reported(said)) << said;
+}
+
+TEST(Stall, WithoutAReaderOfTheReportTheTaskContinues)
+{
+	testing::FLAGS_gtest_death_test_style = TEST_DEATH_STYLE;
+	EXPECT_EXIT(
+		{
+			Environment stall("SENNIT_STALL_MS", "20");
+
+			alarm(60); // if it does not
+			test::full_pipe();
+			test::run({1, 2}, [] {
+				sn_yield(); // begins a new stay
+				compute(200 * test::ms);
+			});
+			_exit(42);
+		},
+		testing::ExitedWithCode(42), "^$");
 }
 
 // The thread is writing a report when it stalls.

@@ -7,6 +7,7 @@
 
 #include <sennit/wait_stats.h>
 
+#include "base/log.h"
 #include "base/quota.h"
 #include "copy/pipe_pool.h"
 #include "debug/report.h"
@@ -428,7 +429,7 @@ uint32_t probe_stack_finders_await(int64_t ns)
 
 bool probe_report_begin(void)
 {
-	return sn_report_begin();
+	return sn_report_begin(SN_STDERR_PATIENCE);
 }
 
 void probe_report_end(void)
