@@ -225,6 +225,32 @@ TEST(Checks, ASilentBackendIsDown)
 	stop(relay);
 }
 
+/* Bytes that text of TOML cannot have, and digits that may be anything, in two pieces. */
+TEST(Checks, MayAskInHexadecimalDigits)
+{
+	const std::string good = "\x16\x03\x03\x80\xff and more";
+	const std::string bad = "\x16\x03\x03\x70\xff and more";
+	listener backend;
+	const file config(text({backend.address()},
+			       "interval = \"10ms\"\ntimeout = \"10s\"\nfall = 1\nrise = 1\n"
+			       "send_hex = \"ff 00 80\"\nexpect_hex = \"16 03 0? 8? ff\"\n"));
+	relay_process relay({"--config", config.name()});
+	const auto check = [&](const std::string &answer) {
+		auto asked = backend.accept();
+		EXPECT_EQ(asked.receive(3), std::string("\xff\0\x80", 3));
+		asked.send(answer.substr(0, 3));
+		asked.send(answer.substr(3));
+	};
+	check(bad);
+	const std::string name = "backend " + backend.address() + " of g is ";
+	relay.await_error(name + "down: its answer is not the expected one");
+	check(good);
+	relay.await_error(name + "up again");
+	check(good.substr(0, 4)); /* and the end of the connection */
+	relay.await_error(name + "down: its answer is not the expected one");
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
 const std::string healthy = "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const std::string ill = "HTTP/1.1 503 Service Unavailable\r\n\r\n";
 

@@ -76,7 +76,7 @@ TEST(ConfigGroups, HasChecks)
 	EXPECT_EQ(usual.timeout, 1s);
 	EXPECT_EQ(usual.rise, 2U);
 	EXPECT_EQ(usual.fall, 3U);
-	EXPECT_EQ(usual.expect, "");
+	EXPECT_TRUE(usual.expect.empty());
 	const auto own = good(start + "[groups.g.check]\ninterval = '10ms'\ntimeout = '1ms'\n"
 				      "rise = 1\nfall = 1000\nsend = \"PING\\r\\n\"\n"
 				      "expect = '+PONG'\n")
@@ -87,7 +87,7 @@ TEST(ConfigGroups, HasChecks)
 	EXPECT_EQ(own.rise, 1U);
 	EXPECT_EQ(own.fall, 1000U);
 	EXPECT_EQ(own.send, "PING\r\n");
-	EXPECT_EQ(own.expect, "+PONG");
+	EXPECT_EQ(own.expect.bytes, "+PONG");
 	EXPECT_FALSE(own.udp);
 	EXPECT_TRUE(good(start + "[groups.g.check]\nudp = true\nsend = 'a'\nexpect = 'b'\n")
 			    .groups[0]
@@ -103,9 +103,33 @@ TEST(ConfigGroups, HasChecks)
 		"f:11:8: groups.g.check.send: is empty",
 		"f:11:8: groups.g.check.send: is set without expect; expected both keys",
 		"f:12:1: groups.g.check.nothing: unknown key; expected one of address, "
-		"expect, fall",
+		"expect, expect_hex, fall",
 	};
 	expect_starts(errors, starts);
+}
+
+TEST(ConfigGroups, HasChecksInHexadecimalDigits)
+{
+	const std::string start = "[listeners.a]\naddress = ':80'\ngroup = 'g'\n"
+				  "[groups.g]\nbackends = ['h:1']\n[groups.g.check]\n";
+	const auto check =
+		good(start + "send_hex = '00ff\t0A'\nexpect_hex = \"\"\"6f\n 8? ?0??\"\"\"\n")
+			.groups[0]
+			.check;
+	using namespace std::string_literals;
+	EXPECT_EQ(check.send, "\0\xff\n"s);
+	EXPECT_EQ(check.expect.bytes, "o\x80\0\0"s);
+	EXPECT_EQ(check.expect.mask, "\xff\xf0\x0f\0"s);
+	EXPECT_TRUE(check.expect.fits("o\x85\xf0\xaa and more", 0));
+	EXPECT_TRUE(check.expect.fits("\x8f\x10", 1)) << "the next piece of an answer";
+	EXPECT_FALSE(check.expect.fits("o\x75", 0));
+	EXPECT_FALSE(check.expect.fits("\x01", 2));
+	EXPECT_TRUE(check.expect.fits("anything", 4));
+	const std::string longest(8192, '0');
+	EXPECT_EQ(good(start + "expect_hex = '" + longest + "'\n").groups[0].check.expect.mask,
+		  std::string(4096, '\xff'));
+	EXPECT_TRUE(bad(start + "expect_hex = '" + longest + "00'\n")[0].starts_with(
+		"f:7:14: groups.g.check.expect_hex: is too long; expected at most 4096 bytes"));
 }
 
 TEST(ConfigGroups, HasChecksElsewhereAndOfHttp)

@@ -71,6 +71,37 @@ TEST(DatagramChecks, TheFirstAnswerOfTheBackendDecides)
 	}
 }
 
+/* The reply code of DNS is half a byte, and an echo of the question is not an answer. */
+TEST(DatagramChecks, TellReplyCodesApart)
+{
+	const std::string question("ok\1\0\0\1\0\0\0\0\0\0\0\0\2\0\1", 17);
+	const std::string rest = question.substr(4);
+	udp_peer backend;
+	const file config("drain = 0\nadmin = \"127.0.0.1:0\"\n"
+			  "[listeners.u]\naddress = \"udp:127.0.0.1:0\"\ngroup = \"g\"\n"
+			  "[groups.g]\nslow_return = 0\nbackends = [\"" +
+			  backend.address() +
+			  "\"]\n[groups.g.check]\nudp = true\ninterval = \"10ms\"\ntimeout = "
+			  "\"1m\"\nfall = 1\nrise = 1\n"
+			  "send_hex = \"6f6b 0100 0001 0000 0000 0000 00 0002 0001\"\n"
+			  "expect_hex = \"6f6b 8? ?0\"\n");
+	relay_process relay({"--config", config.name()});
+	const auto answer = [&](const std::string &by) {
+		const auto asked = backend.receive();
+		EXPECT_EQ(asked.bytes, question);
+		backend.send(asked.from, by);
+	};
+	const std::string name = "backend " + backend.address() + " of g is ";
+	for (const auto &bad : {question, "ok\x81\x85" + rest, "ok\x85\x02" + rest,
+				"on\x81\x80" + rest, std::string("ok\x81")}) {
+		answer(bad);
+		relay.await_error(name + "down: its answer is not the expected one");
+		answer("ok\x85\xa0" + rest);
+		relay.await_error(name + "up again");
+	}
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
 TEST(DatagramChecks, SilenceAndRefusalsAreFailures)
 {
 	udp_peer backend;

@@ -7,13 +7,16 @@ fit into a datagram makes dig ask again over TCP.
 
 Environment: as for traffic.py. Skips when dnsmasq or dig is missing.
 """
+import json
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 from traffic import RelayByConfig, eventually, free_port
@@ -22,6 +25,8 @@ PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 DNSMASQ = shutil.which("dnsmasq", path=PATH)
 DIG = shutil.which("dig", path=PATH)
 PATIENCE = 60
+# The name server of the root is "a."; without this, dnsmasq refuses to answer for it.
+ROOT = "--dns-rr=.,2,016100"
 EXAMPLE = os.environ["SENNIT_SOURCE_DIR"] + "/packaging/sennit-relay.toml"
 
 
@@ -38,7 +43,7 @@ class Dns(unittest.TestCase):
             '[groups.dns.check]\ninterval = "100ms"\n')
         self.addCleanup(self.relay.stop)
 
-    def serve(self, number):
+    def serve(self, number, *more):
         port = free_port()
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -48,7 +53,7 @@ class Dns(unittest.TestCase):
              f"--port={port}", "--listen-address=127.0.0.1", "--bind-interfaces", "--user=root",
              f"--pid-file={folder.name}/pid", "--edns-packet-max=1232",
              f"--txt-record=who.test,{number}", *large,
-             *[f"--host-record=h{i}.test,10.0.{i // 250}.{1 + i % 250}" for i in range(500)]],
+             *[f"--host-record=h{i}.test,10.0.{i // 250}.{1 + i % 250}" for i in range(500)], *more],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
         self.processes[port] = server
@@ -106,35 +111,69 @@ class Dns(unittest.TestCase):
         said = self.dig(self.port_of(1), "+tcp", "large.test", "TXT")
         self.assertEqual(said.stdout.count('"xxxx'), 30, said)
 
-    def test_checks_by_datagrams(self):
-        """The question is that of the example in the package."""
+    def checked(self, *ports):
+        """A relay with the check of the example in the package, and a function that returns the
+        states of its backends and waits for them to be those."""
         with open(EXAMPLE, encoding="utf-8") as file:
             commented = re.search(r"^#\[groups\.dns\.check\]\n(?:#.*\n)+", file.read(), re.M)
         check = re.sub("^#", "", commented[0], flags=re.M)
-        silent, gone = (f"127.0.0.1:{port}" for port in self.servers)
+        backends = [f"127.0.0.1:{port}" for port in ports]
         relay = RelayByConfig(
             'drain = 0\nadmin = "127.0.0.1:0"\n'
             '[listeners.udp]\naddress = "udp:127.0.0.1:0"\ngroup = "dns"\n'
-            f'[groups.dns]\nslow_return = 0\nbackends = ["{silent}", "{gone}"]\n'
+            f'[groups.dns]\nslow_return = 0\nbackends = {json.dumps(backends)}\n'
             f'{check}'
             'interval = "50ms"\ntimeout = "400ms"\nfall = 2\nrise = 2\n')
         self.addCleanup(relay.stop)
 
         def states():
-            backends = relay.status()["backends"]
-            return {each["address"]: (each["state"], each["checks"] > 0) for each in backends}
+            now = {each["address"]: each for each in relay.status()["backends"]}
+            return [(now[at]["state"], now[at]["checks"] > 0) for at in backends]
 
         def are(*expected):
-            eventually(lambda: [states()[at] for at in (silent, gone)] ==
-                       [(state, True) for state in expected], f"{expected}, now {states()}")
+            eventually(lambda: states() == [(state, True) for state in expected],
+                       f"{expected}, now {states()}")
 
+        return relay, are
+
+    def test_checks_by_datagrams(self):
+        silent, gone = (self.serve(n, ROOT) for n in (3, 4))
+        _, are = self.checked(silent, gone)
         are("up", "up")
-        self.processes[self.servers[0]].send_signal(signal.SIGSTOP)
+        self.processes[silent].send_signal(signal.SIGSTOP)
         are("down", "up")
-        self.processes[self.servers[1]].terminate()
+        self.processes[gone].terminate()
         are("down", "down")
-        self.processes[self.servers[0]].send_signal(signal.SIGCONT)
+        self.processes[silent].send_signal(signal.SIGCONT)
         are("up", "down")
+
+    def test_checks_tell_reply_codes_apart(self):
+        """One server answers, another one refuses, and the third echoes the question."""
+        good = self.serve(3, ROOT)
+        refusing = self.servers[0]
+        self.assertIn("REFUSED", self.dig(refusing, "+noall", "+comments", ".", "NS").stdout)
+        echo = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        echo.bind(("127.0.0.1", 0))
+        relay, are = self.checked(good, refusing, echo.getsockname()[1])
+
+        def repeat():
+            while True:
+                question, asker = echo.recvfrom(512)
+                if not question:
+                    return
+                echo.sendto(question, asker)
+
+        thread = threading.Thread(target=repeat)
+        thread.start()
+        try:
+            are("up", "down", "down")
+            for backend in relay.status()["backends"][1:]:
+                self.assertEqual(backend["last_error"], "its answer is not the expected one")
+        finally:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
+                last.sendto(b"", echo.getsockname())
+            thread.join()
+            echo.close()
 
 
 if __name__ == "__main__":

@@ -147,12 +147,34 @@ check.send = )" + in_escapes(phrase) +
 		const auto &group = now.groups.at(0);
 		EXPECT_EQ(group.name, "g.\"h");
 		EXPECT_EQ(group.check.send, phrase);
-		EXPECT_EQ(group.check.expect, phrase);
+		EXPECT_EQ(group.check.expect.bytes, phrase);
 		ASSERT_EQ(group.backends.size(), 2U);
 		EXPECT_EQ(group.backends[0].weight, 3U);
 		EXPECT_EQ(group.backends[1].address, "unix:/run/a \"'\\b");
 		EXPECT_EQ(group.backends[1].weight, 16U);
 		EXPECT_EQ(now.listeners.at(0).name, "a b");
+	}
+}
+
+TEST(Edit, KeepsBytesOfChecks)
+{
+	const std::string text = R"(
+listeners = { a = { address = '127.0.0.1:80', group = 'g' } }
+[groups.g]
+backends = ['h:1', 'h:2']
+check.send_hex = "00 FF"
+check.expect_hex = """
+ 6f 6b
+8? ?0"""
+)";
+	const auto edit = [&](kind what) {
+		return edited(text, {.what = what, .group = "g", .backend = "h:2"});
+	};
+	for (const auto what : {kind::drain, kind::remove}) {
+		const auto check = parsed(edit(what)).groups.at(0).check;
+		EXPECT_EQ(check.send, std::string("\0\xff", 2));
+		EXPECT_EQ(check.expect.bytes, std::string("ok\x80\0", 4));
+		EXPECT_EQ(check.expect.mask, "\xff\xff\xf0\x0f");
 	}
 }
 

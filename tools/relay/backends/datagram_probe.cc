@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <string_view>
 
 namespace relay
 {
@@ -76,7 +75,8 @@ std::error_code probe_by_datagrams(const std::string &to, const check_config &ho
 		socket->set_read_deadline(std::min(sn::after(how.timeout / most_sent), until));
 		const auto got = receive_into(*socket, answer);
 		if (got)
-			return std::string_view(answer.data(), got->size).starts_with(how.expect)
+			return got->size >= how.expect.bytes.size() &&
+					       how.expect.fits({answer.data(), got->size}, 0)
 				       ? std::error_code()
 				       : std::make_error_code(std::errc::protocol_error);
 		if (!is_pause_over(got.error(), until))

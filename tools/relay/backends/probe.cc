@@ -65,16 +65,17 @@ std::error_code read_status(sn::tcp &from, const check_config &how)
 	}
 }
 
-std::error_code read_expected(sn::tcp &from, std::string_view missing)
+std::error_code read_expected(sn::tcp &from, const byte_pattern &expected)
 {
-	while (!missing.empty()) {
+	for (std::size_t size = 0; size < expected.bytes.size();) {
 		char answer[512];
-		const auto n = from.read(answer, std::min(sizeof answer, missing.size()));
+		const auto n =
+			from.read(answer, std::min(sizeof answer, expected.bytes.size() - size));
 		if (!n)
 			return n.error();
-		if (*n == 0 || !missing.starts_with(std::string_view(answer, *n)))
+		if (*n == 0 || !expected.fits({answer, *n}, size))
 			return std::make_error_code(std::errc::protocol_error);
-		missing.remove_prefix(*n);
+		size += *n;
 	}
 	return {};
 }

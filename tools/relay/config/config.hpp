@@ -17,6 +17,7 @@
 #ifndef RELAY_CONFIG_HPP
 #define RELAY_CONFIG_HPP
 
+#include "base/byte_pattern.hpp"
 #include "base/file_stamp.hpp"
 #include "base/ip.hpp"
 #include "tls/tls_settings.hpp"
@@ -137,8 +138,8 @@ struct check_config {
 	std::uint32_t rise = 2; /* consecutive successes after which a down backend is up */
 	std::uint32_t fall = 3; /* consecutive failures after which it is down */
 	when_down on_down = when_down::keep;
-	std::string send;   /* sent once connected */
-	std::string expect; /* prefix of the answer; empty: connecting is enough */
+	std::string send;    /* sent once connected */
+	byte_pattern expect; /* prefix of the answer; empty: connecting is enough */
 	check_place at;
 	/* An HTTP request instead: its method and target, such as "GET /health"; empty: none. */
 	std::string http;

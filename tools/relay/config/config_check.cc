@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "config/config_check.hpp"
 
+#include "config/config_phrases.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -10,16 +12,12 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <utility>
 #include <vector>
 
 namespace relay
 {
 namespace
 {
-
-/* The longest check.send or check.expect; a longer one is a mistake. */
-constexpr std::size_t longest_phrase = 4096;
 
 /* The longest target of a request. */
 constexpr std::size_t longest_target = 1024;
@@ -100,18 +98,6 @@ void read_status(section &in, std::vector<status_range> &into)
 		add(each, "status[" + std::to_string(index++) + ']');
 }
 
-void read_phrases(section &in, check_config &into)
-{
-	for (const auto &[key, phrase] :
-	     {std::pair("send", &into.send), std::pair("expect", &into.expect)})
-		if (in.nonempty(key, *phrase) && phrase->size() > longest_phrase)
-			in.complain(*in.take(key), key,
-				    "is too long; expected at most " +
-					    std::to_string(longest_phrase) + " bytes");
-	if (const auto *said = in.take("send"); said && !in.take("expect"))
-		in.complain(*said, "send", "is set without expect; expected both keys");
-}
-
 void read_http(section &in, check_config &into)
 {
 	if (in.text("http", into.http) && !is_request(into.http))
@@ -127,7 +113,7 @@ void read_http(section &in, check_config &into)
 				    std::to_string(longest_host) + " visible characters");
 	read_status(in, into.status);
 	if (in.take("http")) {
-		for (const char *key : {"send", "expect"})
+		for (const char *key : phrase_keys)
 			if (const auto *other = in.take(key))
 				in.complain(*other, key,
 					    "is set beside http; expected one or the other");
@@ -149,7 +135,7 @@ void read_udp_check(section &in, check_config &into)
 			in.complain(*other, key,
 				    "is set beside udp, but datagrams have neither HTTP nor TLS; "
 				    "expected one or the other");
-	if (!in.take("send") && !in.take("http"))
+	if (!in.take("send") && !in.take("send_hex") && !in.take("http"))
 		in.complain(*node, "udp", "is set without send; expected send and expect as well");
 }
 
@@ -157,13 +143,7 @@ void read_udp_check(section &in, check_config &into)
 
 bool read_agent_send(section &in, std::string &into)
 {
-	if (!in.nonempty("send", into))
-		return false;
-	if (into.size() > longest_phrase)
-		in.complain(*in.take("send"), "send",
-			    "is too long; expected at most " + std::to_string(longest_phrase) +
-				    " bytes");
-	return true;
+	return read_phrase(in, "send", into);
 }
 
 void read_check_place(section &in, check_place &into)
