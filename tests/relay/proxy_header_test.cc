@@ -256,7 +256,9 @@ TEST(ProxyHeader, HasAClientsCertificateThatFits)
 		const auto small = write_proxy_v2(read, checksum);
 		EXPECT_NE(small.find(record(0x28, says.certificate)), std::string::npos);
 		says.certificate.resize(1000 + relay::proxy_v2_most - small.size(), 'c');
-		const auto full = write_proxy_v2(read, checksum);
+		bool left_out = true;
+		const auto full = write_proxy_v2(read, checksum, &left_out);
+		EXPECT_FALSE(left_out);
 		EXPECT_EQ(full.size(), relay::proxy_v2_most);
 		EXPECT_NE(full.find(record(0x28, says.certificate)), std::string::npos);
 		proxy_header again;
@@ -266,8 +268,10 @@ TEST(ProxyHeader, HasAClientsCertificateThatFits)
 		for (const std::size_t size : {says.certificate.size() + 1, std::size_t{70000}}) {
 			proxy_header longer = read;
 			longer.about_tls->certificate.resize(size, 'c');
-			const auto without = write_proxy_v2(longer, checksum);
+			const auto without = write_proxy_v2(longer, checksum, &left_out);
+			EXPECT_TRUE(left_out);
 			EXPECT_EQ(without.size(), small.size() - 1003);
+			left_out = false;
 			EXPECT_TRUE(read_proxy_header(without, again));
 			EXPECT_NE(without.find(record(0x22, "client")), std::string::npos);
 		}

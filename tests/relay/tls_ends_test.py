@@ -275,6 +275,31 @@ class Proxied(Case):
             self.assertEqual(nested.get(0x28), expected)
             self.assertEqual(nested.get(0x22), expected and b"alice")
 
+    def test_a_certificate_that_does_not_fit_is_told(self):
+        """Each is counted, and the events are limited."""
+        long = self.ca.sign("long", ",".join(f"DNS:a-name-{n}.long.test" for n in range(800)))
+        size = len(self.der(long))
+        self.assertGreater(size, 16384)
+        self.start(f'tls = {{ certificate = "{self.a}.both", client_certificate = "optional", '
+                   f'client_ca = "{self.ca.pem}" }}',
+                   'send_proxy = "v2"\nsend_proxy_with = ["client-certificate"]')
+        with self.client(context=self.ca.client(self.alice + ".both")) as client:
+            client.send(b"x")
+            self.read_header(self.accept())
+        self.assertEqual(self.relay.status()["certificates_left_out"], 0)
+        for _ in range(8):
+            with self.client(context=self.ca.client(long + ".both")) as client:
+                client.send(b"x")
+                about = self.read_header(self.accept())[0][0x20]
+                self.assertEqual(about[:5], b"\x07\0\0\0\0")
+                self.assertIn(b"\x22\0\x04long", about)
+                self.assertLess(len(about), 100)
+        self.assertEqual(self.relay.status()["certificates_left_out"], 8)
+        self.assertIn("\nsennit_relay_certificates_left_out_total 8\n", self.relay.get("/metrics"))
+        said = self.event("certificate_left_out", f'"group":"g","bytes":{size}')
+        self.assertLess(len(said), 8)
+        self.assertIn('"listener":"in"', said[0])
+
     def test_a_certificate_that_another_proxy_tells_is_passed_on(self):
         self.start('proxy_from = ["127.0.0.1"]', 'send_proxy = "v2"')
         told = b"\x07\0\0\0\0" + struct.pack("!BH", 0x28, 4000) + b"c" * 4000

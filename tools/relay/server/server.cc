@@ -268,6 +268,7 @@ bool begin(shared &all, serving &now)
 		into.reload_failures = all.counters.reload_failures.get();
 		into.ejections = all.counters.ejections.get();
 		into.check_failures = all.counters.check_failures.get();
+		into.certificates_left_out = all.counters.certificates_left_out.get();
 		into.log_dropped = all.access_log.dropped();
 		into.certificates = all.tls.certificates();
 		all.lists.fill(into);

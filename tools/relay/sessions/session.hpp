@@ -209,6 +209,7 @@ private:
 			       sn::deadline until);
 	woken wait_beside(bell &rings, sn::deadline until);
 	std::string opening_for();
+	void count_left_out(std::size_t bytes) noexcept;
 	std::optional<ready_end> judge(ready_connection &made, const endpoint &at);
 	sn::tcp take_ready(ticket &next, sn::deadline until);
 	enum class ready_one { kept, lost, over };

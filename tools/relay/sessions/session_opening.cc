@@ -9,6 +9,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <new>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -244,7 +245,26 @@ std::string session::opening_for()
 			id_ = header.unique_id.empty() ? make_id() : header.unique_id;
 		header.unique_id = id_;
 	}
-	return write_proxy_v2(header, with.checksum);
+	bool left_out = false;
+	auto written = write_proxy_v2(header, with.checksum, &left_out);
+	if (left_out)
+		count_left_out(header.about_tls->certificate.size());
+	return written;
+}
+
+/* The client's certificate, of so many bytes, does not fit into the header. */
+void session::count_left_out(std::size_t bytes) noexcept
+{
+	all_.counters.certificates_left_out.add();
+	try {
+		emit(event_kind::certificate_left_out,
+		     "a client of " + via_->counts->name +
+			     " has a certificate that does not fit into the PROXY header, so " +
+			     to_->name() + " does not get it",
+		     {{"listener", via_->counts->name}, {"group", to_->name()}, {"bytes", bytes}});
+	} catch (const std::bad_alloc &) {
+		/* It is counted. */
+	}
 }
 
 /* Sends the PROXY header and the hello. done: copying can begin. again: the connection was a

@@ -34,6 +34,7 @@ event_fields to_fields(const counters &now, std::uint64_t bytes_to_backend,
 	add("denied", now.denied.get());
 	add("rate_refused", now.rate_refused.get());
 	add("bad_openings", now.bad_openings.get());
+	add("certificates_left_out", now.certificates_left_out.get());
 	add("no_route", now.no_route.get());
 	add("lifetimes", now.lifetimes.get());
 	add("no_memory", now.no_memory.get());

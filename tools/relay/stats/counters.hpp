@@ -95,7 +95,8 @@ struct counters {
 	counter cut;             /* ended by shutting down */
 	counter reloads;         /* reloads that took effect */
 	counter reload_failures; /* reloads that changed nothing */
-	counter accept_holds;    /* times that a listener waited for room, see descriptors.hpp */
+	counter certificates_left_out; /* from PROXY headers, because they are too long */
+	counter accept_holds; /* times that a listener waited for room, see descriptors.hpp */
 };
 
 /* "accepted", "active" and so on, as fields of an event: docs/relay-reference.md describes the

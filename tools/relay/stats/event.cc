@@ -61,6 +61,7 @@ constexpr std::array<event_description, static_cast<std::size_t>(event_kind::cou
 	{"connect_failed", event_level::warning, of_clients},
 	{"no_backend", event_level::error, of_clients},
 	{"limit_reached", event_level::warning, of_clients},
+	{"certificate_left_out", event_level::warning, of_process},
 	{"no_room", event_level::error, of_process},
 	{"accept_paused", event_level::error, of_process},
 	{"accept_failed", event_level::error, of_process},

@@ -79,6 +79,7 @@ enum class event_kind : unsigned char {
 	connect_failed,
 	no_backend,
 	limit_reached,
+	certificate_left_out,
 	no_room,
 	accept_paused,
 	accept_failed,

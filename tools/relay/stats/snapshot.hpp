@@ -234,8 +234,9 @@ struct snapshot {
 	std::uint64_t reload_failures = 0; /* total: rejected; the old configuration stayed */
 	std::uint64_t ejections = 0;       /* total, of all backends that ever were */
 	std::uint64_t check_failures = 0;  /* total, of all backends that ever were */
-	std::uint64_t log_dropped = 0;     /* total: access log lines that were dropped */
-	std::uint64_t descriptors = 0;     /* open now */
+	std::uint64_t certificates_left_out = 0; /* total: of PROXY headers */
+	std::uint64_t log_dropped = 0;           /* total: access log lines that were dropped */
+	std::uint64_t descriptors = 0;           /* open now */
 	std::uint64_t descriptor_limit = 0;
 	std::uint64_t pipes = 0; /* existing now, for splicing */
 	std::uint64_t pipes_limit = 0;

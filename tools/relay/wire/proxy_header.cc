@@ -324,8 +324,9 @@ std::size_t size_of(const std::vector<proxy_record> &records)
 }
 
 /* The content of the TLS record: flags, then 0 if a certificate was verified, then nested
- * records. room: how long it may be with the client's certificate. */
-std::string to_bytes(const proxy_tls &about, std::size_t room)
+ * records. room: how long it may be with the client's certificate; left_out: whether it was too
+ * long. */
+std::string to_bytes(const proxy_tls &about, std::size_t room, bool &left_out)
 {
 	std::string out(
 		1, static_cast<char>(tls_is_used | (about.shown_now ? tls_certificate_now : 0) |
@@ -336,8 +337,9 @@ std::string to_bytes(const proxy_tls &about, std::size_t room)
 	if (!about.common_name.empty())
 		append_record(out, record_tls_common_name, about.common_name);
 	append_record(out, record_tls_cipher, about.cipher.substr(0, name_most));
-	if (!about.certificate.empty() &&
-	    out.size() + record_fixed + about.certificate.size() <= room)
+	left_out = !about.certificate.empty() &&
+		   out.size() + record_fixed + about.certificate.size() > room;
+	if (!about.certificate.empty() && !left_out)
 		append_record(out, record_tls_certificate, about.certificate);
 	return out;
 }
@@ -439,8 +441,9 @@ std::string write_proxy_v1(const proxy_header &header)
 	return line + "\r\n";
 }
 
-std::string write_proxy_v2(const proxy_header &header, bool checksum)
+std::string write_proxy_v2(const proxy_header &header, bool checksum, bool *left_out)
 {
+	bool is_left_out = false;
 	std::string out(v2_signature);
 	const bool known = header.of != proxy_header::family::none;
 	out += static_cast<char>(!known && header.own ? command_local : command_proxy);
@@ -475,7 +478,7 @@ std::string write_proxy_v2(const proxy_header &header, bool checksum)
 	const std::size_t room =
 		proxy_v2_most > out.size() + rest ? proxy_v2_most - out.size() - rest : 0;
 	if (header.about_tls)
-		append_record(out, record_tls, to_bytes(*header.about_tls, room));
+		append_record(out, record_tls, to_bytes(*header.about_tls, room, is_left_out));
 	else if (!header.tls_bytes.empty())
 		append_record(out, record_tls, header.tls_bytes);
 	for (const auto &each : header.others)
@@ -483,6 +486,8 @@ std::string write_proxy_v2(const proxy_header &header, bool checksum)
 	if (checksum)
 		append_record(out, record_checksum, "\0\0\0\0"sv);
 
+	if (left_out)
+		*left_out = is_left_out;
 	const std::size_t length = out.size() - v2_fixed;
 	out[14] = static_cast<char>(length >> 8);
 	out[15] = static_cast<char>(length & 0xff);

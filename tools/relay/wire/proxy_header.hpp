@@ -111,8 +111,9 @@ parsed read_proxy_header(std::string_view bytes, proxy_header &into,
  * longer than proxy_v2_most with it; what else the header says of it stays.
  */
 std::string write_proxy_v1(const proxy_header &header);
-/* checksum: whether to add one. */
-std::string write_proxy_v2(const proxy_header &header, bool checksum = false);
+/* checksum: whether to add one. left_out: set to whether a certificate was left out. */
+std::string write_proxy_v2(const proxy_header &header, bool checksum = false,
+			   bool *left_out = nullptr);
 
 /* CRC-32C (Castagnoli) of the bytes, as in version 2's checksum. */
 std::uint32_t crc32c(std::string_view bytes) noexcept;
