@@ -13,7 +13,9 @@
 #include <thread>
 #include <vector>
 
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/auxv.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +23,7 @@
 #include <sennit/profile.h>
 #include <sennit/scan.h>
 
+#include "support/internals.h"
 #include "support/profiles.h"
 #include "support/runtime.h"
 
@@ -126,6 +129,16 @@ extern "C" int profile_test_spawns(sn_task **task, sn_fn *fn, void *arg, const c
 	int err = sn_spawn(task, fn, arg, &attr);
 
 	return err;
+}
+
+// The linker calls the first one in place of dlopen().
+extern "C" void *__wrap_dlopen(const char *name, int mode);
+extern "C" void *__real_dlopen(const char *name, int mode);
+static std::atomic<bool> no_library_opens{false};
+
+extern "C" void *__wrap_dlopen(const char *name, int mode)
+{
+	return no_library_opens ? nullptr : __real_dlopen(name, mode);
 }
 
 namespace
@@ -749,6 +762,26 @@ TEST(Profiles, OfNothingTakeNoTimeForTheirRoom)
 		}
 		EXPECT_LT(faults() - before, 10 * 1000);
 	});
+}
+
+// Modules are kept by opening them by name. The program, the loader and the vDSO, which stay mapped
+// anyway, may have no name.
+TEST(Profiles, ReadWhatStaysMappedEvenIfItHasNoName)
+{
+	const auto program = reinterpret_cast<uintptr_t>(&profile_test_sleeps);
+	const auto library =
+		reinterpret_cast<uintptr_t>(dlsym(RTLD_DEFAULT, "gnu_get_libc_version"));
+	const uintptr_t loader = getauxval(AT_BASE), vdso = getauxval(AT_SYSINFO_EHDR);
+
+	for (bool nameless : {false, true}) {
+		no_library_opens = nameless;
+		EXPECT_TRUE(probe_profile_reads(program));
+		// Emulators may have neither. 0 is in no module.
+		EXPECT_EQ(loader != 0, probe_profile_reads(loader));
+		EXPECT_EQ(vdso != 0, probe_profile_reads(vdso));
+		EXPECT_EQ(!nameless, probe_profile_reads(library));
+	}
+	no_library_opens = false;
 }
 
 TEST(Profiles, OfAThreadOutlastTheRun)

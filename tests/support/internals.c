@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/quota.h"
 #include "copy/pipe_pool.h"
+#include "debug/profile.h"
 #include "debug/report.h"
 #include "io/fd.h"
 #include "io/watch.h"
@@ -425,6 +426,18 @@ void probe_stack_finder_leave(uint32_t count)
 uint32_t probe_stack_finders_await(int64_t ns)
 {
 	return sn_stack_finders_await(ns);
+}
+
+bool probe_profile_reads(uintptr_t address)
+{
+	struct sn_profile *profile = sn_profile_begin(sizeof *profile);
+	bool reads;
+
+	if (!profile)
+		sn_fatal("the test is out of memory");
+	reads = sn_module_of(&profile->modules, address) != NULL;
+	sn_profile_end(profile, sizeof *profile);
+	return reads;
 }
 
 bool probe_report_begin(void)

@@ -108,6 +108,10 @@ uint32_t probe_stack_finder_enter(void);
 void probe_stack_finder_leave(uint32_t count);
 uint32_t probe_stack_finders_await(int64_t ns);
 
+/* debug/profile.h: begins a profile and ends it. Returns whether it could read the module that has
+ * this address. */
+bool probe_profile_reads(uintptr_t address);
+
 /* debug/report.h */
 bool probe_report_begin(void);
 void probe_report_end(void);
