@@ -11,9 +11,12 @@ import os
 import resource
 import select
 import shutil
+import signal
+import socket
 import statistics
 import subprocess
 import sys
+import time
 
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -77,6 +80,58 @@ def cpu_seconds(pid):
     for child in children(pid):
         sums = [a + b for a, b in zip(sums, cpu_seconds(child))]
     return sums
+
+
+def family(pid):
+    """A process and its living children."""
+    return [pid] + [each for child in children(pid) for each in family(child)]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+class Server:
+    """A running server. Its command prints its address or port, unless the port is given."""
+
+    def __init__(self, name, command, cpus, port=None, environment=None):
+        self.name, self.port = name, port
+        self.process = subprocess.Popen(
+            ["taskset", "-c", ",".join(map(str, cpus)), *command], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
+        if port is None:
+            said = self.process.stdout.readline()
+            if not said:
+                sys.exit(f"{os.path.basename(sys.argv[0])}: {name} did not start")
+            self.port = int(said.strip().rsplit(":", 1)[-1])
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
+                return
+            except OSError:
+                time.sleep(0.05)
+        sys.exit(f"{os.path.basename(sys.argv[0])}: {name} does not listen")
+
+    def cpu_seconds(self):
+        return sum(cpu_seconds(self.process.pid))
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
 
 
 def most_descriptors():

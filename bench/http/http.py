@@ -26,7 +26,6 @@ import glob
 import os
 import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -36,9 +35,9 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from common import built, loudly  # noqa: E402
+import common  # noqa: E402
+from common import built, free_port, loudly  # noqa: E402
 
-TICK = os.sysconf("SC_CLK_TCK")
 ROWS = {"hello 64": ("/", 64), "hello 1000": ("/", 1000), "new": ("/", 64), "db": ("/db?n=7", 64),
         "tls 64": ("/", 64), "tls new": ("/", 64)}
 POOL = 16
@@ -76,59 +75,13 @@ def whole(name, default):
     return int(text)
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def family(pid):
-    """A process and its children."""
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-        return [pid] + [each for child in file.read().split() for each in family(int(child))]
-
-
-def ticks(pid):
-    total = 0
-    for each in family(pid):
-        with open(f"/proc/{each}/stat", encoding="ascii") as file:
-            total += sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13]))
-    return total
-
-
-class Server:
-    """A running server. Its command prints its address or port, unless the port is given."""
-
+class Server(common.Server):
     def __init__(self, name, command, cpus, port=None, certificate=None):
-        self.name, self.port, self.results = name, port, {}
+        self.results = {}
         self.scheme = "https" if certificate else "http"
         # The servers of this directory read these variables.
         environment = {"HTTP_CERTIFICATE": certificate[0], "HTTP_KEY": certificate[1]} if certificate else {}
-        self.process = subprocess.Popen(
-            ["taskset", "-c", ",".join(map(str, cpus)), *command], stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, text=True, env={**os.environ, **environment})
-        if port is None:
-            said = self.process.stdout.readline()
-            if not said:
-                sys.exit(f"http.py: {name} did not start")
-            self.port = int(said.strip().rsplit(":", 1)[-1])
-        until = time.monotonic() + 20
-        while time.monotonic() < until:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
-                return
-            except OSError:
-                time.sleep(0.05)
-        sys.exit(f"http.py: {name} does not listen")
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.process.stdout.close()
+        super().__init__(name, command, cpus, port, environment)
 
 
 class Postgres:
@@ -232,13 +185,13 @@ def measure(server, row, cpus, seconds):
     """Requests per second, us of CPU for each, and the two latencies."""
     path, connections = ROWS[row]
     header = ["-H", "Connection: close"] if row.endswith("new") else []
-    before = ticks(server.process.pid)
+    before = server.cpu_seconds()
     done = subprocess.run(
         ["taskset", "-c", ",".join(map(str, cpus)), "wrk", "-t", str(len(cpus)), "-c",
          str(connections), "-d", f"{seconds}s", "-s", os.path.join(HERE, "report.lua"), *header,
          f"{server.scheme}://127.0.0.1:{server.port}{path}"],
         capture_output=True, text=True, timeout=seconds + 60, check=False)
-    cpu = (ticks(server.process.pid) - before) / TICK
+    cpu = server.cpu_seconds() - before
     result = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     if done.returncode != 0 or not result:
         sys.exit(f"http.py: {server.name}, {row}: {done.stdout}{done.stderr}")

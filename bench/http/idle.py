@@ -19,7 +19,9 @@ import sys
 import tempfile
 import time
 
-from http import Server, build_peers, contestants, family, make_certificate, ticks, TICK
+from http import Server, build_peers, contestants, make_certificate
+
+from common import family
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 BODY = b"hello, world\n"
@@ -62,9 +64,9 @@ def measure(server, number, rest, context):
     before = memory(pid)
     clients = [connect(server, context) for _ in range(number)]
     time.sleep(rest)
-    spent = ticks(pid)
+    spent = server.cpu_seconds()
     time.sleep(rest)
-    spent = (ticks(pid) - spent) / TICK
+    spent = server.cpu_seconds() - spent
     after = memory(pid)
     for client in clients:
         ask(client)  # it is still served

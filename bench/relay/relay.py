@@ -30,7 +30,8 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from common import TICK, cell, children, compiler, our_program, process_stat  # noqa: E402
+from common import (TICK, cell, children, compiler, our_program, process_stat,  # noqa: E402
+                    write)
 
 GIB = 1 << 30
 CHUNKS = [1, 4, 16, 64, 1024]
@@ -68,12 +69,6 @@ stream {{
 }}
 """
 NGINX_MODULE = "/usr/lib/nginx/modules/ngx_stream_module.so"
-
-
-def write(path, text):
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-    return path
 
 
 def haproxy(options="", globals_=""):

@@ -29,7 +29,8 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from common import answer, cell, cpu_seconds, most_descriptors, our_program  # noqa: E402
+from common import (answer, cell, cpu_seconds, free_port, most_descriptors,  # noqa: E402
+                    our_program)
 
 PATIENCE = 120
 MESSAGE = 64
@@ -44,11 +45,6 @@ LogLevel Critical
 
 def fail(text):
     sys.exit(f"run.py: {text}")
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def read_exactly(conn, size):

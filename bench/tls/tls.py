@@ -26,8 +26,6 @@ import os
 import re
 import resource
 import shutil
-import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -37,9 +35,9 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from common import built, loudly  # noqa: E402
+from common import (TICK, Server, built, family, free_port, loudly,  # noqa: E402
+                    most_descriptors, write)
 
-TICK = os.sysconf("SC_CLK_TCK")
 SIZES = [1 << 10, 4 << 10, 16 << 10, 64 << 10, 1 << 20]
 CONNECTIONS = {"file": 8, "stream": 2, "sink": 2, "new": 8}
 ALL = ["file", "stream", "sink", "new", "idle"]
@@ -90,32 +88,6 @@ frontend front
 """
 
 
-def write(path, text):
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-    return path
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def family(pid):
-    """A process and its children."""
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-        return [pid] + [each for child in file.read().split() for each in family(int(child))]
-
-
-def cpu_time(pid):
-    total = 0
-    for each in family(pid):
-        with open(f"/proc/{each}/stat", encoding="ascii") as file:
-            total += sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13]))
-    return total / TICK
-
-
 def resident(pid):
     """Bytes of anonymous memory."""
     total = 0
@@ -123,37 +95,6 @@ def resident(pid):
         with open(f"/proc/{each}/status", encoding="ascii") as file:
             total += int(re.search(r"RssAnon:\s+(\d+) kB", file.read())[1]) << 10
     return total
-
-
-class Server:
-    """A running server. Its command prints its address, unless the port is given."""
-
-    def __init__(self, name, command, cpus, port=None):
-        self.name, self.port = name, port
-        self.process = subprocess.Popen(["taskset", "-c", ",".join(map(str, cpus)), *command],
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-        if port is None:
-            said = self.process.stdout.readline()
-            if not said:
-                sys.exit(f"tls.py: {name} did not start")
-            self.port = int(said.strip().rsplit(":", 1)[-1])
-        until = time.monotonic() + 20
-        while time.monotonic() < until:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
-                return
-            except OSError:
-                time.sleep(0.05)
-        sys.exit(f"tls.py: {name} does not listen")
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.process.stdout.close()
 
 
 class Bench:
@@ -219,12 +160,12 @@ class Bench:
 
     def load(self, server, *arguments):
         """Runs the load. Returns the work that was done per second of the server's CPU."""
-        before = cpu_time(server.process.pid)
+        before = server.cpu_seconds()
         done = subprocess.run(
             ["taskset", "-c", ",".join(map(str, self.theirs)), self.load_program, arguments[0],
              str(server.port), *map(str, arguments[1:])],
             capture_output=True, text=True, timeout=self.options.seconds + 60, check=False)
-        took = cpu_time(server.process.pid) - before
+        took = server.cpu_seconds() - before
         if done.returncode != 0:
             sys.exit(f"tls.py: {server.name}, {arguments}: {done.stdout}{done.stderr}")
         return int(done.stdout.split()[0]) / max(took, 1 / TICK)
@@ -332,15 +273,6 @@ def limits():
     return None
 
 
-def raise_limit():
-    """Raises the limit of descriptors, of which HAProxy needs two for each connection."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (65536, max(hard, 65536)))
-    except (OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -363,7 +295,7 @@ def main():
     what = options.what.split(",")
     if not set(what) <= set(ALL):
         parser.error(f"there are {', '.join(ALL)}")
-    raise_limit()
+    most_descriptors()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o755)
         bench = Bench(options, folder)
