@@ -26,6 +26,7 @@
 
 using namespace std::chrono_literals;
 using namespace std::string_literals;
+using harness::folder;
 using relay::access_entry;
 using relay::access_log;
 using relay::log_format;
@@ -101,21 +102,6 @@ TEST(LogLine, CannotBeBrokenAndIsBounded)
 			EXPECT_EQ(std::count(plain.begin(), plain.end(), '"') % 2, 0);
 		}
 }
-
-class folder
-{
-public:
-	folder()
-	{
-		char name[] = "/tmp/access-log.XXXXXX";
-		path_ = mkdtemp(name);
-	}
-	~folder() { std::filesystem::remove_all(path_); }
-	std::string operator/(const std::string &name) const { return path_ + "/" + name; }
-
-private:
-	std::string path_;
-};
 
 std::vector<std::string> lines_of(const std::string &path)
 {

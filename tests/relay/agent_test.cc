@@ -410,38 +410,14 @@ TEST(AgentEffect, IsSeenWhole)
 
 /* Answers a client's "who" with a name. A client that connects and sends nothing is held until it
  * leaves. */
-class answering
-{
-public:
-	explicit answering(char name) : name_(1, name), thread_([this] { run(); }) {}
-	answering(const answering &) = delete;
-	answering &operator=(const answering &) = delete;
-	~answering()
+struct answering : serving {
+	explicit answering(char name)
+	    : serving([name](peer &client) {
+		      if (client.receive(3) == "who")
+			      client.send(std::string(1, name));
+	      })
 	{
-		over_ = true;
-		const auto last = peer::connect(address());
-		thread_.join();
 	}
-	const std::string &address() const { return door_.address(); }
-
-private:
-	void run()
-	{
-		while (!over_) {
-			try {
-				auto client = door_.accept();
-				if (!over_ && client.receive(3) == "who")
-					client.send(name_);
-			} catch (const std::exception &) {
-				/* The client has left. */
-			}
-		}
-	}
-
-	const std::string name_;
-	listener door_;
-	std::atomic<bool> over_{false};
-	std::thread thread_;
 };
 
 /* An agent, whose behaviour on each connection can be replaced. */
@@ -471,7 +447,7 @@ public:
 	void says(const std::string &line) { does(sends(line + '\n')); }
 	/* How many connections it has served since its behaviour was set. */
 	unsigned done() const { return done_; }
-	std::string port() const { return address().substr(address().rfind(':') + 1); }
+	std::string port() const { return door_->port(); }
 	const std::string &address() const { return door_->address(); }
 	/* From now on, connections to it are refused. */
 	void vanish()
@@ -533,17 +509,6 @@ std::string text(const std::vector<pair> &backends, const std::string &more,
 	       list + "]\n" + more + (agents.empty() ? "" : "[groups.g.agent]\n" + agents);
 }
 
-std::string served_by(relay_process &relay, int clients)
-{
-	std::string names;
-	for (int i = 0; i < clients; i++) {
-		auto client = peer::connect(relay.address());
-		client.send("who");
-		names += client.receive(1);
-	}
-	return names;
-}
-
 std::ptrdiff_t share(relay_process &relay, char name, int clients)
 {
 	return std::ranges::count(served_by(relay, clients), name);
@@ -582,10 +547,9 @@ TEST(Agent, ClientsFollowTheWeight)
 	answering b('b');
 	agent of_a("50% up ready");
 	agent of_b("100%");
-	const file config(text(
+	configured_relay relay(text(
 		{{a.address(), "port = " + of_a.port()}, {b.address(), "port = " + of_b.port()}},
 		""));
-	relay_process relay({"--config", config.name()});
 	ASSERT_TRUE(has_percent(relay, a.address(), 50));
 	EXPECT_NEAR(share(relay, 'a', 30), 10, 1);
 	of_a.says("300%");
@@ -612,11 +576,10 @@ TEST(Agent, IsToldWhatItIsAskedFor)
 			asked += to.receive(1);
 		to.send(asked == "web a\n" ? "maint # by hand\n" : "ready 40%\n");
 	});
-	const file config(text({{a.address(), "send = \"web a\\n\""}, {b.address(), ""}}, "",
-			       "interval = \"10ms\"\ntimeout = \"10s\"\nsend = \"web\\n\"\n"
-			       "address = \"" +
-				       both.address() + "\"\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text({{a.address(), "send = \"web a\\n\""}, {b.address(), ""}}, "",
+				    "interval = \"10ms\"\ntimeout = \"10s\"\nsend = \"web\\n\"\n"
+				    "address = \"" +
+					    both.address() + "\"\n"));
 	relay.await_error("the agent of backend " + a.address() + " of g says maint: by hand");
 	ASSERT_TRUE(has_percent(relay, b.address(), 40));
 	EXPECT_EQ(served_by(relay, 3), "bbb");
@@ -630,12 +593,10 @@ TEST(Agent, DrainLetsConnectionsFinish)
 	answering b('b');
 	agent of_a;
 	agent of_b;
-	const file config(text(
+	configured_relay relay(text(
 		{{door.address(), "port = " + of_a.port()}, {b.address(), "port = " + of_b.port()}},
 		"", "interval = \"10ms\"\ntimeout = \"10s\"\non_down = \"cut\"\n"));
-	relay_process relay({"--config", config.name()});
-	auto client = peer::connect(relay.address());
-	client.send("x");
+	auto client = peer::sending("x", relay.address());
 	auto at_backend = door.accept();
 	EXPECT_EQ(at_backend.receive(1), "x");
 	of_a.says("drain");
@@ -662,10 +623,9 @@ TEST(Agent, DownMovesClients)
 	answering b('b');
 	agent of_a;
 	agent of_b;
-	const file config(text(
+	configured_relay relay(text(
 		{{a.address(), "port = " + of_a.port()}, {b.address(), "port = " + of_b.port()}},
 		""));
-	relay_process relay({"--config", config.name()});
 	EXPECT_EQ(share(relay, 'a', 4), 2);
 	of_a.says("fail # no database");
 	relay.await_error("warning agent_down group=g backend=" + a.address() + " says=fail ");
@@ -690,11 +650,10 @@ TEST(Agent, AndTheOperatorHaveToAgree)
 	agent of_a;
 	const folder in;
 	const std::string control = "unix:" + in / "ctl";
-	const file config(
+	configured_relay relay(
 		text({{a.address(), ""}, {b.address(), "address = \"127.0.0.1:1\""}}, "",
 		     "interval = \"10ms\"\ntimeout = \"10s\"\nport = " + of_a.port() + '\n',
 		     "control = \"" + control + "\"\n"));
-	relay_process relay({"--config", config.name()});
 	relay.await_error(" serves");
 	const auto ctl = [&](std::vector<std::string> arguments) {
 		arguments.insert(arguments.begin(), {"ctl", "--at", control});
@@ -734,18 +693,15 @@ TEST(Agent, LimitsConnectionsAndLetsWaitersIn)
 {
 	listener door;
 	agent its("maxconn:1");
-	const file config(
+	configured_relay relay(
 		text({{door.address(), ""}}, "queue_timeout = 0\n",
 		     "interval = \"10ms\"\ntimeout = \"10s\"\nport = " + its.port() + '\n'));
-	relay_process relay({"--config", config.name()});
 	EXPECT_TRUE(eventually(
 		[&] { return metric(relay, "backend_connections_limit", door.address()) == 1; }));
-	auto first = peer::connect(relay.address());
-	first.send("1");
+	auto first = peer::sending("1", relay.address());
 	auto at_first = door.accept();
 	EXPECT_EQ(at_first.receive(1), "1");
-	auto second = peer::connect(relay.address());
-	second.send("2");
+	auto second = peer::sending("2", relay.address());
 	EXPECT_TRUE(
 		eventually([&] { return relay.metric("queue_connections{group=\"g\"}") == 1; }));
 	its.says("maxconn:2");
@@ -765,9 +721,8 @@ TEST(Agent, ThatVanishesLeavesWhatItSaid)
 	const std::string name = "backend " + a.address() + " of g";
 	auto its = std::make_unique<agent>("down");
 	const std::string port = its->port();
-	const file config(text(
+	configured_relay relay(text(
 		{{a.address(), "port = " + port}, {b.address(), "address = \"127.0.0.1:1\""}}, ""));
-	relay_process relay({"--config", config.name()});
 	relay.await_error(name + " is down by its agent");
 	its->vanish();
 	/* The connection is refused; or reset, if the agent was just being asked. */
@@ -785,10 +740,9 @@ TEST(Agent, ThatMisbehavesSaysNothing)
 {
 	answering a('a');
 	agent its("50%");
-	const file config(
+	configured_relay relay(
 		text({{a.address(), ""}}, "",
 		     "interval = \"10ms\"\ntimeout = \"10s\"\nport = " + its.port() + '\n'));
-	relay_process relay({"--config", config.name()});
 	ASSERT_TRUE(has_percent(relay, a.address(), 50));
 	const std::vector<std::pair<agent::deed, std::string>> all = {
 		{[](peer &to) {
@@ -826,10 +780,9 @@ TEST(Agent, ThatIsSilentSaysNothing)
 	answering a('a');
 	agent its("50%");
 	/* On a machine that stalls, a correct answer may also be late. Another one follows then. */
-	const file config(
+	configured_relay relay(
 		text({{a.address(), ""}}, "",
 		     "interval = \"10ms\"\ntimeout = \"200ms\"\nport = " + its.port() + '\n'));
-	relay_process relay({"--config", config.name()});
 	ASSERT_TRUE(has_percent(relay, a.address(), 50));
 	for (const std::string beginning : {"", "7", "maxconn:3"}) {
 		its.does([beginning](peer &to) {
@@ -856,11 +809,10 @@ TEST(Agent, MayAnswerInAnyWay)
 {
 	answering a('a');
 	agent its;
-	const file config(
+	configured_relay relay(
 		text({{a.address(), ""}}, "",
 		     "interval = \"10ms\"\ntimeout = \"10s\"\nsend = \"hello\\n\"\nport = " +
 			     its.port() + '\n'));
-	relay_process relay({"--config", config.name()});
 	const std::vector<agent::deed> all = {
 		agent::sends("1%\r\n"),
 		agent::sends("2%\r"),
@@ -899,32 +851,27 @@ TEST(Agent, ComesAndGoesWithReloads)
 			     {b.address(), "port = " + of_b.port()}},
 			    more);
 	};
-	file config(with());
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(with());
 	relay.await_error("backend " + a.address() + " of g is down by its agent");
 	/* The agent stops answering; its state is kept. */
 	of_a.says("");
-	config.write(with("eject_after = 7\n"));
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload(with("eject_after = 7\n")));
 	EXPECT_EQ(served_by(relay, 4), "bbbb");
 	/* Without an agent, the state that it caused is gone. */
-	config.write(text({{a.address(), ""}, {b.address(), ""}}, "", ""));
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload(text({{a.address(), ""}, {b.address(), ""}}, "", "")));
 	EXPECT_EQ(share(relay, 'a', 4), 2);
 	EXPECT_TRUE(is_state(relay, a.address(), "not checked"));
 	EXPECT_THROW(metric(relay, "backend_agent_answers", a.address()), std::exception);
 	/* An agent that is added again has no state. */
-	config.write(with());
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload(with()));
 	EXPECT_EQ(share(relay, 'a', 4), 2);
 	of_a.says("drain");
 	relay.await_error("the agent of backend " + a.address() + " of g says drain");
 	/* Another agent, which has not answered yet. */
 	agent another("");
-	config.write(text(
+	ASSERT_TRUE(relay.reload(text(
 		{{a.address(), "port = " + another.port()}, {b.address(), "port = " + of_b.port()}},
-		""));
-	ASSERT_TRUE(relay.reload());
+		"")));
 	EXPECT_EQ(share(relay, 'a', 4), 2);
 	stop(relay);
 }
@@ -935,10 +882,9 @@ TEST(Agent, IsAskedAtEachAddress)
 	answering a('a');
 	agent its("30%");
 	const std::string name = "localhost" + a.address().substr(a.address().rfind(':'));
-	const file config(
+	configured_relay relay(
 		text({{name, ""}}, "eject_after = 0\n",
 		     "interval = \"10ms\"\ntimeout = \"10s\"\nport = " + its.port() + '\n'));
-	relay_process relay({"--config", config.name()});
 	relay.await_error(" serves");
 	const std::string labels =
 		"{group=\"g\",backend=\"" + name + "\",endpoint=\"" + a.address() + "\"}";
@@ -961,8 +907,7 @@ TEST(Agent, OfAUnixSocket)
 	const folder in;
 	listener door("unix:" + in / "backend");
 	listener its("unix:" + in / "agent");
-	const file config(text({{door.address(), "address = \"" + its.address() + "\""}}, ""));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text({{door.address(), "address = \"" + its.address() + "\""}}, ""));
 	its.accept().send("20%\n");
 	EXPECT_TRUE(has_percent(relay, door.address(), 20));
 	stop(relay);
@@ -973,10 +918,10 @@ TEST(Agent, DoesNotDelayShutdown)
 {
 	const listener silent;
 	const silent_backend unreachable;
-	const file config(text({{"127.0.0.1:1", "address = \"" + silent.address() + "\""},
-				{"127.0.0.1:2", "address = \"" + unreachable.address() + "\""}},
-			       "", "interval = \"1h\"\ntimeout = \"1h\"\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(
+		text({{"127.0.0.1:1", "address = \"" + silent.address() + "\""},
+		      {"127.0.0.1:2", "address = \"" + unreachable.address() + "\""}},
+		     "", "interval = \"1h\"\ntimeout = \"1h\"\n"));
 	relay.await_error(" serves");
 	const auto start = std::chrono::steady_clock::now();
 	const ended end = relay.stop();

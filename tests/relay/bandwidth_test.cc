@@ -8,6 +8,7 @@
  */
 #include "backends/bandwidth.hpp"
 #include "base/size.hpp"
+#include "config_case.hpp"
 #include "harness.hpp"
 
 #include <cstdlib>
@@ -208,10 +209,9 @@ TEST(Bandwidth, IsKeptInEachDirection)
 TEST(Bandwidth, LimitsOfABackendAndOfAConnection)
 {
 	listener door;
-	const file config(
+	configured_relay relay(
 		text("bandwidth_per_connection = { to_backend = '256KiB', burst = 1024 }\n",
 		     door.address(), ", bandwidth = { to_client = '256kB', burst = '1KiB' }"));
-	relay_process relay({"--config", config.name()});
 	pair one(relay, door);
 	pair two(relay, door);
 	const auto began = std::chrono::steady_clock::now();
@@ -241,9 +241,9 @@ TEST(Bandwidth, LimitsOfEachSource)
 {
 	constexpr std::size_t burst = 64 << 10;
 	listener door;
-	file config(text("bandwidth_per_source = { to_backend = '4KiB', burst = '64KiB' }\n",
-			 door.address()));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(
+		text("bandwidth_per_source = { to_backend = '4KiB', burst = '64KiB' }\n",
+		     door.address()));
 	const std::string known = "bandwidth_sources{listener=\"web\"}";
 	const auto began = std::chrono::steady_clock::now();
 	{
@@ -268,11 +268,9 @@ TEST(Bandwidth, LimitsOfEachSource)
 	EXPECT_EQ(relay.metric(known), 2U);
 
 	/* A reload changes the limit of connections that are open. */
-	config.write(text("bandwidth_per_source = '10MiB'\n", door.address()));
-	EXPECT_TRUE(relay.reload());
+	EXPECT_TRUE(relay.reload(text("bandwidth_per_source = '10MiB'\n", door.address())));
 	pass(elsewhere, backend, 8 << 20); /* half an hour at the old limit */
-	config.write(text("", door.address()));
-	EXPECT_TRUE(relay.reload());
+	EXPECT_TRUE(relay.reload(text("", door.address())));
 	pass(elsewhere, backend, 8 << 20);
 	elsewhere.close();
 	backend.close();
@@ -287,13 +285,11 @@ TEST(Bandwidth, LimitsOfEachSource)
 TEST(Bandwidth, LimitsOfEachSourceEndForThoseWhoHaveMovedNothing)
 {
 	listener door;
-	file config(text("bandwidth_per_source = { to_client = '4KiB', burst = '8KiB' }\n",
-			 door.address()));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text(
+		"bandwidth_per_source = { to_client = '4KiB', burst = '8KiB' }\n", door.address()));
 	pair one(relay, door);
 	pass(one.client, one.backend, 1); /* the session has its backend */
-	config.write(text("", door.address()));
-	EXPECT_TRUE(relay.reload());
+	EXPECT_TRUE(relay.reload(text("", door.address())));
 	pass(one.backend, one.client, 256 << 10); /* a minute at the old limit */
 	EXPECT_EQ(relay.counter("throttled"), 0U);
 	one.client.close();
@@ -310,15 +306,12 @@ TEST(Bandwidth, LimitsOfEachSourceStayNewWithALateHeader)
 	const std::string old = "bandwidth_per_source = { to_client = '4KiB', burst = '8KiB' }\n";
 	for (const std::string now : {"bandwidth_per_source = '100MiB'\n", ""}) {
 		listener door;
-		file config(text(behind + old, door.address()));
-		relay_process relay({"--config", config.name()});
-		auto first = peer::connect(relay.address());
-		first.send(header);
+		configured_relay relay(text(behind + old, door.address()));
+		auto first = peer::sending(header, relay.address());
 		auto backend = door.accept();
 		auto late = peer::connect(relay.address());
 		EXPECT_TRUE(eventually([&] { return relay.counter("active") == 2; }));
-		config.write(text(behind + now, door.address()));
-		EXPECT_TRUE(relay.reload());
+		EXPECT_TRUE(relay.reload(text(behind + now, door.address())));
 		late.send(header);
 		auto other = door.accept();
 		/* A minute each at the old limit. */
@@ -334,9 +327,9 @@ TEST(Bandwidth, LimitsOfEachSourceStayNewWithALateHeader)
 TEST(Bandwidth, SourcesAreForgottenOnceTheyAreFull)
 {
 	listener door;
-	const file config(text("bandwidth_per_source = { to_client = '64KiB', burst = '64KiB' }\n",
-			       door.address()));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(
+		text("bandwidth_per_source = { to_client = '64KiB', burst = '64KiB' }\n",
+		     door.address()));
 	const std::string known = "bandwidth_sources{listener=\"web\"}";
 	{
 		pair one(relay, door);
@@ -359,9 +352,8 @@ TEST(Bandwidth, IsSharedFairly)
 {
 	constexpr std::size_t each = 256 << 10;
 	listener door;
-	const file config(
+	configured_relay relay(
 		text("bandwidth = { to_client = '512KiB', burst = '8KiB' }\n", door.address()));
-	relay_process relay({"--config", config.name()});
 	std::list<pair> all;
 	for (int i = 0; i < 4; i++)
 		all.emplace_back(relay, door);
@@ -388,10 +380,10 @@ TEST(Bandwidth, IsWaitedForAsleep)
 {
 	listener door;
 	/* Each KiB takes a second: longer than either timeout. */
-	const file config(text("idle_timeout = '900ms'\nhalf_close_timeout = '800ms'\n"
-			       "bandwidth_per_connection = { to_client = 1024, burst = 1024 }\n",
-			       door.address()));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(
+		text("idle_timeout = '900ms'\nhalf_close_timeout = '800ms'\n"
+		     "bandwidth_per_connection = { to_client = 1024, burst = 1024 }\n",
+		     door.address()));
 	const auto until = std::chrono::steady_clock::now() + patience;
 	std::uint64_t idle = 0;
 	/* Repeats if the machine stalled the relay, and this test, for about as long as these
@@ -437,9 +429,8 @@ TEST(Bandwidth, WaitingConnectionsAreCounted)
 	for (const bool is_backends : {true, false}) {
 		listener door;
 		const std::string limit = "bandwidth = { to_client = 1024, burst = 1024 }";
-		const file config(text(is_backends ? "" : limit + "\n", door.address(),
-				       is_backends ? ", " + limit : ""));
-		relay_process relay({"--config", config.name()});
+		configured_relay relay(text(is_backends ? "" : limit + "\n", door.address(),
+					    is_backends ? ", " + limit : ""));
 		const auto waiting = [&](const std::string &name, const std::string &to) {
 			return relay.metric(name + ",to=\"" + to + "\"}");
 		};
@@ -473,29 +464,25 @@ TEST(Bandwidth, WaitingConnectionsAreCounted)
 TEST(Bandwidth, ChangesByReload)
 {
 	listener door;
-	file config(text("bandwidth = 1024\n", door.address()));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("bandwidth = 1024\n", door.address()));
 	pair at(relay, door);
 	std::string bytes(256 << 10, 'x');
 	at.backend.send(bytes);
 	EXPECT_EQ(at.client.receive(1024), bytes.substr(0, 1024));
-	config.write(text("bandwidth = '10MiB'\n", door.address()));
-	EXPECT_TRUE(relay.reload());
+	EXPECT_TRUE(relay.reload(text("bandwidth = '10MiB'\n", door.address())));
 	at.client.receive(bytes.size() - 1024); /* four minutes at the old limit */
 
-	config.write(text("", door.address()));
-	EXPECT_TRUE(relay.reload());
+	EXPECT_TRUE(relay.reload(text("", door.address())));
 	pass(at.backend, at.client, 1 << 20);
 	const auto before = relay.counter("throttled");
 	pass(at.backend, at.client, 1 << 20);
 	EXPECT_EQ(relay.counter("throttled"), before) << "there is no limit";
 
-	config.write(text("bandwidth_per_connection = { to_client = '64KiB', burst = '1KiB' }\n",
-			  door.address()));
-	EXPECT_TRUE(relay.reload());
+	EXPECT_TRUE(relay.reload(
+		text("bandwidth_per_connection = { to_client = '64KiB', burst = '1KiB' }\n",
+		     door.address())));
 	EXPECT_GE(pass(at.backend, at.client, 32 << 10).count(), 31.0 / 64);
-	config.write(text("bandwidth_per_connection = 'fast'\n", door.address()));
-	EXPECT_FALSE(relay.reload());
+	EXPECT_FALSE(relay.reload(text("bandwidth_per_connection = 'fast'\n", door.address())));
 	relay.await_error(
 		"listeners.web.bandwidth_per_connection: \"fast\" is not a number of bytes");
 	at.client.close();
@@ -505,7 +492,7 @@ TEST(Bandwidth, ChangesByReload)
 
 TEST(Bandwidth, NonsenseIsRefused)
 {
-	const auto read = relay::parse_config(
+	const auto errors = config_case::bad(
 		"[listeners.a]\naddress = ':1'\ngroup = 'g'\nbandwidth = 0\n"
 		"bandwidth_per_connection = -5\n"
 		"[listeners.b]\naddress = ':2'\ngroup = 'g'\nbandwidth = true\n"
@@ -513,10 +500,7 @@ TEST(Bandwidth, NonsenseIsRefused)
 		"[listeners.c]\naddress = ':3'\ngroup = 'g'\nbandwidth = { burst = '1MiB' }\n"
 		"bandwidth_per_connection = '10 MiB'\n"
 		"[groups.g]\nbackends = [{ address = 'h:1', bandwidth = '10MiB/s' },"
-		" { address = 'h:2', bandwidth = [] }, { address = 'h:3', bandwidth = 1.5 }]\n",
-		"f");
-	const auto *errors = std::get_if<relay::config_errors>(&read);
-	ASSERT_NE(errors, nullptr);
+		" { address = 'h:2', bandwidth = [] }, { address = 'h:3', bandwidth = 1.5 }]\n");
 	const std::vector<std::string> starts = {
 		"f:4:13: listeners.a.bandwidth: \"0\" is out of range; expected 1KiB to 1TiB, or "
 		"no such",
@@ -534,10 +518,7 @@ TEST(Bandwidth, NonsenseIsRefused)
 		"f:17:88: groups.g.backends[1].bandwidth: is an array; expected a number of bytes",
 		"f:17:125: groups.g.backends[2].bandwidth: is a floating-point number; expected a",
 	};
-	ASSERT_EQ(errors->size(), starts.size()) << testing::PrintToString(*errors);
-	for (std::size_t i = 0; i < starts.size(); i++)
-		EXPECT_TRUE((*errors)[i].starts_with(starts[i])) << (*errors)[i] << "\n"
-								 << starts[i];
+	config_case::expect_starts(errors, starts);
 }
 
 } // namespace

@@ -22,61 +22,28 @@ namespace
 class answering
 {
 public:
-	explicit answering(char name) : name_(1, name), thread_([this] { run(); }) {}
-	answering(const answering &) = delete;
-	answering &operator=(const answering &) = delete;
-	~answering()
-	{
-		over_ = true;
-		const auto last = peer::connect(address());
-		thread_.join();
-	}
-	const std::string &address() const { return door_.address(); }
+	explicit answering(char name) : name_(1, name) {}
+	const std::string &address() const { return served_.address(); }
 	void be_well(bool well) { well_ = well; }
 
 private:
-	void run()
-	{
-		while (!over_) {
-			try {
-				auto client = door_.accept();
-				if (over_)
-					return;
-				if (client.receive(3) == "ok?")
-					client.send(well_ ? "yes!" : "no");
-				else
-					client.send(name_);
-			} catch (const std::exception &) {
-				/* The client has closed, like a check that only connects. */
-			}
-		}
-	}
-
 	const std::string name_;
-	listener door_;
-	std::atomic<bool> over_{false};
 	std::atomic<bool> well_{true};
-	std::thread thread_;
+	serving served_{[this](peer &client) {
+		if (client.receive(3) == "ok?")
+			client.send(well_ ? "yes!" : "no");
+		else
+			client.send(name_);
+	}};
 };
 
 /* Answers each HTTP request, once its empty line has come, with the text that was set. */
 class http_answering
 {
 public:
-	explicit http_answering(const std::string &answer)
-	    : answer_(answer), thread_([this] { run(); })
-	{
-	}
-	http_answering(const http_answering &) = delete;
-	http_answering &operator=(const http_answering &) = delete;
-	~http_answering()
-	{
-		over_ = true;
-		const auto last = peer::connect(address());
-		thread_.join();
-	}
-	const std::string &address() const { return door_.address(); }
-	std::string port() const { return address().substr(address().rfind(':') + 1); }
+	explicit http_answering(const std::string &answer) : answer_(answer) {}
+	const std::string &address() const { return served_.address(); }
+	std::string port() const { return served_.port(); }
 	void answer(const std::string &by)
 	{
 		const std::lock_guard lock(lock_);
@@ -89,31 +56,17 @@ public:
 	}
 
 private:
-	void run()
-	{
-		while (!over_) {
-			try {
-				auto client = door_.accept();
-				if (over_)
-					return;
-				std::string request;
-				while (!request.ends_with("\r\n\r\n"))
-					request += client.receive(1);
-				const std::lock_guard lock(lock_);
-				asked_ = request;
-				client.send(answer_);
-			} catch (const std::exception &) {
-				/* The check has ended before the answer. */
-			}
-		}
-	}
-
 	std::mutex lock_;
 	std::string answer_;
 	std::string asked_;
-	listener door_;
-	std::atomic<bool> over_{false};
-	std::thread thread_;
+	serving served_{[this](peer &client) {
+		std::string request;
+		while (!request.ends_with("\r\n\r\n"))
+			request += client.receive(1);
+		const std::lock_guard lock(lock_);
+		asked_ = request;
+		client.send(answer_);
+	}};
 };
 
 std::string text(const std::vector<std::string> &backends, const std::string &check,
@@ -131,19 +84,6 @@ std::string text(const std::vector<std::string> &backends, const std::string &ch
 const std::string quick = "interval = \"20ms\"\ntimeout = \"10s\"\nfall = 2\nrise = 2\n";
 const std::string asks = quick + "send = \"ok?\"\nexpect = \"yes!\"\n";
 
-/* Lets so many clients connect, one after the other, and returns the names of the backends that
- * served them. */
-std::string served_by(relay_process &relay, int clients)
-{
-	std::string names;
-	for (int i = 0; i < clients; i++) {
-		auto client = peer::connect(relay.address());
-		client.send("who");
-		names += client.receive(1);
-	}
-	return names;
-}
-
 bool is_state(relay_process &relay, const std::string &address, const std::string &state)
 {
 	return relay.metric("backend_state{group=\"g\",backend=\"" + address + "\",state=\"" +
@@ -154,8 +94,8 @@ bool is_state(relay_process &relay, const std::string &address, const std::strin
 TEST(Checks, TheFirstOneDecides)
 {
 	http_answering bad("HTTP/1.1 500 Bad\r\n\r\n");
-	const file config(text({bad.address()}, "interval = \"1h\"\nfall = 3\nhttp = \"GET /\"\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(
+		text({bad.address()}, "interval = \"1h\"\nfall = 3\nhttp = \"GET /\"\n"));
 	relay.await_error("backend " + bad.address() + " of g is down: ");
 	EXPECT_EQ(
 		relay.metric("backend_checks_total{group=\"g\",backend=\"" + bad.address() + "\"}"),
@@ -168,8 +108,7 @@ TEST(Checks, ABackendThatAnswersWronglyGetsNoClients)
 {
 	answering a('a');
 	answering b('b');
-	const file config(text({a.address(), b.address()}, asks));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text({a.address(), b.address()}, asks));
 	EXPECT_TRUE(eventually([&] { return is_state(relay, a.address(), "up"); }));
 	EXPECT_EQ(served_by(relay, 4), "abab");
 	a.be_well(false);
@@ -201,8 +140,7 @@ TEST(Checks, ConnectingIsACheckToo)
 {
 	listener down("127.0.0.1", -1);
 	answering b('b');
-	const file config(text({down.address(), b.address()}, quick));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text({down.address(), b.address()}, quick));
 	relay.await_error("backend " + down.address() + " of g is down: ");
 	const auto before = relay.counter("retries");
 	EXPECT_EQ(served_by(relay, 6), "bbbbbb");
@@ -217,10 +155,10 @@ TEST(Checks, ASilentBackendIsDown)
 	/* The kernel completes the connection; nothing is ever sent. */
 	const listener silent;
 	answering b('b');
-	const file config(text({silent.address(), b.address()},
-			       "interval = \"20ms\"\ntimeout = \"50ms\"\nfall = 1\nrise = 1000\n"
-			       "expect = \"yes!\"\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(
+		text({silent.address(), b.address()},
+		     "interval = \"20ms\"\ntimeout = \"50ms\"\nfall = 1\nrise = 1000\n"
+		     "expect = \"yes!\"\n"));
 	relay.await_error("backend " + silent.address() + " of g is down: ");
 	stop(relay);
 }
@@ -262,9 +200,8 @@ TEST(Checks, MayAskOverHttpAtAnotherPort)
 	http_answering other(ill);
 	/* The checks send no PROXY header. */
 	const std::string both = text({a.address()}, "", "send_proxy = \"v1\"\n");
-	const file config(both + "[groups.g.check]\n" + quick + "port = " + other.port() +
-			  "\nhttp = \"GET /primary\"\nstatus = 200\n");
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(both + "[groups.g.check]\n" + quick + "port = " + other.port() +
+			       "\nhttp = \"GET /primary\"\nstatus = 200\n");
 	const std::string name = "backend " + a.address() + " of g";
 	relay.await_error(name + " is down: its answer has the status 503");
 	EXPECT_EQ(other.asked(), "GET /primary HTTP/1.1\r\nHost: 127.0.0.1:" + other.port() +
@@ -281,10 +218,9 @@ TEST(Checks, MayAskOverHttpAtAnotherPort)
 TEST(Checks, OverHttpTakeNoOtherAnswer)
 {
 	http_answering other(healthy);
-	const file config(text({other.address()},
-			       "interval = \"10ms\"\ntimeout = \"500ms\"\nfall = 1\nrise = 1\n"
-			       "http = \"HEAD /\"\nhost = \"db.test\"\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text({other.address()},
+				    "interval = \"10ms\"\ntimeout = \"500ms\"\nfall = 1\nrise = 1\n"
+				    "http = \"HEAD /\"\nhost = \"db.test\"\n"));
 	EXPECT_TRUE(eventually([&] { return is_state(relay, other.address(), "up"); }));
 	EXPECT_NE(other.asked().find("\r\nHost: db.test\r\n"), std::string::npos);
 	for (const std::string &answer :
@@ -309,14 +245,13 @@ TEST(Checks, MayGoToAnotherAddress)
 	answering b('b');
 	http_answering for_all(healthy);
 	http_answering for_b(ill);
-	const file config("drain = 0\nadmin = \"127.0.0.1:0\"\n"
-			  "[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
-			  "[groups.g]\nslow_return = 0\nbackends = [\"" +
-			  a.address() + "\", { address = \"" + b.address() +
-			  "\", check = { address = \"" + for_b.address() +
-			  "\" } }]\n[groups.g.check]\n" + quick + "address = \"" +
-			  for_all.address() + "\"\nhttp = \"GET /\"\n");
-	relay_process relay({"--config", config.name()});
+	configured_relay relay("drain = 0\nadmin = \"127.0.0.1:0\"\n"
+			       "[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
+			       "[groups.g]\nslow_return = 0\nbackends = [\"" +
+			       a.address() + "\", { address = \"" + b.address() +
+			       "\", check = { address = \"" + for_b.address() +
+			       "\" } }]\n[groups.g.check]\n" + quick + "address = \"" +
+			       for_all.address() + "\"\nhttp = \"GET /\"\n");
 	relay.await_error("backend " + b.address() + " of g is down: ");
 	EXPECT_TRUE(eventually([&] { return is_state(relay, a.address(), "up"); }));
 	EXPECT_EQ(served_by(relay, 4), "aaaa");
@@ -341,8 +276,7 @@ TEST(Checks, AreSpreadOverTheInterval)
 		addresses.push_back(each.address());
 		entries.push_back({each.fd(), POLLIN, 0});
 	}
-	const file config(text(addresses, "interval = \"400ms\"\ntimeout = \"10s\"\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text(addresses, "interval = \"400ms\"\ntimeout = \"10s\"\n"));
 
 	std::vector<std::vector<clock::time_point>> times(backends);
 	const auto take = [&] {
@@ -380,9 +314,8 @@ TEST(Checks, DoNotDelayShutdown)
 {
 	const silent_backend unreachable;
 	const listener silent;
-	const file config(text({unreachable.address(), silent.address()},
-			       "interval = \"1h\"\ntimeout = \"1h\"\nexpect = \"yes!\"\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text({unreachable.address(), silent.address()},
+				    "interval = \"1h\"\ntimeout = \"1h\"\nexpect = \"yes!\"\n"));
 	relay.address();
 	auto asked = silent.fd();
 	pollfd entry{asked, POLLIN, 0};
@@ -400,27 +333,22 @@ TEST(Checks, ComeAndGoWithReloads)
 	answering b('b');
 	a.be_well(false);
 	const std::string without = text({a.address(), b.address()}, "");
-	file config(without);
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(without);
 	EXPECT_EQ(served_by(relay, 4), "abab");
 	EXPECT_TRUE(is_state(relay, a.address(), "not checked"));
-	config.write(text({a.address(), b.address()}, asks));
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload(text({a.address(), b.address()}, asks)));
 	relay.await_error("backend " + a.address() + " of g is down");
 	EXPECT_EQ(served_by(relay, 3), "bbb");
 	/* The state is kept: the backend need not fail again. */
-	config.write(text({a.address(), b.address()}, asks, ""));
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload(text({a.address(), b.address()}, asks, "")));
 	EXPECT_TRUE(is_state(relay, a.address(), "down"));
 	EXPECT_EQ(served_by(relay, 3), "bbb");
 	/* Without checks nothing would notice that the backend is well again. */
-	config.write(without);
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload(without));
 	EXPECT_TRUE(is_state(relay, a.address(), "not checked"));
 	EXPECT_EQ(served_by(relay, 4), "abab");
 	for (int i = 0; i < 10; i++) {
-		config.write(i % 2 ? without : text({a.address(), b.address()}, asks));
-		ASSERT_TRUE(relay.reload());
+		ASSERT_TRUE(relay.reload(i % 2 ? without : text({a.address(), b.address()}, asks)));
 	}
 	stop(relay);
 }

@@ -161,11 +161,7 @@ TEST(ConfigGroups, HasChecksElsewhereAndOfHttp)
 	EXPECT_EQ(usual.status[0].high, 399U);
 
 	const auto expect = [&](const std::string &text, const std::vector<std::string> &starts) {
-		const auto errors = bad(start + text);
-		ASSERT_EQ(errors.size(), starts.size()) << testing::PrintToString(errors);
-		for (std::size_t i = 0; i < starts.size(); i++)
-			EXPECT_TRUE(errors[i].starts_with(starts[i])) << errors[i] << "\n"
-								      << starts[i];
+		expect_starts(bad(start + text), starts);
 	};
 	const std::string check = "backends = ['h:1']\n[groups.g.check]\n";
 	expect(check + "port = 0\naddress = 'x'\nhttp = 'POST /'\nhost = 'a b'\n"
@@ -252,11 +248,7 @@ TEST(ConfigGroups, ReadsAgents)
 	EXPECT_FALSE(each.agent.on_down);
 
 	const auto expect = [&](const std::string &text, const std::vector<std::string> &starts) {
-		const auto errors = bad(start + text);
-		ASSERT_EQ(errors.size(), starts.size()) << testing::PrintToString(errors);
-		for (std::size_t i = 0; i < starts.size(); i++)
-			EXPECT_TRUE(errors[i].starts_with(starts[i])) << errors[i] << "\n"
-								      << starts[i];
+		expect_starts(bad(start + text), starts);
 	};
 	const std::string agent = "[groups.g.agent]\n";
 	expect("backends = ['h:1', {address = 'i:1', agent = {port = 9}}]\n" + agent,
@@ -320,9 +312,7 @@ TEST(ConfigGroups, HasConnectionsMadeAhead)
 		"f:17:18: groups.j.preconnect_age: means nothing without preconnect",
 		"f:19:31: groups.k.backends[0].preconnect: unknown key",
 	};
-	ASSERT_EQ(errors.size(), starts.size()) << testing::PrintToString(errors);
-	for (std::size_t i = 0; i < starts.size(); i++)
-		EXPECT_TRUE(errors[i].starts_with(starts[i])) << errors[i] << "\n" << starts[i];
+	expect_starts(errors, starts);
 }
 
 } // namespace

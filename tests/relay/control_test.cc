@@ -295,10 +295,11 @@ TEST(Control, RefusesWhatItCannotDoAndChangesNothing)
 std::string ask(const std::string &address, const std::string &request,
 		const std::string &authorization)
 {
-	auto client = peer::connect(address);
-	client.send(request + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" +
-		    (authorization.empty() ? "" : "Authorization: " + authorization + "\r\n") +
-		    "\r\n");
+	auto client = peer::sending(
+		request + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" +
+			(authorization.empty() ? "" : "Authorization: " + authorization + "\r\n") +
+			"\r\n",
+		address);
 	return client.receive_rest().first.substr(9, 3);
 }
 
@@ -307,10 +308,9 @@ TEST(Control, OverTcpNeedsTheToken)
 	named_backend a("a");
 	file token("first-token-of-24-bytes\n");
 	ASSERT_EQ(chmod(token.name().c_str(), 0600), 0);
-	const file config(
+	configured_relay relay(
 		text("control = \"127.0.0.1:0\"\ncontrol_token_file = \"" + token.name() + "\"\n",
 		     {a.address()}));
-	relay_process relay({"--config", config.name()});
 	std::string output;
 	ASSERT_TRUE(eventually([&] {
 		output = relay.output();

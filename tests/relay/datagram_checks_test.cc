@@ -38,9 +38,8 @@ std::uint64_t checks(relay_process &relay, const std::string &address, const std
 TEST(DatagramChecks, SendAgainWhatIsLost)
 {
 	udp_peer backend;
-	const file config(text(backend.address(), "interval = \"1h\"\ntimeout = \"12s\"\n",
-			       "send_proxy = \"v2\"\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text(backend.address(), "interval = \"1h\"\ntimeout = \"12s\"\n",
+				    "send_proxy = \"v2\"\n"));
 	const auto first = backend.receive();
 	EXPECT_EQ(first.bytes, own_header + "ok?");
 	const auto again = backend.receive();
@@ -59,8 +58,8 @@ TEST(DatagramChecks, TheFirstAnswerOfTheBackendDecides)
 		SCOPED_TRACE(answer);
 		udp_peer backend;
 		udp_peer other;
-		const file config(text(backend.address(), "interval = \"1h\"\ntimeout = \"1m\"\n"));
-		relay_process relay({"--config", config.name()});
+		configured_relay relay(
+			text(backend.address(), "interval = \"1h\"\ntimeout = \"1m\"\n"));
 		const auto asked = backend.receive();
 		EXPECT_EQ(asked.bytes, "ok?");
 		other.send(asked.from, "yes!");
@@ -106,9 +105,8 @@ TEST(DatagramChecks, SilenceAndRefusalsAreFailures)
 {
 	udp_peer backend;
 	const std::string name = "backend " + backend.address() + " of g is ";
-	const file config(text(backend.address(), "interval = \"20ms\"\ntimeout = \"40ms\"\n"
-						  "fall = 50\nrise = 1\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text(backend.address(), "interval = \"20ms\"\ntimeout = \"40ms\"\n"
+						       "fall = 50\nrise = 1\n"));
 	relay.await_error(name + "down: Connection timed out");
 	for (bool is_up = false; !is_up; is_up = is_state(relay, backend.address(), "up"))
 		if (const auto asked = backend.receive_within(std::chrono::milliseconds(5)))

@@ -372,8 +372,7 @@ std::string group(const std::string &address, const std::string &keys)
 TEST(EventsOfTheRelay, TellOfABackendThatRefusesAndReturns)
 {
 	listener backend("127.0.0.1", -1);
-	const file config(group(backend.address(), ""));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(group(backend.address(), ""));
 	for (int i = 0; i < 2; i++)
 		EXPECT_EQ(peer::connect(relay.address()).receive_end(), ending::fin);
 	const auto at = " group=g backend=" + backend.address() + ' ';
@@ -392,14 +391,12 @@ TEST(EventsOfTheRelay, TellOfABackendThatRefusesAndReturns)
 TEST(EventsOfTheRelay, TellOfLimits)
 {
 	listener backend;
-	file config(group(backend.address(), "max_connections = 1\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(group(backend.address(), "max_connections = 1\n"));
 	auto first = peer::connect(relay.address());
 	auto served = backend.accept();
 	EXPECT_EQ(peer::connect(relay.address()).receive_end(), ending::fin);
 	relay.await_error(" warning limit_reached listener=web limit=max_connections message=");
-	config.write("listeners = 1\n");
-	EXPECT_FALSE(relay.reload());
+	EXPECT_FALSE(relay.reload("listeners = 1\n"));
 	relay.await_error(" error config_error message=");
 	const auto end = relay.stop();
 	EXPECT_EQ(end.status, 0);
@@ -412,21 +409,20 @@ TEST(EventsOfTheRelay, WarnOfAnAdminServerForEverybody)
 {
 	listener backend;
 	const auto rest = group(backend.address(), "");
-	file config("admin = ':0'\nadmin_hosts = ['relay.test']\n" + rest);
-	relay_process relay({"--config", config.name()});
+	configured_relay relay("admin = ':0'\nadmin_hosts = ['relay.test']\n" + rest);
 	relay.await_error(" warning admin_exposed address=");
 	const auto port = relay.admin_address().substr(relay.admin_address().rfind(':'));
 	const auto status = [&](const std::string &host) {
-		auto admin = peer::connect("127.0.0.1" + port);
-		admin.send("GET /json HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n");
+		auto admin = peer::sending("GET /json HTTP/1.1\r\nHost: " + host +
+						   "\r\nConnection: close\r\n\r\n",
+					   "127.0.0.1" + port);
 		return admin.receive_rest().first.substr(9, 3);
 	};
 	EXPECT_EQ(status("relay.test" + port), "200");
 	EXPECT_EQ(status("evil.test"), "421");
 	relay.await_error(" warning admin_refused host=evil.test ");
 	/* A reload changes the host names of a server that keeps running. */
-	config.write("admin = ':0'\nadmin_hosts = ['evil.test']\n" + rest);
-	EXPECT_TRUE(relay.reload());
+	EXPECT_TRUE(relay.reload("admin = ':0'\nadmin_hosts = ['evil.test']\n" + rest));
 	EXPECT_EQ(status("evil.test"), "200");
 	EXPECT_EQ(status("relay.test"), "421");
 	EXPECT_EQ(relay.stop().status, 0);

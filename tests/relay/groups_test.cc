@@ -21,9 +21,9 @@ TEST(Groups, TakeTurns)
 {
 	listener a;
 	listener b;
-	const file config(one_listener("", "backends = [\"" + a.address() + "\", {address = \"" +
-						   b.address() + "\", weight = 2}]\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(one_listener("", "backends = [\"" + a.address() +
+							"\", {address = \"" + b.address() +
+							"\", weight = 2}]\n"));
 	const std::string address = relay.address();
 	std::vector<peer> open;
 	for (int i = 0; i < 6; i++) {
@@ -41,13 +41,11 @@ TEST(Groups, AFailureIsRetriedElsewhere)
 {
 	listener alive;
 	const listener dead("127.0.0.1", -1);
-	const file config(one_listener("", "backends = [\"" + dead.address() + "\", \"" +
-						   alive.address() + "\"]\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(one_listener("", "backends = [\"" + dead.address() + "\", \"" +
+							alive.address() + "\"]\n"));
 	const std::string address = relay.address();
 	for (int i = 0; i < 14; i++) {
-		auto client = peer::connect(address);
-		client.send("x");
+		auto client = peer::sending("x", address);
 		auto backend = alive.accept();
 		EXPECT_EQ(backend.receive(1), "x");
 		backend.close();
@@ -66,10 +64,9 @@ TEST(Groups, ASilentBackendLeavesTimeForAnother)
 	const silent_backend silent;
 	/* The first backend gets half of the time. The rest is for the other one, and for a machine
 	 * that stalls. */
-	const file config(one_listener("connect_timeout = \"5s\"\n",
-				       "backends = [\"" + silent.address() + "\", \"" +
-					       alive.address() + "\"]\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(one_listener("connect_timeout = \"5s\"\n",
+					    "backends = [\"" + silent.address() + "\", \"" +
+						    alive.address() + "\"]\n"));
 	const auto start = std::chrono::steady_clock::now();
 	auto client = peer::connect(relay.address());
 	auto backend = alive.accept();
@@ -84,11 +81,10 @@ TEST(Groups, WithoutABackendClientsAreDisconnected)
 {
 	const listener dead("127.0.0.1", -1);
 	const listener also("127.0.0.1", -1);
-	const file config(one_listener("", "retries = 0\nbalance = \"two-choices\"\n"
-					   "backends = [\"" +
-						   dead.address() + "\", \"" + also.address() +
-						   "\"]\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(one_listener("", "retries = 0\nbalance = \"two-choices\"\n"
+						"backends = [\"" +
+							dead.address() + "\", \"" + also.address() +
+							"\"]\n"));
 	auto client = peer::connect(relay.address());
 	EXPECT_EQ(client.receive_end(), ending::fin);
 	EXPECT_EQ(relay.counter("retries"), 1U);
@@ -99,10 +95,9 @@ TEST(Groups, WithoutABackendClientsAreDisconnected)
 TEST(Groups, ASourceStaysWithItsBackend)
 {
 	listener backends[2];
-	const file config(one_listener("", "balance = \"source-hash\"\nbackends = [\"" +
-						   backends[0].address() + "\", \"" +
-						   backends[1].address() + "\"]\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(one_listener("", "balance = \"source-hash\"\nbackends = [\"" +
+							backends[0].address() + "\", \"" +
+							backends[1].address() + "\"]\n"));
 	const std::string address = relay.address();
 	std::vector<peer> open;
 	for (int i = 0; i < 12; i++) {
@@ -123,12 +118,11 @@ TEST(Groups, ASourceIsTheSameAtEachListener)
 	std::string all;
 	for (const auto &each : backends)
 		all += "\"" + each.address() + "\", ";
-	const file config("drain = 0\naccess_log = \"stderr\"\n"
-			  "[listeners.one]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
-			  "[listeners.dual]\naddress = \":0\"\ngroup = \"g\"\n"
-			  "[groups.g]\nbalance = \"source-hash\"\nbackends = [" +
-			  all + "]\n");
-	relay_process relay({"--config", config.name()});
+	configured_relay relay("drain = 0\naccess_log = \"stderr\"\n"
+			       "[listeners.one]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
+			       "[listeners.dual]\naddress = \":0\"\ngroup = \"g\"\n"
+			       "[groups.g]\nbalance = \"source-hash\"\nbackends = [" +
+			       all + "]\n");
 	const auto dual = relay.address(1);
 	const std::string same = "127.0.0.1" + dual.substr(dual.rfind(':'));
 	const auto served_by = [&](const std::string &address, const std::string &from) {
@@ -156,9 +150,8 @@ TEST(Groups, ASourceIsTheSameAtEachListener)
 TEST(Limits, OfAListenerAreExactAndRefuseClients)
 {
 	listener backends;
-	const file config(one_listener("max_connections = 2\n",
-				       "backends = [\"" + backends.address() + "\"]\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(one_listener("max_connections = 2\n",
+					    "backends = [\"" + backends.address() + "\"]\n"));
 	const std::string address = relay.address();
 	auto first = peer::connect(address);
 	auto second = peer::connect(address);
@@ -172,8 +165,7 @@ TEST(Limits, OfAListenerAreExactAndRefuseClients)
 	of_first.close();
 	of_second.close();
 	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
-	auto third = peer::connect(address);
-	third.send("x");
+	auto third = peer::sending("x", address);
 	EXPECT_EQ(backends.accept().receive(1), "x");
 	EXPECT_EQ(relay.stop().status, 0);
 }
@@ -182,11 +174,10 @@ TEST(Limits, OfABackendSendClientsElsewhere)
 {
 	listener small;
 	listener large;
-	const file config(
+	configured_relay relay(
 		one_listener("", "queue = 0\nbackends = [{address = \"" + small.address() +
 					 "\", max_connections = 1}, {address = \"" +
 					 large.address() + "\", max_connections = 2}]\n"));
-	relay_process relay({"--config", config.name()});
 	const std::string address = relay.address();
 	std::vector<peer> open;
 	for (int i = 0; i < 3; i++)

@@ -78,8 +78,7 @@ protected:
 
 void serves(const std::string &address, listener &backend)
 {
-	auto client = peer::connect(address);
-	client.send("x");
+	auto client = peer::sending("x", address);
 	auto served = backend.accept();
 	EXPECT_EQ(served.receive(1), "x");
 	served.close();
@@ -133,9 +132,8 @@ TEST_F(Handover, LeavesSessionsOfAFormerListenerAlone)
 	const std::string rest = "drain = 0\n[listeners.b]\naddress = 'udp:127.0.0.1:0'\n"
 				 "group = 'g'\n[groups.g]\nbackends = ['" +
 				 backend.address() + "']\n";
-	file settings(rest + "[listeners.a]\naddress = 'udp:127.0.0.1:0'\ngroup = 'g'\n"
-			     "idle_timeout = '1h'\n");
-	relay_process relay({"--config", settings.name()});
+	configured_relay relay(rest + "[listeners.a]\naddress = 'udp:127.0.0.1:0'\ngroup = 'g'\n"
+				      "idle_timeout = '1h'\n");
 	std::string from;
 	std::string address;
 	for (const std::size_t nth : {0, 1}) {
@@ -143,8 +141,7 @@ TEST_F(Handover, LeavesSessionsOfAFormerListenerAlone)
 		client.send(address, "q");
 		from = backend.receive().from;
 	}
-	settings.write(rest);
-	ASSERT_TRUE(relay.reload()) << relay.errors();
+	ASSERT_TRUE(relay.reload(rest)) << relay.errors();
 	relay.signal(SIGUSR2);
 	const pid_t pid = successor(relay, 0);
 	ASSERT_GT(pid, 0);
@@ -322,8 +319,7 @@ TEST_F(Handover, ThatFailsLeavesUnixSocketsAlone)
 	relay.await_error("not handed over: the new process has ended");
 	EXPECT_EQ(inode_of(path), inode);
 	serves(relay.address(), backend);
-	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
-	EXPECT_EQ(relay.stop().status, 0);
+	stop(relay);
 	EXPECT_EQ(inode_of(path), 0U) << "the relay owns the file again";
 }
 
@@ -429,8 +425,7 @@ TEST_F(Handover, ThatFailsChangesNothing)
 	relay.signal(SIGUSR2);
 	relay.await_error("not handed over: the new process has ended");
 	serves(address, backend);
-	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
-	EXPECT_EQ(relay.stop().status, 0);
+	stop(relay);
 }
 
 /* A configuration that the new process cannot read until the test writes it. */
@@ -546,8 +541,7 @@ TEST_F(Handover, FailsNoClientUnderTraffic)
 		clients.emplace_back([&] {
 			while (!over) {
 				try {
-					auto client = peer::connect(address);
-					client.send("hello");
+					auto client = peer::sending("hello", address);
 					if (client.receive(5) != "hello")
 						failed++;
 					served++;

@@ -20,6 +20,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <random>
@@ -99,6 +100,15 @@ public:
 	 * from, if given. */
 	static peer connect(const std::string &address, const std::string &from = "");
 
+	/* One that has connected and sent these bytes. */
+	static peer sending(std::string_view bytes, const std::string &address,
+			    const std::string &from = "")
+	{
+		peer made = connect(address, from);
+		made.send(bytes);
+		return made;
+	}
+
 	void send(std::string_view bytes);
 	/* Sends until the other end accepts no more for a while. Returns how much it sent. */
 	std::size_t send_until_stuck();
@@ -132,12 +142,32 @@ public:
 
 	void listen(int backlog = largest_backlog);
 	const std::string &address() const { return address_; }
+	std::string port() const { return address_.substr(address_.rfind(':') + 1); }
 	peer accept();
 	int fd() const { return fd_; }
 
 private:
 	int fd_ = -1;
 	std::string address_;
+};
+
+/* A backend with a thread of its own, which serves one connection after the other by a function. A
+ * connection ends when the function returns or throws, as when its client has left. */
+class serving
+{
+public:
+	explicit serving(std::function<void(peer &)> serve, const std::string &host = "127.0.0.1");
+	serving(const serving &) = delete;
+	serving &operator=(const serving &) = delete;
+	~serving();
+	const std::string &address() const { return door_.address(); }
+	std::string port() const { return door_.port(); }
+
+private:
+	listener door_;
+	const std::function<void(peer &)> serve_;
+	std::atomic<bool> over_{false};
+	std::thread thread_;
 };
 
 /* A backend that does not answer connection attempts. */
@@ -287,6 +317,27 @@ private:
 	stream output_;
 	stream errors_;
 };
+
+/* A relay with a configuration file of its own. */
+class configured_relay : private file, public relay_process
+{
+public:
+	explicit configured_relay(const std::string &text)
+	    : file(text), relay_process({"--config", name()})
+	{
+	}
+	using relay_process::reload;
+	/* The same with another configuration. */
+	bool reload(const std::string &text)
+	{
+		write(text);
+		return reload();
+	}
+};
+
+/* Lets so many clients connect, one after the other, and returns the names of the backends that
+ * served them. */
+std::string served_by(relay_process &relay, int clients);
 
 /* Waits until no session is open, then stops the relay, which must exit with status 0. */
 void stop(relay_process &relay);

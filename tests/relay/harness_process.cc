@@ -356,6 +356,16 @@ std::chrono::milliseconds relay_process::cpu_time() const
 	return std::chrono::milliseconds((user + system) * 1000 / sysconf(_SC_CLK_TCK));
 }
 
+std::string served_by(relay_process &relay, int clients)
+{
+	std::string names;
+	for (int i = 0; i < clients; i++) {
+		auto client = peer::sending("who", relay.address());
+		names += client.receive(1);
+	}
+	return names;
+}
+
 void stop(relay_process &relay)
 {
 	if (!eventually([&] { return relay.counter("active") == 0; }))

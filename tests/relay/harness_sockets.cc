@@ -300,6 +300,26 @@ peer listener::accept()
 	return peer(fd);
 }
 
+serving::serving(std::function<void(peer &)> serve, const std::string &host)
+    : door_(host), serve_(std::move(serve)), thread_([this] {
+	      while (!over_) {
+		      try {
+			      peer client = door_.accept();
+			      serve_(client);
+		      } catch (const std::exception &) {
+		      }
+	      }
+      })
+{
+}
+
+serving::~serving()
+{
+	over_ = true;
+	shutdown(door_.fd(), SHUT_RDWR);
+	thread_.join();
+}
+
 silent_backend::silent_backend()
 {
 	const resolved target(address());

@@ -78,8 +78,7 @@ TEST(Idle, TakesNoProcessorTime)
 		EXPECT_LT(percent, most_percent);
 	}
 	ends.clear();
-	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
-	EXPECT_EQ(relay.stop().status, 0);
+	stop(relay);
 }
 
 } // namespace

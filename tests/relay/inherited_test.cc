@@ -12,8 +12,7 @@ namespace
 
 void serves(const std::string &address, listener &backend)
 {
-	auto client = peer::connect(address);
-	client.send("x");
+	auto client = peer::sending("x", address);
 	auto served = backend.accept();
 	EXPECT_EQ(served.receive(1), "x");
 	served.close();
@@ -26,8 +25,7 @@ TEST(Inherited, SocketsAreServed)
 	listener backend;
 	const listener one;
 	const listener two;
-	auto early = peer::connect(one.address());
-	early.send("y");
+	auto early = peer::sending("y", one.address());
 	relay_process relay({two.address(), backend.address(), one.address(), backend.address()}, 0,
 			    {one.fd(), two.fd()});
 	EXPECT_EQ(relay.address(0), two.address());

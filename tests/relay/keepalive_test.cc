@@ -149,8 +149,7 @@ TEST(Keepalive, AcceptsTheKernelsRange)
 TEST(Keepalive, NoticesAClientThatHasVanished)
 {
 	listener door;
-	const file config(text(quick, none, door.address()));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text(quick, none, door.address()));
 	talking_pair at(relay, door);
 	vanish(at.client);
 	EXPECT_EQ(at.backend.receive_end(), ending::reset);
@@ -162,8 +161,7 @@ TEST(Keepalive, NoticesAClientThatHasVanished)
 TEST(Keepalive, NoticesABackendThatHasVanished)
 {
 	listener door;
-	const file config(text(none, quick, door.address()));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text(none, quick, door.address()));
 	talking_pair at(relay, door);
 	vanish(at.backend);
 	EXPECT_EQ(at.client.receive_end(), ending::reset);
@@ -195,8 +193,7 @@ TEST(Keepalive, IsSetOnBackendConnectionsThatLast)
 {
 	listener door;
 	const auto address = door.address();
-	const file config(text(none, "keepalive = '1m'\n", address));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text(none, "keepalive = '1m'\n", address));
 	talking_pair at(relay, door);
 	const auto lived = std::chrono::steady_clock::now();
 	/* The options are set in several calls, between which the kernel uses its default times. */
@@ -215,11 +212,9 @@ TEST(Keepalive, IsSetOnBackendConnectionsThatLast)
 TEST(Keepalive, NoticesAClientThatHasVanishedBeforeItsFirstByte)
 {
 	listener door;
-	const file config(text(quick + "hello_timeout = 0\nproxy_from = ['127.0.0.1']\n", none,
-			       door.address()));
-	relay_process relay({"--config", config.name()});
-	peer client = peer::connect(relay.address());
-	client.send("PRO");
+	configured_relay relay(text(quick + "hello_timeout = 0\nproxy_from = ['127.0.0.1']\n", none,
+				    door.address()));
+	peer client = peer::sending("PRO", relay.address());
 	vanish(client);
 	EXPECT_TRUE(eventually([&] { return ended(relay, "client_left") == 1; }));
 	EXPECT_EQ(relay.counter("bad_openings"), 0U);
@@ -233,8 +228,7 @@ TEST(Keepalive, KeepsPeersThatAnswer)
 {
 	const std::string often = "keepalive = { idle = '1s', interval = '1s', count = 20 }\n";
 	listener door;
-	const file config(text(often, often, door.address(), "127.0.0.1:0", "3s"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text(often, often, door.address(), "127.0.0.1:0", "3s"));
 	talking_pair at(relay, door);
 	EXPECT_EQ(at.client.receive_end(), ending::fin);
 	EXPECT_EQ(at.backend.receive_end(), ending::fin);
@@ -246,8 +240,7 @@ TEST(Keepalive, KeepsPeersThatAnswer)
 TEST(UserTimeout, EndsConnectionsWithoutAcknowledgements)
 {
 	listener door;
-	const file config(text("keepalive = 0\nuser_timeout = '1s'\n", none, door.address()));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("keepalive = 0\nuser_timeout = '1s'\n", none, door.address()));
 	talking_pair at(relay, door);
 	vanish(at.client);
 	at.backend.send("x");
@@ -288,11 +281,9 @@ TEST(Keepalive, AppliesToConnectionsInTheBacklog)
 TEST(Keepalive, ChangesByReload)
 {
 	listener door;
-	file config(text(none, none, door.address()));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text(none, none, door.address()));
 	talking_pair before(relay, door);
-	config.write(text(quick, quick, door.address()));
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload(text(quick, quick, door.address())));
 	talking_pair one(relay, door);
 	talking_pair two(relay, door);
 	vanish(before.client);
@@ -303,13 +294,11 @@ TEST(Keepalive, ChangesByReload)
 	EXPECT_EQ(two.client.receive_end(), ending::reset);
 	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 1; }));
 
-	config.write(text("keepalive = '10h'\n", none, door.address()));
-	EXPECT_FALSE(relay.reload());
+	EXPECT_FALSE(relay.reload(text("keepalive = '10h'\n", none, door.address())));
 	relay.await_error(
 		"listeners.web.keepalive: \"10h\" is not supported; expected whole seconds");
 
-	config.write(text(none, none, door.address()));
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload(text(none, none, door.address())));
 	talking_pair after(relay, door);
 	vanish(after.client);
 	vanish(after.backend);

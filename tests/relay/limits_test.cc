@@ -38,13 +38,11 @@ struct pair {
 TEST(Limits, PerSourceAreExact)
 {
 	listener backend;
-	const file config(text("max_connections_per_source = 2\n", backend.address()));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("max_connections_per_source = 2\n", backend.address()));
 	const std::string address = relay.address();
 	std::list<pair> open;
 	const auto add = [&](const std::string &from) {
-		auto client = peer::connect(address, from);
-		client.send("x");
+		auto client = peer::sending("x", address, from);
 		auto served = backend.accept();
 		EXPECT_EQ(served.receive(1), "x");
 		open.push_back({std::move(client), std::move(served)});
@@ -67,13 +65,11 @@ TEST(Limits, PerSourceAreExact)
 TEST(Lists, DenyAndAllow)
 {
 	listener backend;
-	const file config(text("allow = [\"127.0.0.0/30\", \"::1\"]\ndeny = [\"127.0.0.2\"]\n",
-			       backend.address()));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("allow = [\"127.0.0.0/30\", \"::1\"]\ndeny = [\"127.0.0.2\"]\n",
+				    backend.address()));
 	const std::string address = relay.address();
 	for (const char *from : {"127.0.0.1", "127.0.0.3"}) {
-		auto client = peer::connect(address, from);
-		client.send("x");
+		auto client = peer::sending("x", address, from);
 		EXPECT_EQ(backend.accept().receive(1), "x") << from;
 	}
 	EXPECT_EQ(peer::connect(address, "127.0.0.2").receive_end(), ending::fin);
@@ -89,12 +85,10 @@ TEST(Lists, DenyAndAllow)
 TEST(Lists, HoldForADualStackSocket)
 {
 	listener backend;
-	const file config(text("deny = [\"127.0.0.2\", \"::1\"]\n", backend.address(), ":0"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("deny = [\"127.0.0.2\", \"::1\"]\n", backend.address(), ":0"));
 	const std::string any = relay.address();
 	const std::string port = any.substr(any.rfind(':'));
-	auto client = peer::connect("127.0.0.1" + port);
-	client.send("x");
+	auto client = peer::sending("x", "127.0.0.1" + port);
 	EXPECT_EQ(backend.accept().receive(1), "x");
 	EXPECT_EQ(peer::connect("127.0.0.1" + port, "127.0.0.2").receive_end(), ending::fin);
 	std::uint64_t denied = 1;
@@ -113,8 +107,8 @@ TEST(HalfClose, HasATimeoutOfItsOwn)
 {
 	using clock = std::chrono::steady_clock;
 	listener door;
-	const file config(text("idle_timeout = 0\nhalf_close_timeout = \"1s\"\n", door.address()));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(
+		text("idle_timeout = 0\nhalf_close_timeout = \"1s\"\n", door.address()));
 	/* Returns false if the machine stalled the test for half that time or longer, so that the
 	 * time may have run out. */
 	const auto is_kept = [&] {
@@ -205,8 +199,7 @@ unsigned come_too_fast(relay_process &relay, listener &backend, const std::strin
 TEST(Rate, OfAcceptingIsEnforced)
 {
 	listener backend;
-	const file config(text("accept_rate = 1\naccept_burst = 3\n", backend.address()));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("accept_rate = 1\naccept_burst = 3\n", backend.address()));
 	const unsigned refused = come_too_fast(relay, backend, "127.0.0.1");
 	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
 	EXPECT_EQ(relay.counter("rate_refused"), refused);
@@ -217,9 +210,8 @@ TEST(Rate, OfAcceptingIsEnforced)
 TEST(Rate, OfEachSourceIsEnforced)
 {
 	listener backend;
-	const file config(text("accept_rate_per_source = 1\naccept_burst_per_source = 3\n",
-			       backend.address()));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("accept_rate_per_source = 1\naccept_burst_per_source = 3\n",
+				    backend.address()));
 	unsigned refused = 0;
 	for (const char *from : {"127.0.0.2", "127.0.0.3"})
 		refused += come_too_fast(relay, backend, from);
@@ -233,8 +225,7 @@ TEST(Rate, OfEachSourceIsEnforced)
 TEST(Lifetime, EndsBusyConnectionsToo)
 {
 	listener backend;
-	const file config(text("lifetime = \"300ms\"\n", backend.address()));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("lifetime = \"300ms\"\n", backend.address()));
 	std::chrono::steady_clock::time_point start;
 	peer client;
 	std::uint64_t lives = 0;
@@ -269,10 +260,9 @@ TEST(Lifetime, CoversConnectingToo)
 {
 	for (const std::string connecting : {"\"1h\"", "0"}) {
 		const silent_backend backend;
-		const file config(
+		configured_relay relay(
 			text("lifetime = \"200ms\"\nconnect_timeout = " + connecting + "\n",
 			     backend.address()));
-		relay_process relay({"--config", config.name()});
 		auto client = peer::connect(relay.address());
 		EXPECT_EQ(client.receive_rest().second, ending::reset);
 		relay.await_error("cause=lifetime listener=web ");
@@ -284,8 +274,7 @@ TEST(Lifetime, CoversConnectingToo)
 TEST(Lifetime, LeavesShorterConnectionsAlone)
 {
 	listener backend;
-	const file config(text("lifetime = \"1h\"\n", backend.address()));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("lifetime = \"1h\"\n", backend.address()));
 	for (int i = 0; i < 20; i++) {
 		auto client = peer::connect(relay.address());
 		auto served = backend.accept();

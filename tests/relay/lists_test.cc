@@ -2,7 +2,7 @@
 /* Labels: long */
 /* Networks and names in files of their own: what the files may contain, and when they are read
  * again. */
-#include "config/config.hpp"
+#include "config_case.hpp"
 
 #include "harness.hpp"
 
@@ -38,24 +38,13 @@ std::string with_names(const std::string &file, const std::string &group = "p",
 
 relay::listener_config good(const std::string &text)
 {
-	auto read = relay::parse_config(text, "f");
-	if (const auto *errors = std::get_if<relay::config_errors>(&read)) {
-		ADD_FAILURE() << testing::PrintToString(*errors);
-		return {};
-	}
-	return std::get<relay::config>(read).listeners.at(0);
+	return config_case::good(text).listeners.at(0);
 }
 
 /* Expects errors that begin with these texts. */
 void expect_errors(const std::string &text, const std::vector<std::string> &starts)
 {
-	auto read = relay::parse_config(text, "f");
-	const auto *errors = std::get_if<relay::config_errors>(&read);
-	ASSERT_TRUE(errors) << "it was accepted: " << text;
-	ASSERT_EQ(errors->size(), starts.size()) << testing::PrintToString(*errors);
-	for (std::size_t i = 0; i < starts.size(); i++)
-		EXPECT_TRUE((*errors)[i].starts_with(starts[i])) << (*errors)[i] << "\n"
-								 << starts[i];
+	config_case::expect_starts(config_case::bad(text), starts);
 }
 
 relay::ip_address ip(const std::string &text)
@@ -194,21 +183,19 @@ TEST(Lists, AreReadAgainOnReload)
 	listener backend;
 	const folder in;
 	file list("192.0.2.0/24\n");
-	const file config("drain = 0\ncontrol = \"unix:" + in / "ctl" +
-			  "\"\n"
-			  "[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
-			  "deny_file = \"" +
-			  list.name() + "\"\n[groups.g]\nbackends = [\"" + backend.address() +
-			  "\"]\n");
-	relay_process relay({"--config", config.name()});
+	configured_relay relay("drain = 0\ncontrol = \"unix:" + in / "ctl" +
+			       "\"\n"
+			       "[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
+			       "deny_file = \"" +
+			       list.name() + "\"\n[groups.g]\nbackends = [\"" + backend.address() +
+			       "\"]\n");
 	const std::string address = relay.address();
 	const auto ctl = [&](std::vector<std::string> arguments) {
 		arguments.insert(arguments.begin(), {"ctl", "--at", "unix:" + in / "ctl"});
 		return relay_process(arguments).wait();
 	};
 	const auto is_served = [&] {
-		auto client = peer::connect(address);
-		client.send("x");
+		auto client = peer::sending("x", address);
 		EXPECT_EQ(backend.accept().receive(1), "x");
 	};
 	is_served();
@@ -274,8 +261,7 @@ TEST(Lists, AreReadAgainWhenTheyChange)
 		return relay.metric("list_entries{listener=\"web\",key=\"" + key +
 				    "_file\",file=\"" + in / key + "\"}");
 	};
-	auto before = peer::connect(address);
-	before.send("x");
+	auto before = peer::sending("x", address);
 	auto before_there = backend.accept();
 	EXPECT_EQ(before_there.receive(1), "x");
 	EXPECT_EQ(entries("deny"), 0U);
@@ -310,8 +296,7 @@ TEST(Lists, AreReadAgainWhenTheyChange)
 	relay.await_error("key=allow_file file=" + in / "allow" + " entries=2");
 	EXPECT_EQ(relay.metric("lists_refused"), 0U);
 	EXPECT_EQ(entries("deny"), 0U);
-	auto after = peer::connect(address);
-	after.send("y");
+	auto after = peer::sending("y", address);
 	EXPECT_EQ(backend.accept().receive(1), "y");
 	/* The connection from the beginning is still open. */
 	before.send("z");
@@ -334,16 +319,14 @@ TEST(Lists, OfNamesAreReadAgainWhenTheyChange)
 	listener second;
 	file one("a.example\n");
 	file other("b.example\n");
-	const file config(
+	configured_relay relay(
 		"drain = 0\n[listeners.web]\naddress = \"127.0.0.1:0\"\nsni_files = { \"" +
 		one.name() + "\" = \"g\", \"" + other.name() +
 		"\" = \"p\" }\n[groups.g]\nbackends = [\"" + first.address() +
 		"\"]\n[groups.p]\nbackends = [\"" + second.address() + "\"]\n");
-	relay_process relay({"--config", config.name()});
 	const std::string address = relay.address();
 	const auto expect_at = [&](listener &backend, const std::string &name) {
-		auto client = peer::connect(address);
-		client.send(hello(name));
+		auto client = peer::sending(hello(name), address);
 		EXPECT_EQ(backend.accept().receive(hello(name).size()), hello(name));
 	};
 	expect_at(first, "a.example");

@@ -72,8 +72,7 @@ protected:
 TEST_F(LocalPorts, WithoutAFreeOneTheBackendIsWell)
 {
 	const listener &backend = first_;
-	const file settings(config_for("'" + backend.address() + "'"));
-	relay_process relay({"--config", settings.name()});
+	configured_relay relay(config_for("'" + backend.address() + "'"));
 	EXPECT_TRUE(
 		eventually([&] { return relay.metric("backend_checks_total" + of(backend)) > 0; }));
 	std::vector<peer> clients;
@@ -105,9 +104,8 @@ TEST_F(LocalPorts, WithoutAFreeOneTheBackendIsWell)
 
 TEST_F(LocalPorts, EachBackendHasPortsOfItsOwn)
 {
-	const file settings(config_for("{ address = '" + first_.address() + "', weight = 100 }, '" +
-				       second_.address() + "'"));
-	relay_process relay({"--config", settings.name()});
+	configured_relay relay(config_for("{ address = '" + first_.address() +
+					  "', weight = 100 }, '" + second_.address() + "'"));
 	std::vector<peer> clients;
 	/* Now and then checks have one port of each backend for a moment. */
 	for (std::size_t i = 0; i < 2 * ports - 2; i++)

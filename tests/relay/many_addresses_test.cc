@@ -24,11 +24,6 @@ namespace
 
 using how = name_server::how;
 
-std::string port_of(const listener &door)
-{
-	return door.address().substr(door.address().rfind(':') + 1);
-}
-
 sockaddr_in address_of(const std::string &host, const std::string &port)
 {
 	sockaddr_in at{};
@@ -69,52 +64,24 @@ private:
 
 /* Serves each connection at every address of 127.0.0.0/8, or at one: it answers one byte by another
  * one, which is the last number of the address. */
-class answering
-{
-public:
-	explicit answering(const std::string &host = "0.0.0.0")
-	    : door_(host), thread_([this] { run(); })
-	{
-	}
-	answering(const answering &) = delete;
-	answering &operator=(const answering &) = delete;
-	~answering()
-	{
-		over_ = true;
-		shutdown(door_.fd(), SHUT_RDWR);
-		thread_.join();
-	}
-	std::string port() const { return port_of(door_); }
+struct answering : serving {
+	explicit answering(const std::string &host = "0.0.0.0") : serving(answer, host) {}
 
-private:
-	void run()
+	static void answer(peer &client)
 	{
-		while (!over_) {
-			try {
-				auto client = door_.accept();
-				sockaddr_in at{};
-				socklen_t length = sizeof at;
-				getsockname(client.fd(), reinterpret_cast<sockaddr *>(&at),
-					    &length);
-				const char last = static_cast<char>(ntohl(at.sin_addr.s_addr));
-				client.receive(1);
-				client.send(std::string(1, last));
-			} catch (const std::exception &) {
-				/* The client has closed, like a check, or the test is over. */
-			}
-		}
+		sockaddr_in at{};
+		socklen_t length = sizeof at;
+		getsockname(client.fd(), reinterpret_cast<sockaddr *>(&at), &length);
+		const char last = static_cast<char>(ntohl(at.sin_addr.s_addr));
+		client.receive(1);
+		client.send(std::string(1, last));
 	}
-
-	listener door_;
-	std::atomic<bool> over_{false};
-	std::thread thread_;
 };
 
 /* The last number of the address that serves a new client. */
 int served_at(relay_process &relay)
 {
-	auto client = peer::connect(relay.address());
-	client.send("x");
+	auto client = peer::sending("x", relay.address());
 	const int at = static_cast<unsigned char>(client.receive(1)[0]);
 	client.close();
 	return at;
@@ -167,12 +134,6 @@ protected:
 			return false;
 		}
 	}
-	static void stop(relay_process &relay)
-	{
-		EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
-		const auto end = relay.stop();
-		EXPECT_EQ(end.status, 0) << end.errors;
-	}
 
 	std::optional<name_server> names_;
 	answering all_;
@@ -185,20 +146,18 @@ TEST_F(ManyAddresses, OneThatIsDeadIsEjected)
 	const black_hole dead("127.0.0.3", well.port());
 	const std::string backend = "backend.test:" + well.port();
 	names_->set(how::answers, {"127.0.0.2", "127.0.0.3"});
-	const file config("drain = 0\nadmin = \"127.0.0.1:0\"\n"
-			  "[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
-			  "connect_timeout = \"400ms\"\n"
-			  "[groups.g]\neject_after = 1\neject_for = \"1h\"\nbackends = [\"" +
-			  backend + "\"]\n");
-	relay_process relay({"--config", config.name()});
+	configured_relay relay("drain = 0\nadmin = \"127.0.0.1:0\"\n"
+			       "[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
+			       "connect_timeout = \"400ms\"\n"
+			       "[groups.g]\neject_after = 1\neject_for = \"1h\"\nbackends = [\"" +
+			       backend + "\"]\n");
 	const auto labels = [&](const char *host) {
 		return "{group=\"g\",backend=\"" + backend + "\",endpoint=\"" + host + ':' +
 		       well.port() + "\"}";
 	};
 	/* On a machine that stalls, a client may miss its 400 ms at both addresses. */
 	EXPECT_TRUE(eventually([&] {
-		auto client = peer::connect(relay.address());
-		client.send("x");
+		auto client = peer::sending("x", relay.address());
 		static_cast<void>(client.receive_rest());
 		return relay.metric("endpoint_ejections_total" + labels("127.0.0.3")) == 1;
 	}));
@@ -219,8 +178,7 @@ TEST_F(ManyAddresses, ThatChangeUnderLoadFailNoClient)
 {
 	const auto address = [](int i) { return "127.0.0." + std::to_string(2 + i % 100); };
 	names_->set(how::answers, {address(0), address(1)});
-	const file config(text("eject_after = 1\neject_for = \"1h\"\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("eject_after = 1\neject_for = \"1h\"\n"));
 	std::set<int> seen;
 	int served = 0;
 	std::atomic<int> changed{0};
@@ -257,8 +215,7 @@ TEST_F(ManyAddresses, ThatChangeUnderLoadFailNoClient)
 TEST_F(ManyAddresses, OneThatIsGoneIsListedWhileItHasAConnection)
 {
 	names_->set(how::answers, {"127.0.0.2"});
-	const file config(text(""));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text(""));
 	auto client = peer::connect(relay.address());
 	EXPECT_TRUE(eventually(
 		[&] { return is_listed(relay, 2) && metric(relay, "connections", 2) == 1; }));
@@ -288,8 +245,7 @@ TEST_F(ManyAddresses, EachIsChecked)
 		       "[groups.g.check]\ninterval = \"20ms\"\ntimeout = \"10s\"\nfall = 1\n";
 	};
 	names_->set(how::answers, {"127.0.0.2"});
-	file config(with(""));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(with(""));
 	const auto state = [&](const char *host, const char *is) {
 		try {
 			return relay.metric("endpoint_state{group=\"g\",backend=\"" + backend +
@@ -305,8 +261,7 @@ TEST_F(ManyAddresses, EachIsChecked)
 	EXPECT_TRUE(state("127.0.0.3", "down"));
 	const auto before = relay.counter("retries");
 	EXPECT_EQ(served_at(relay, 10), std::set<int>{2});
-	config.write(with("eject_after = 7\n"));
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload(with("eject_after = 7\n")));
 	EXPECT_TRUE(state("127.0.0.3", "down"));
 	EXPECT_EQ(served_at(relay, 10), std::set<int>{2});
 	EXPECT_EQ(relay.counter("retries"), before);
@@ -342,8 +297,7 @@ TEST_F(Services, GoWhereTheirRecordsSay)
 			 {10, 1, port(), "h3.test"},
 			 {20, 1, port(), "h4.test"},
 			 {10, 1, port(), "missing.test"}});
-	const file config(text("eject_after = 1\neject_for = \"1h\"\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("eject_after = 1\neject_for = \"1h\"\n"));
 	std::map<int, int> served;
 	for (int i = 0; i < 8; i++)
 		served[served_at(relay)]++;
@@ -374,8 +328,7 @@ TEST_F(Services, GoWhereTheirRecordsSay)
 TEST_F(Services, KeepTheirAddressesWhenALookupFails)
 {
 	set_hosts();
-	const file config(text(""));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text(""));
 	relay.await_error("backend " + backend() + " of g does not resolve: ");
 	relay.await_error("; it is down until it does");
 	EXPECT_EQ(peer::connect(relay.address()).receive_end(), ending::fin);
@@ -397,8 +350,7 @@ TEST_F(Services, LackAHostOnlyIfThereIsNoOtherAnswer)
 {
 	set_hosts();
 	names_->set_srv({{0, 0, port(), "h2.test"}, {0, 0, port(), "failing.test"}});
-	const file config(text(""));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text(""));
 	EXPECT_EQ(served_at(relay), 2);
 	names_->set_srv({{0, 0, port(), "h3.test"}, {0, 0, port(), "failing.test"}});
 	relay.await_error("does not resolve: the name service has failed for now; its earlier "
@@ -426,8 +378,7 @@ TEST_F(Services, WithTooManyHostsUseTheSameOnes)
 		records.push_back({1, 1, port(), name});
 	}
 	names_->set_srv(records);
-	const file config(text(""));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text(""));
 	const std::string of = "{group=\"g\",backend=\"" + backend() + '"';
 	ASSERT_TRUE(
 		eventually([&] { return relay.metric("backend_addresses" + of + '}') == 256; }));

@@ -6,7 +6,7 @@
  * The resolver is the system's own. It asks a name server, which is a thread of this test and
  * answers as each case wants, at 127.0.0.1:53 in a network of its own (support/own_network.h).
  */
-#include "config/config.hpp"
+#include "config_case.hpp"
 #include "harness.hpp"
 #include "name_server.hpp"
 #include "support/own_network.h"
@@ -55,8 +55,7 @@ std::string local_host(const peer &of)
 /* The address that serves a new client. */
 std::string served_at(relay_process &relay, listener &door)
 {
-	auto client = peer::connect(relay.address());
-	client.send("x");
+	auto client = peer::sending("x", relay.address());
 	auto served = door.accept();
 	EXPECT_EQ(served.receive(1), "x");
 	return local_host(served);
@@ -84,11 +83,6 @@ protected:
 		return relay.metric("backend_" + name + "{group=\"g\",backend=\"" + backend_ +
 				    "\"}");
 	}
-	static void stop(relay_process &relay)
-	{
-		EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
-		EXPECT_EQ(relay.stop().status, 0);
-	}
 
 	std::optional<name_server> names_;
 	listener door_{"0.0.0.0"}; /* at every address of 127.0.0.0/8 */
@@ -98,8 +92,7 @@ protected:
 TEST_F(Names, AddressesComeAndGo)
 {
 	names_->set(how::answers, {"127.0.0.2"});
-	const file config(text(backend_));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text(backend_));
 	auto client = peer::connect(relay.address());
 	auto served = door_.accept();
 	EXPECT_EQ(local_host(served), "127.0.0.2");
@@ -122,8 +115,7 @@ TEST_F(Names, AddressesComeAndGo)
 TEST_F(Names, AddressesAreUsedInTurnAndAllAreTried)
 {
 	names_->set(how::answers, {"127.0.0.2", "127.0.0.3", "127.0.0.4"});
-	const file config(text(backend_));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text(backend_));
 	std::map<std::string, int> served;
 	for (int i = 0; i < 6; i++)
 		served[served_at(relay, door_)]++;
@@ -135,8 +127,7 @@ TEST_F(Names, AddressesAreUsedInTurnAndAllAreTried)
 	 * the next address. */
 	listener only("127.0.0.9");
 	names_->set(how::answers, {"127.0.0.8", "127.0.0.9", "127.0.0.7"});
-	const file other(text("other.test" + port_of(only)));
-	relay_process another({"--config", other.name()});
+	configured_relay another(text("other.test" + port_of(only)));
 	for (int i = 0; i < 6; i++)
 		EXPECT_EQ(served_at(another, only), "127.0.0.9");
 	EXPECT_EQ(another.counter("retries"), 6U) << "round robin: each of the two in its turn";
@@ -147,8 +138,7 @@ TEST_F(Names, AddressesAreUsedInTurnAndAllAreTried)
 TEST_F(Names, ASourceStaysWithItsAddress)
 {
 	names_->set(how::answers, {"127.0.0.2", "127.0.0.3", "127.0.0.4"});
-	const file config(text(backend_, "balance = \"source-hash\"\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text(backend_, "balance = \"source-hash\"\n"));
 	std::set<std::string> all;
 	for (int source = 1; source <= 20; source++) {
 		std::set<std::string> mine;
@@ -167,8 +157,7 @@ TEST_F(Names, ASourceStaysWithItsAddress)
 TEST_F(Names, TheLastAnswerStaysWhenTheNameServiceFails)
 {
 	names_->set(how::answers, {"127.0.0.2"});
-	const file config(text(backend_, "resolve_timeout = \"500ms\"\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text(backend_, "resolve_timeout = \"500ms\"\n"));
 	EXPECT_TRUE(eventually([&] { return metric(relay, "addresses") == 1; }));
 	EXPECT_EQ(served_at(relay, door_), "127.0.0.2");
 	int next = 3;
@@ -212,10 +201,8 @@ TEST_F(Names, TheLastAnswerStaysWhenTheNameServiceFails)
 TEST_F(Names, ANameThatDoesNotExistAnyMoreHasNoAddress)
 {
 	names_->set(how::answers, {"127.0.0.2"});
-	const file config(text(backend_));
-	relay_process relay({"--config", config.name()});
-	auto before = peer::connect(relay.address());
-	before.send("x");
+	configured_relay relay(text(backend_));
+	auto before = peer::sending("x", relay.address());
 	auto served = door_.accept();
 	EXPECT_EQ(served.receive(1), "x");
 	names_->set(how::denies);
@@ -241,9 +228,8 @@ TEST_F(Names, ABackendThatNeverResolvedIsDown)
 {
 	for (const bool is_checked : {false, true}) {
 		names_->set(how::denies);
-		const file config(text(
+		configured_relay relay(text(
 			backend_, is_checked ? "[groups.g.check]\ninterval = \"20ms\"\n" : ""));
-		relay_process relay({"--config", config.name()});
 		relay.await_error("backend " + backend_ + " of g does not resolve: ");
 		relay.await_error("; it is down until it does");
 		auto client = peer::connect(relay.address());
@@ -265,10 +251,8 @@ TEST_F(Names, ABackendThatNeverResolvedIsDown)
 TEST_F(Names, TheFirstAnswerIsWaitedFor)
 {
 	names_->set(how::is_silent);
-	const file config(text(backend_, "resolve_timeout = \"30s\"\n"));
-	relay_process relay({"--config", config.name()});
-	auto client = peer::connect(relay.address());
-	client.send("x");
+	configured_relay relay(text(backend_, "resolve_timeout = \"30s\"\n"));
+	auto client = peer::sending("x", relay.address());
 	EXPECT_TRUE(
 		eventually([&] { return names_->asked() > 0 && relay.counter("active") == 1; }));
 	names_->set(how::answers, {"127.0.0.2"});
@@ -277,8 +261,7 @@ TEST_F(Names, TheFirstAnswerIsWaitedFor)
 	stop(relay);
 
 	names_->set(how::is_silent);
-	const file hasty(text(backend_, "resolve_timeout = \"50ms\"\n"));
-	relay_process another({"--config", hasty.name()});
+	configured_relay another(text(backend_, "resolve_timeout = \"50ms\"\n"));
 	EXPECT_EQ(peer::connect(another.address()).receive_end(), ending::fin);
 	another.await_error("does not resolve: the name service does not answer; it is down");
 	/* A lookup cannot be interrupted, but shutting down does not wait for it. */
@@ -302,8 +285,7 @@ TEST_F(Names, AClientThatResetsDoesNotWaitForTheFirstAnswer)
 		eventually([&] { return names_->asked() > 0 && relay.counter("active") == 1; }));
 	client.reset();
 	relay.await_error("cause=client_left");
-	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
-	EXPECT_EQ(relay.stop().status, 0);
+	stop(relay);
 }
 
 /* Four times as many lookups hang as begin at the same time. The resolver gives up after half a
@@ -329,8 +311,7 @@ TEST_F(Names, ThatHangDelayNoOther)
 		     "connect_timeout = \"25s\"\n[groups.g]\nbackends = [\"" +
 		     backend_ + "\"]\n");
 	EXPECT_TRUE(relay.reload());
-	auto client = peer::connect(relay.address(1));
-	client.send("x");
+	auto client = peer::sending("x", relay.address(1));
 	EXPECT_EQ(door_.accept().receive(1), "x");
 	EXPECT_EQ(relay.stop().status, 0) << "nor do they delay the end";
 }
@@ -366,18 +347,14 @@ TEST_F(Names, ThatHangDelayNoListener)
 TEST_F(Names, ComeAndGoWithReloads)
 {
 	names_->set(how::answers, {"127.0.0.2"});
-	file config(text("127.0.0.9" + port_of(door_)));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("127.0.0.9" + port_of(door_)));
 	EXPECT_EQ(served_at(relay, door_), "127.0.0.9");
 	EXPECT_EQ(names_->asked(), 0U) << "an address is not looked up";
-	config.write(text(backend_));
-	EXPECT_TRUE(relay.reload());
+	EXPECT_TRUE(relay.reload(text(backend_)));
 	EXPECT_EQ(served_at(relay, door_), "127.0.0.2");
-	config.write(text(backend_, "resolve = 0\n"));
-	EXPECT_FALSE(relay.reload());
+	EXPECT_FALSE(relay.reload(text(backend_, "resolve = 0\n")));
 	relay.await_error(" not_reloaded ");
-	config.write(text("127.0.0.9" + port_of(door_)));
-	EXPECT_TRUE(relay.reload());
+	EXPECT_TRUE(relay.reload(text("127.0.0.9" + port_of(door_))));
 	EXPECT_EQ(served_at(relay, door_), "127.0.0.9");
 	const auto before = names_->asked();
 	std::this_thread::sleep_for(
@@ -388,22 +365,17 @@ TEST_F(Names, ComeAndGoWithReloads)
 
 TEST(NamesOf, NonsenseIsRefused)
 {
-	const auto read = relay::parse_config(
+	const auto errors = config_case::bad(
 		"[listeners.a]\naddress = ':1'\ngroup = 'g'\n"
 		"[groups.g]\nbackends = ['h:1']\nresolve = 0\nresolve_timeout = '5ms'\n"
-		"[groups.h]\nbackends = ['h:1']\nresolve = 'often'\nresolve_timeout = true\n",
-		"f");
-	const auto *errors = std::get_if<relay::config_errors>(&read);
-	ASSERT_NE(errors, nullptr);
+		"[groups.h]\nbackends = ['h:1']\nresolve = 'often'\nresolve_timeout = true\n");
 	const std::vector<std::string> starts = {
 		"f:6:11: groups.g.resolve: \"0\" is too short; expected at least 100ms",
 		"f:7:19: groups.g.resolve_timeout: \"5ms\" is too short; expected at least 10ms",
 		"f:10:11: groups.h.resolve: \"often\" is not a duration; expected",
 		"f:11:19: groups.h.resolve_timeout: is a boolean; expected a duration",
 	};
-	ASSERT_EQ(errors->size(), starts.size()) << testing::PrintToString(*errors);
-	for (std::size_t i = 0; i < starts.size(); i++)
-		EXPECT_TRUE((*errors)[i].starts_with(starts[i])) << (*errors)[i];
+	config_case::expect_starts(errors, starts);
 }
 
 } // namespace

@@ -67,8 +67,7 @@ TEST(OnDown, ConnectionsAreKeptByDefault)
 	for (const std::string policy : {"", "keep"}) {
 		std::optional<listener> door(std::in_place);
 		const std::string address = door->address();
-		const file config(text(policy, "0", {address}));
-		relay_process relay({"--config", config.name()});
+		configured_relay relay(text(policy, "0", {address}));
 		pair open(relay, *door);
 		door.reset();
 		await_down(relay, address);
@@ -88,8 +87,7 @@ TEST(OnDown, ConnectionsAreCutOfThisBackendOnly)
 	std::optional<listener> door(std::in_place);
 	listener other;
 	const std::string address = door->address();
-	const file config(text("cut", "1h", {address, other.address()}));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("cut", "1h", {address, other.address()}));
 	/* The backends take turns. */
 	pair first(relay, *door);
 	pair second(relay, other);
@@ -111,8 +109,7 @@ TEST(OnDown, ConnectionsMayFinishForTheTimeOfDrain)
 {
 	std::optional<listener> door(std::in_place);
 	const std::string address = door->address();
-	const file config(text("drain", "500ms", {address}));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("drain", "500ms", {address}));
 	pair open(relay, *door);
 	const auto start = std::chrono::steady_clock::now();
 	door.reset();
@@ -129,14 +126,12 @@ TEST(OnDown, AReloadCanCut)
 {
 	std::optional<listener> door(std::in_place);
 	const std::string address = door->address();
-	file config(text("drain", "1h", {address}));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("drain", "1h", {address}));
 	pair open(relay, *door);
 	door.reset();
 	await_down(relay, address);
 	open.expect_open();
-	config.write(text("cut", "1h", {address}));
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload(text("cut", "1h", {address})));
 	EXPECT_EQ(open.client.receive_end(), ending::reset);
 	stop(relay);
 }

@@ -106,8 +106,7 @@ protected:
 	void expect_bad(const std::string &bytes, const std::string &why)
 	{
 		const auto before = ended(*relay_, "bad_proxy_header");
-		auto client = peer::connect(address_);
-		client.send(bytes);
+		auto client = peer::sending(bytes, address_);
 		end(client);
 		EXPECT_EQ(client.receive_rest().first, "");
 		EXPECT_TRUE(eventually(
@@ -157,8 +156,7 @@ TEST_F(Proxied, HeadersMayHaveNoAddress)
 	auto all = without_ip;
 	all.push_back(proxy_v2_local);
 	for (const auto &header : all) {
-		auto client = peer::connect(address_);
-		client.send(header + "x");
+		auto client = peer::sending(header + "x", address_);
 		EXPECT_EQ(backend_.accept().receive(1), "x");
 	}
 	relay_->await_error("client=127.0.0.1:");
@@ -173,15 +171,13 @@ TEST_F(Proxied, ListsAndLimitsRefuseClientsWithoutAnAddress)
 	      "max_connections_per_source = 1000\n"s, "bandwidth_per_source = '1GiB'\n"s}) {
 		start(setting);
 		for (const auto &header : without_ip) {
-			auto client = peer::connect(address_);
-			client.send(header);
+			auto client = peer::sending(header, address_);
 			EXPECT_EQ(client.receive_rest().first, "");
 		}
 		EXPECT_TRUE(eventually([&] { return ended(*relay_, "refused_list") == 3; }));
 		EXPECT_EQ(relay_->counter("denied"), 3U);
 		relay_->await_error("error=\"the PROXY header has no IP address\"");
-		auto own = peer::connect(address_);
-		own.send(proxy_v2_local + "x");
+		auto own = peer::sending(proxy_v2_local + "x", address_);
 		EXPECT_EQ(backend_.accept().receive(1), "x");
 		own.close();
 		stop(*relay_);
@@ -218,17 +214,14 @@ TEST_F(Proxied, OnlyTrustedProxiesMayConnect)
 TEST_F(Proxied, ListsAndLimitsApplyToTheClient)
 {
 	start("deny = [\"10.1.0.0/16\"]\nmax_connections_per_source = 1\n");
-	auto denied = peer::connect(address_);
-	denied.send(proxy_v2());
+	auto denied = peer::sending(proxy_v2(), address_);
 	EXPECT_EQ(denied.receive_rest().first, "");
 	relay_->await_error("cause=refused_list listener=web client=10.1.2.3:1000 peer=127.0.0.1:");
 	const std::string other = "PROXY TCP4 10.2.0.1 10.9.8.7 1000 443\r\nx";
-	auto first = peer::connect(address_);
-	first.send(other);
+	auto first = peer::sending(other, address_);
 	auto backend = backend_.accept();
 	EXPECT_EQ(backend.receive(1), "x");
-	auto second = peer::connect(address_);
-	second.send(other);
+	auto second = peer::sending(other, address_);
 	EXPECT_EQ(second.receive_rest().first, "");
 	relay_->await_error("cause=refused_limit listener=web client=10.2.0.1:1000 ");
 	EXPECT_EQ(relay_->counter("denied"), 1U);
@@ -242,8 +235,7 @@ TEST_F(Proxied, SlowClientsAreDisconnected)
 {
 	start("hello_timeout = \"200ms\"\n");
 	auto silent = peer::connect(address_);
-	auto slow = peer::connect(address_);
-	slow.send("P");
+	auto slow = peer::sending("P", address_);
 	EXPECT_EQ(silent.receive_end(), ending::fin);
 	EXPECT_EQ(slow.receive_end(), ending::fin);
 	EXPECT_TRUE(eventually([&] { return ended(*relay_, "hello_timeout") == 2; }));
@@ -264,8 +256,7 @@ TEST_F(Proxied, AClientThatSendsNothingHasLeft)
 TEST_F(Proxied, HeadersArePassedOn)
 {
 	start("", "send_proxy = \"v1\"\n");
-	auto client = peer::connect(address_);
-	client.send(proxy_v2() + "x");
+	auto client = peer::sending(proxy_v2() + "x", address_);
 	EXPECT_EQ(backend_.accept().receive(proxy_v1.size() + 1), proxy_v1 + "x");
 	client.close();
 	stop(*relay_);
@@ -280,8 +271,7 @@ TEST_F(Proxied, MappedAddressesArePassedOnAsThoseOfIpv4)
 	for (const auto &[came, goes] :
 	     {std::pair("PROXY TCP6 ::ffff:10.1.2.3 ::ffff:10.9.8.7 1000 443\r\n"s, proxy_v1),
 	      std::pair(mixed, mixed)}) {
-		auto client = peer::connect(address_);
-		client.send(came + "x");
+		auto client = peer::sending(came + "x", address_);
 		EXPECT_EQ(backend_.accept().receive(goes.size() + 1), goes + "x");
 	}
 	EXPECT_TRUE(eventually([&] { return relay_->counter("active") == 0; }));
@@ -306,16 +296,15 @@ TEST(SendProxy, SendsTheClientsAddress)
 {
 	listener one;
 	listener two;
-	const file config(text("group = \"one\"\n[listeners.second]\naddress = \"127.0.0.1:0\"\n"
-			       "group = \"two\"\n",
-			       group("one", one, "send_proxy = \"v1\"\n") +
-				       group("two", two, "send_proxy = \"v2\"\n")));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(
+		text("group = \"one\"\n[listeners.second]\naddress = \"127.0.0.1:0\"\n"
+		     "group = \"two\"\n",
+		     group("one", one, "send_proxy = \"v1\"\n") +
+			     group("two", two, "send_proxy = \"v2\"\n")));
 	const auto port_of = [](const std::string &address) {
 		return address.substr(address.rfind(':') + 1);
 	};
-	auto client = peer::connect(relay.address(0), "127.0.0.3");
-	client.send("x");
+	auto client = peer::sending("x", relay.address(0), "127.0.0.3");
 	auto backend = one.accept();
 	std::string line;
 	while (!line.ends_with("\r\n"))
@@ -347,11 +336,11 @@ TEST(SendProxy, AppliesToChecksToo)
 	for (const auto &[version, header] :
 	     {std::pair("v1"s, "PROXY UNKNOWN\r\n"s), std::pair("v2"s, proxy_v2_local)}) {
 		listener backend;
-		const file config(text("group = \"g\"\n",
-				       group("g", backend, "send_proxy = \"" + version + "\"\n") +
-					       "[groups.g.check]\n"
-					       "send = \"ok?\"\nexpect = \"yes\"\n"));
-		relay_process relay({"--config", config.name()});
+		configured_relay relay(
+			text("group = \"g\"\n",
+			     group("g", backend, "send_proxy = \"" + version + "\"\n") +
+				     "[groups.g.check]\n"
+				     "send = \"ok?\"\nexpect = \"yes\"\n"));
 		auto check = backend.accept();
 		EXPECT_EQ(check.receive(header.size() + 3), header + "ok?");
 		check.send("yes");
@@ -396,8 +385,7 @@ protected:
 	void expect_bad(const std::string &bytes)
 	{
 		const auto before = ended(*relay_, "bad_tls_hello");
-		auto client = peer::connect(address_);
-		client.send(bytes);
+		auto client = peer::sending(bytes, address_);
 		end(client);
 		EXPECT_EQ(client.receive_rest().first, "");
 		EXPECT_TRUE(
@@ -464,8 +452,7 @@ TEST_F(Named, HaveNoRouteWithoutADefault)
 	start("");
 	expect_at(a_, hello("a.example"));
 	for (const char *name : {"other.test", ""}) {
-		auto client = peer::connect(address_);
-		client.send(hello(name));
+		auto client = peer::sending(hello(name), address_);
 		EXPECT_EQ(client.receive_rest(), std::pair("\x15\3\1\0\2\2\x70"s, ending::fin));
 	}
 	relay_->await_error(" sni=other.test");
@@ -497,8 +484,7 @@ TEST_F(Named, MustNotBeSlow)
 TEST_F(Named, MayComeThroughAProxy)
 {
 	start("group = \"others\"\nproxy_from = [\"127.0.0.0/8\"]\n");
-	auto client = peer::connect(address_);
-	client.send(proxy_v2() + hello("a.example") + "rest");
+	auto client = peer::sending(proxy_v2() + hello("a.example") + "rest", address_);
 	auto served = a_.accept();
 	const auto bytes = hello("a.example") + "rest";
 	EXPECT_EQ(served.receive(bytes.size()), bytes);

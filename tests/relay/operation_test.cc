@@ -22,21 +22,6 @@ using namespace harness;
 namespace
 {
 
-class folder
-{
-public:
-	folder()
-	{
-		char name[] = "/tmp/relay-operation.XXXXXX";
-		path_ = mkdtemp(name);
-	}
-	~folder() { std::filesystem::remove_all(path_); }
-	std::string operator/(const std::string &name) const { return path_ + "/" + name; }
-
-private:
-	std::string path_;
-};
-
 using fields = std::map<std::string, std::string>;
 
 /* The lines of a log, which must not contain quotes. */
@@ -80,8 +65,7 @@ std::string admin_address(relay_process &relay)
 
 std::string get(const std::string &address, const std::string &path)
 {
-	auto client = peer::connect(address);
-	client.send("GET " + path + " HTTP/1.0\r\n\r\n");
+	auto client = peer::sending("GET " + path + " HTTP/1.0\r\n\r\n", address);
 	return client.receive_rest().first;
 }
 

@@ -205,13 +205,11 @@ void ask(relay_process &relay)
 TEST(Preconnect, GivesClientsWhatItHasMadeAhead)
 {
 	listener backend;
-	const file config(text("preconnect = 2\n", quoted(backend.address())));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("preconnect = 2\n", quoted(backend.address())));
 	peer first = backend.accept();
 	peer second = backend.accept();
 	ASSERT_TRUE(has_ready(relay, 2));
-	auto client = peer::connect(relay.address());
-	client.send("x");
+	auto client = peer::sending("x", relay.address());
 	/* The client gets the youngest connection; the other one stays. */
 	pollfd both[2] = {{first.fd(), POLLIN, 0}, {second.fd(), POLLIN, 0}};
 	ASSERT_GT(poll(both, 2, static_cast<int>(patience / 1ms)), 0);
@@ -234,8 +232,7 @@ TEST(Preconnect, GivesClientsWhatItHasMadeAhead)
 TEST(Preconnect, IsOffByDefault)
 {
 	echo backend;
-	const file config(text("", quoted(backend.address())));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("", quoted(backend.address())));
 	ask(relay);
 	EXPECT_EQ(backend.accepted(), 1U);
 	EXPECT_THROW(of_group(relay, "ready"), std::exception);
@@ -246,8 +243,7 @@ TEST(Preconnect, IsOffByDefault)
 TEST(Preconnect, ReplacesWhatTheBackendHasClosed)
 {
 	echo backend;
-	const file config(text("preconnect = 3\n", quoted(backend.address())));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("preconnect = 3\n", quoted(backend.address())));
 	for (unsigned i = 0; i < 5; i++) {
 		ASSERT_TRUE(has_ready(relay, 3));
 		backend.close_silent();
@@ -264,8 +260,7 @@ TEST(Preconnect, ReplacesWhatTheBackendHasClosed)
 TEST(Preconnect, ReplacesWhatIsClosedBeforeTheClientSpeaks)
 {
 	echo backend;
-	const file config(text("preconnect = 1\n", quoted(backend.address())));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("preconnect = 1\n", quoted(backend.address())));
 	ASSERT_TRUE(has_ready(relay, 1));
 	auto client = peer::connect(relay.address());
 	ASSERT_TRUE(eventually([&] { return of_group(relay, "hits_total") == 1; }));
@@ -282,9 +277,8 @@ TEST(Preconnect, ReplacesWhatIsClosedBeforeTheClientSpeaks)
 TEST(Preconnect, EndsSilentClientsAsUsual)
 {
 	echo backend;
-	const file config(
+	configured_relay relay(
 		text("preconnect = 1\n", quoted(backend.address()), "access_log = \"stderr\"\n"));
-	relay_process relay({"--config", config.name()});
 	ASSERT_TRUE(has_ready(relay, 1));
 	auto leaves = peer::connect(relay.address());
 	ASSERT_TRUE(eventually([&] { return of_group(relay, "hits_total") == 1; }));
@@ -300,11 +294,11 @@ TEST(Preconnect, EndsSilentClientsAsUsual)
 TEST(Preconnect, IdleTimeoutEndsSilentClients)
 {
 	echo backend;
-	const file config("drain = 0\nadmin = \"127.0.0.1:0\"\naccess_log = \"stderr\"\n"
-			  "[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
-			  "idle_timeout = \"200ms\"\n[groups.g]\npreconnect = 1\nbackends = [\"" +
-			  backend.address() + "\"]\n");
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(
+		"drain = 0\nadmin = \"127.0.0.1:0\"\naccess_log = \"stderr\"\n"
+		"[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
+		"idle_timeout = \"200ms\"\n[groups.g]\npreconnect = 1\nbackends = [\"" +
+		backend.address() + "\"]\n");
 	ASSERT_TRUE(has_ready(relay, 1));
 	EXPECT_EQ(peer::connect(relay.address()).receive_end(), ending::fin);
 	relay.await_error("cause=idle_timeout ");
@@ -328,8 +322,7 @@ std::size_t made(echo &backend)
 TEST(Preconnect, IsSwitchedOffWhereTheBackendSpeaksFirst)
 {
 	echo backend(echo::kind::greets);
-	const file config(text("preconnect = 4\n", quoted(backend.address())));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("preconnect = 4\n", quoted(backend.address())));
 	const std::string event = " warning preconnect_off group=g backend=" + backend.address();
 	relay.await_error(event);
 	/* The relay has closed all, and the backend has accepted them. */
@@ -353,9 +346,8 @@ TEST(Preconnect, IsSwitchedOffWhereTheBackendSpeaksFirst)
 TEST(Preconnect, ReplacesWhatIsOld)
 {
 	echo backend;
-	const file config(
+	configured_relay relay(
 		text("preconnect = 2\npreconnect_age = \"200ms\"\n", quoted(backend.address())));
-	relay_process relay({"--config", config.name()});
 	EXPECT_TRUE(eventually([&] { return discarded(relay, "age") >= 6; }));
 	EXPECT_LE(backend.most_open(), 4U);
 	EXPECT_GE(made(backend), 6U);
@@ -368,11 +360,10 @@ TEST(Preconnect, ClosesAllOfABackendThatIsDown)
 	echo backend;
 	auto checked = std::make_optional<listener>();
 	const std::string agent = checked->address();
-	const file config(text("preconnect = 2\n", quoted(backend.address()), "") +
-			  "[groups.g.check]\ninterval = \"20ms\"\nfall = 1\nrise = 1\n"
-			  "address = \"" +
-			  agent + "\"\n");
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("preconnect = 2\n", quoted(backend.address()), "") +
+			       "[groups.g.check]\ninterval = \"20ms\"\nfall = 1\nrise = 1\n"
+			       "address = \"" +
+			       agent + "\"\n");
 	ASSERT_TRUE(has_ready(relay, 2));
 	checked.reset();
 	relay.await_error("warning backend_down");
@@ -385,22 +376,19 @@ TEST(Preconnect, ClosesAllOfABackendThatIsDown)
 TEST(Preconnect, FollowsTheConfiguration)
 {
 	echo backend, other;
-	file config(text("preconnect = 2\n", quoted(backend.address())));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("preconnect = 2\n", quoted(backend.address())));
 	ASSERT_TRUE(has_ready(relay, 2));
 	/* A reload that changes another setting. */
-	config.write(text("preconnect = 2\nretries = 1\n",
-			  quoted(backend.address()) + ", " + quoted(other.address())));
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload(text("preconnect = 2\nretries = 1\n",
+				      quoted(backend.address()) + ", " + quoted(other.address()))));
 	ASSERT_TRUE(has_ready(relay, 4));
 	EXPECT_EQ(made(backend), 2U) << "they stay";
-	config.write(text("preconnect = 1\n", quoted(backend.address()) + ", {address = " +
-						      quoted(other.address()) + ", weight = 0}"));
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload(
+		text("preconnect = 1\n", quoted(backend.address()) + ", {address = " +
+						 quoted(other.address()) + ", weight = 0}")));
 	ASSERT_TRUE(has_ready(relay, 1));
 	EXPECT_TRUE(eventually([&] { return other.open() == 0 && backend.open() == 1; }));
-	config.write(text("", quoted(backend.address())));
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload(text("", quoted(backend.address()))));
 	EXPECT_TRUE(eventually([&] { return backend.open() == 0; }));
 	ask(relay);
 	EXPECT_EQ(relay.stop().status, 0);
@@ -409,9 +397,8 @@ TEST(Preconnect, FollowsTheConfiguration)
 TEST(Preconnect, ClosesAllWhenTheRelayStops)
 {
 	echo backend;
-	const file config(
+	configured_relay relay(
 		text("preconnect = 3\n", quoted(backend.address()), "stop_delay = \"1h\"\n"));
-	relay_process relay({"--config", config.name()});
 	ASSERT_TRUE(has_ready(relay, 3));
 	relay.signal(SIGTERM);
 	EXPECT_TRUE(eventually([&] { return backend.open() == 0; }));
@@ -424,8 +411,7 @@ TEST(Preconnect, ClosesAllAfterAHandover)
 {
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	echo backend;
-	const file config(text("preconnect = 3\n", quoted(backend.address())));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("preconnect = 3\n", quoted(backend.address())));
 	ASSERT_TRUE(has_ready(relay, 3));
 	auto client = peer::connect(relay.address());
 	ask(client);
@@ -459,10 +445,9 @@ TEST(Preconnect, ClosesAllAfterAHandover)
 TEST(Preconnect, StaysWithinMaxConnections)
 {
 	echo backend;
-	const file config(
+	configured_relay relay(
 		text("preconnect = 3\nqueue_timeout = 0\n",
 		     "{address = " + quoted(backend.address()) + ", max_connections = 4}"));
-	relay_process relay({"--config", config.name()});
 	ASSERT_TRUE(has_ready(relay, 3));
 	std::vector<std::thread> clients;
 	for (unsigned i = 0; i < 8; i++)
@@ -495,11 +480,9 @@ TEST(Preconnect, FollowsALimitThatIsLowered)
 		return text("queue = 0\nretries = 0\npreconnect = 6\n",
 			    "{address = " + quoted(backend.address()) + limit + "}");
 	};
-	file config(with(""));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(with(""));
 	ASSERT_TRUE(has_ready(relay, 6));
-	config.write(with(", max_connections = 2"));
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload(with(", max_connections = 2")));
 	EXPECT_TRUE(eventually([&] { return backend.open() <= 2; }));
 	auto first = peer::connect(relay.address()), second = peer::connect(relay.address());
 	ask(first);
@@ -516,8 +499,7 @@ TEST(Preconnect, IsReloadedUnderLoad)
 		return text("queue_timeout = 0\npreconnect = " + std::to_string(n) + "\n",
 			    "{address = " + quoted(backend.address()) + ", max_connections = 6}");
 	};
-	file config(with(3));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(with(3));
 	const std::string address = relay.address();
 	std::atomic<bool> over{false};
 	std::atomic<std::size_t> asked{0};
@@ -533,16 +515,14 @@ TEST(Preconnect, IsReloadedUnderLoad)
 	const unsigned wanted[] = {0, 4, 1, 3};
 	for (std::size_t i = 0; i < std::max<std::size_t>(scaled(100), 8); i++) {
 		const auto before = asked.load();
-		config.write(with(wanted[i % 4]));
-		EXPECT_TRUE(relay.reload());
+		EXPECT_TRUE(relay.reload(with(wanted[i % 4])));
 		EXPECT_TRUE(eventually([&] { return asked >= before + 4; }));
 	}
 	over = true;
 	for (auto &each : clients)
 		each.join();
 	EXPECT_LE(backend.most_open(), 6U);
-	config.write(with(2));
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload(with(2)));
 	ASSERT_TRUE(has_ready(relay, 2));
 	EXPECT_TRUE(eventually([&] { return backend.open() == 2; }));
 	EXPECT_EQ(relay.counter("resets"), 0U);
@@ -593,12 +573,11 @@ TEST(Preconnect, DoesNotHammerABackendThatRefuses)
 TEST(Preconnect, SendsThePROXYHeaderWithTheClient)
 {
 	listener backend;
-	const file config(text("preconnect = 1\nsend_proxy = \"v1\"\n", quoted(backend.address())));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(
+		text("preconnect = 1\nsend_proxy = \"v1\"\n", quoted(backend.address())));
 	peer made = backend.accept();
 	ASSERT_TRUE(has_ready(relay, 1));
-	auto client = peer::connect(relay.address());
-	client.send("x");
+	auto client = peer::sending("x", relay.address());
 	EXPECT_EQ(made.receive(10), "PROXY TCP4");
 	std::string rest;
 	while (!rest.ends_with("\r\nx"))
@@ -618,8 +597,7 @@ TEST(Preconnect, AnswersEveryClientOfABackendThatClosesAtRandom)
 {
 	SCOPED_TRACE("seed " + std::to_string(seed()));
 	echo backend(echo::kind::closes_at_random);
-	const file config(text("preconnect = 8\n", quoted(backend.address())));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("preconnect = 8\n", quoted(backend.address())));
 	const std::string address = relay.address();
 	std::atomic<std::size_t> answered{0}, lost{0};
 	std::vector<std::thread> clients;

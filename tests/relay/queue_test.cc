@@ -72,8 +72,7 @@ struct pair {
 TEST(Queue, ServesInTheOrderOfArrival)
 {
 	listener backend;
-	const file config(text("queue_timeout = 0\n", limited(backend)));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("queue_timeout = 0\n", limited(backend)));
 	auto first = pair::open(relay, backend);
 	std::vector<peer> waiting;
 	for (unsigned i = 0; i < 3; i++) {
@@ -103,8 +102,7 @@ TEST(Queue, ServesInTheOrderOfArrival)
 TEST(Queue, RefusesMoreThanItsLimit)
 {
 	listener backend;
-	const file config(text("queue = 2\nqueue_timeout = 0\n", limited(backend)));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("queue = 2\nqueue_timeout = 0\n", limited(backend)));
 	auto first = pair::open(relay, backend);
 	std::vector<peer> waiting;
 	for (unsigned i = 0; i < 2; i++) {
@@ -132,8 +130,7 @@ TEST(Queue, RefusesMoreThanItsLimit)
 TEST(Queue, OfNoLengthRefusesAtOnce)
 {
 	listener backend;
-	const file config(text("queue = 0\n", limited(backend)));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("queue = 0\n", limited(backend)));
 	auto first = pair::open(relay, backend);
 	EXPECT_EQ(peer::connect(relay.address()).receive_end(), ending::fin);
 	relay.await_error("cause=refused_limit listener=web ");
@@ -145,8 +142,7 @@ TEST(Queue, OfNoLengthRefusesAtOnce)
 TEST(Queue, EndsWhenItTakesTooLong)
 {
 	listener backend;
-	const file config(text("queue_timeout = \"200ms\"\n", limited(backend)));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("queue_timeout = \"200ms\"\n", limited(backend)));
 	auto first = pair::open(relay, backend);
 	const auto start = std::chrono::steady_clock::now();
 	auto late = peer::connect(relay.address());
@@ -165,12 +161,10 @@ TEST(Queue, EndsWhenItTakesTooLong)
 TEST(Queue, LeavesTheTimeForConnectingAlone)
 {
 	listener backend;
-	const file config(
+	configured_relay relay(
 		text("queue_timeout = 0\n", limited(backend), "connect_timeout = \"400ms\"\n"));
-	relay_process relay({"--config", config.name()});
 	auto first = pair::open(relay, backend);
-	auto second = peer::connect(relay.address());
-	second.send("y");
+	auto second = peer::sending("y", relay.address());
 	std::this_thread::sleep_for(600ms);
 	EXPECT_EQ(of_queue(relay, "connections"), 1U);
 	first.close();
@@ -184,27 +178,23 @@ TEST(Queue, LeavesTheTimeForConnectingAlone)
 TEST(Queue, IsLeftByClientsThatGoAway)
 {
 	listener backend;
-	const file config(text("queue_timeout = 0\n", limited(backend)));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("queue_timeout = 0\n", limited(backend)));
 	auto first = pair::open(relay, backend);
 	auto silent = peer::connect(relay.address());
 	ASSERT_TRUE(has_queued(relay, 1));
 	silent.close();
 	ASSERT_TRUE(has_queued(relay, 0));
-	auto reset = peer::connect(relay.address());
-	reset.send("never read");
+	auto reset = peer::sending("never read", relay.address());
 	ASSERT_TRUE(has_queued(relay, 1));
 	reset.reset();
 	ASSERT_TRUE(has_queued(relay, 0));
 	EXPECT_EQ(of_queue(relay, "left_total"), 2U);
 	relay.await_error("cause=client_left listener=web ");
 	/* A client that has sent a request and ended its stream may still expect an answer. */
-	auto half = peer::connect(relay.address());
-	half.send("question");
+	auto half = peer::sending("question", relay.address());
 	half.shutdown_write();
 	ASSERT_TRUE(has_queued(relay, 1));
-	auto last = peer::connect(relay.address());
-	last.send("z");
+	auto last = peer::sending("z", relay.address());
 	ASSERT_TRUE(has_queued(relay, 2));
 	first.close();
 	auto served = backend.accept();
@@ -223,12 +213,10 @@ TEST(Queue, IsLeftByClientsThatGoAway)
 TEST(Queue, CanTakeAHalfCloseForTheEnd)
 {
 	listener backend;
-	const file config(
+	configured_relay relay(
 		text("queue_timeout = 0\nqueue_half_closed = \"leave\"\n", limited(backend)));
-	relay_process relay({"--config", config.name()});
 	auto first = pair::open(relay, backend);
-	auto half = peer::connect(relay.address());
-	half.send("question");
+	auto half = peer::sending("question", relay.address());
 	ASSERT_TRUE(has_queued(relay, 1));
 	half.shutdown_write();
 	ASSERT_TRUE(has_queued(relay, 0));
@@ -247,8 +235,7 @@ TEST(Queue, IsServedByAReload)
 		return text("queue_timeout = 0\n",
 			    limited(backend, one) + ", " + limited(other, two));
 	};
-	file config(with("max_connections = 1", "weight = 0"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(with("max_connections = 1", "weight = 0"));
 	auto first = pair::open(relay, backend);
 	std::vector<peer> waiting;
 	for (unsigned i = 0; i < 4; i++) {
@@ -261,11 +248,9 @@ TEST(Queue, IsServedByAReload)
 		EXPECT_EQ(served.receive(1), letter);
 		return served;
 	};
-	config.write(with("max_connections = 2", "weight = 0"));
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload(with("max_connections = 2", "weight = 0")));
 	auto a = expect(backend, "a");
-	config.write(with("max_connections = 2", "weight = 1, max_connections = 1"));
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload(with("max_connections = 2", "weight = 1, max_connections = 1")));
 	auto b = expect(other, "b");
 	ASSERT_TRUE(has_queued(relay, 2));
 	/* A place that is freed by a connection from the time before the reloads. */
@@ -292,10 +277,9 @@ TEST(Queue, IsServedByABackendThatComesUp)
 {
 	listener backend;
 	listener other("127.0.0.1", -1);
-	const file config(text("queue_timeout = 0\neject_after = 0\n",
-			       limited(backend) + ", " + limited(other)) +
-			  "[groups.g.check]\ninterval = \"50ms\"\nfall = 1\nrise = 1\n");
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("queue_timeout = 0\neject_after = 0\n",
+				    limited(backend) + ", " + limited(other)) +
+			       "[groups.g.check]\ninterval = \"50ms\"\nfall = 1\nrise = 1\n");
 	relay.await_error("backend " + other.address() + " of g is down");
 	const auto accept = [](listener &at) {
 		for (;;) { /* skips connections of checks, which are reset */
@@ -310,8 +294,7 @@ TEST(Queue, IsServedByABackendThatComesUp)
 	pair first{peer::connect(relay.address()), {}};
 	first.client.send("x");
 	first.backend = accept(backend);
-	auto second = peer::connect(relay.address());
-	second.send("x");
+	auto second = peer::sending("x", relay.address());
 	ASSERT_TRUE(has_queued(relay, 1));
 	other.listen();
 	auto served = accept(other);
@@ -326,17 +309,14 @@ TEST(Queue, IsServedByABackendThatReturnsFromEjection)
 {
 	listener backend;
 	listener other("127.0.0.1", -1);
-	const file config(text("queue_timeout = 0\neject_after = 1\neject_for = \"500ms\"\n",
-			       limited(backend) + ", " + limited(other)));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("queue_timeout = 0\neject_after = 1\neject_for = \"500ms\"\n",
+				    limited(backend) + ", " + limited(other)));
 	auto first = pair::open(relay, backend);
-	auto second = peer::connect(relay.address());
-	second.send("y");
+	auto second = peer::sending("y", relay.address());
 	ASSERT_TRUE(has_queued(relay, 1)) << "it has tried the other one in vain";
 	EXPECT_EQ(relay.counter("ejections"), 1U);
 	other.listen();
-	auto third = peer::connect(relay.address());
-	third.send("z");
+	auto third = peer::sending("z", relay.address());
 	auto served = other.accept();
 	EXPECT_EQ(served.receive(1), "z");
 	EXPECT_EQ(of_queue(relay, "connections"), 1U);
@@ -351,8 +331,7 @@ TEST(Queue, IsServedByABackendThatReturnsFromEjection)
 TEST(Queue, EndsWithTheRelay)
 {
 	listener backend;
-	const file config(text("queue_timeout = 0\n", limited(backend)));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("queue_timeout = 0\n", limited(backend)));
 	auto first = pair::open(relay, backend);
 	auto second = peer::connect(relay.address());
 	ASSERT_TRUE(has_queued(relay, 1));
@@ -364,8 +343,8 @@ TEST(Queue, EndsWithTheRelay)
 TEST(Queue, EndsWithTheLifetime)
 {
 	listener backend;
-	const file config(text("queue_timeout = 0\n", limited(backend), "lifetime = \"1s\"\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(
+		text("queue_timeout = 0\n", limited(backend), "lifetime = \"1s\"\n"));
 	const auto first = peer::connect(relay.address());
 	auto second = peer::connect(relay.address());
 	EXPECT_EQ(second.receive_end(), ending::reset);
@@ -377,8 +356,8 @@ TEST(Queue, EndsWithTheLifetime)
 TEST(Queue, LosesNoPlace)
 {
 	listener backend;
-	const file config(text("queue_timeout = 0\n", limited(backend, "max_connections = 2")));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(
+		text("queue_timeout = 0\n", limited(backend, "max_connections = 2")));
 	const std::string address = relay.address();
 	std::atomic<bool> over{false};
 	std::thread echoing([&] {

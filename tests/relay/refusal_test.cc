@@ -42,8 +42,7 @@ protected:
 	/* Expects that the next client reaches that backend. */
 	void expect_reaches(relay_process &relay, listener &backend)
 	{
-		auto client = peer::connect(relay.address());
-		client.send("x");
+		auto client = peer::sending("x", relay.address());
 		EXPECT_EQ(backend.accept().receive(1), "x");
 	}
 

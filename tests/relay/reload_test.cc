@@ -111,14 +111,12 @@ TEST(Reload, KeepsListenersAndConnections)
 	listener one;
 	listener two;
 	const std::string top = "drain = 0\n";
-	file config(top + listening("web") + group(quoted(one.address())));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(top + listening("web") + group(quoted(one.address())));
 	const std::string address = relay.address();
 	auto old_client = peer::connect(address);
 	auto old_backend = one.accept();
 
-	config.write(top + listening("web") + group(quoted(two.address())));
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload(top + listening("web") + group(quoted(two.address()))));
 	auto client = peer::connect(address);
 	auto backend = two.accept();
 	client.send("new");
@@ -230,13 +228,11 @@ TEST(Reload, ReplacesTheAccessLogWithoutLosingALine)
 		return "access_log = \"" + to.name() + "\"\naccess_log_format = \"" + format +
 		       "\"\n" + rest;
 	};
-	file config(rest);
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(rest);
 	auto early = peer::connect(relay.address());
 	echoes(early);
 	EXPECT_TRUE(eventually([&] { return relay.counter("accepted") == 1; }));
-	config.write(logging(first, "logfmt"));
-	EXPECT_TRUE(relay.reload());
+	EXPECT_TRUE(relay.reload(logging(first, "logfmt")));
 
 	std::atomic<bool> over{false};
 	std::vector<std::thread> clients;
@@ -254,8 +250,8 @@ TEST(Reload, ReplacesTheAccessLogWithoutLosingALine)
 	for (int i = 0; i < 6; i++) {
 		const auto before = relay.counter("accepted");
 		EXPECT_TRUE(eventually([&] { return relay.counter("accepted") > before + 10; }));
-		config.write(logging(i % 2 ? first : second, i % 3 ? "json" : "logfmt"));
-		EXPECT_TRUE(relay.reload());
+		EXPECT_TRUE(
+			relay.reload(logging(i % 2 ? first : second, i % 3 ? "json" : "logfmt")));
 	}
 	over = true;
 	for (auto &each : clients)
@@ -264,8 +260,7 @@ TEST(Reload, ReplacesTheAccessLogWithoutLosingALine)
 	early.close();
 	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
 	const auto accepted = relay.counter("accepted");
-	config.write(rest);
-	EXPECT_TRUE(relay.reload());
+	EXPECT_TRUE(relay.reload(rest));
 	const std::string all = contents(first.name()) + contents(second.name());
 	EXPECT_EQ(lines_with(all, "client_end"), accepted);
 	EXPECT_EQ(lines_with(all, "127.0.0.1:"), accepted);
@@ -277,8 +272,7 @@ TEST(Reload, ReplacesTheAccessLogWithoutLosingALine)
 		auto unseen = peer::connect(relay.address());
 		echoes(unseen);
 	}
-	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
-	EXPECT_EQ(relay.stop().status, 0);
+	stop(relay);
 	EXPECT_EQ(contents(first.name()) + contents(second.name()), all);
 }
 
@@ -288,8 +282,7 @@ TEST(Reload, ReplacesTheAdminServerWithoutLosingAScrape)
 	listener backend;
 	const std::string rest =
 		"drain = 0\n" + listening("web") + group(quoted(backend.address()));
-	file config("admin = \"127.0.0.1:0\"\n" + rest);
-	relay_process relay({"--config", config.name()});
+	configured_relay relay("admin = \"127.0.0.1:0\"\n" + rest);
 	const std::string old = relay.admin_address();
 	const std::string question = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
 	const auto expect_answer = [](peer &client) {
@@ -306,11 +299,9 @@ TEST(Reload, ReplacesTheAdminServerWithoutLosingAScrape)
 			return true;
 		}
 	};
-	auto asking = peer::connect(old);
-	asking.send(question.substr(0, 20));
+	auto asking = peer::sending(question.substr(0, 20), old);
 	auto silent = peer::connect(old);
-	config.write("admin = \"127.0.0.2:0\"\n" + rest);
-	EXPECT_TRUE(relay.reload());
+	EXPECT_TRUE(relay.reload("admin = \"127.0.0.2:0\"\n" + rest));
 	EXPECT_TRUE(eventually([&] { return relay.admin_address() != old; }));
 	EXPECT_TRUE(relay.admin_address().starts_with("127.0.0.2:"));
 	EXPECT_EQ(relay.metric("reloads_total"), 1U);
@@ -326,8 +317,7 @@ TEST(Reload, ReplacesTheAdminServerWithoutLosingAScrape)
 	EXPECT_EQ(relay.admin_address(), now);
 	EXPECT_EQ(relay.metric("reloads_total"), 2U);
 
-	config.write(rest);
-	EXPECT_TRUE(relay.reload());
+	EXPECT_TRUE(relay.reload(rest));
 	EXPECT_TRUE(eventually([&] { return refused(now); }));
 	EXPECT_EQ(relay.stop().status, 0);
 }
@@ -337,31 +327,26 @@ TEST(Reload, OpensAndDrainsListeners)
 	echo_backend backend;
 	const std::string one = "drain = 0\n" + listening("web") + group(quoted(backend.address()));
 	const std::string both = one + listening("second");
-	file config(one);
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(one);
 	relay.address(); /* when it has printed the address, it has read the file */
-	config.write(both);
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload(both));
 	const std::string second = relay.address(1);
 	auto client = peer::connect(second);
 	echoes(client);
 
-	config.write(one);
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload(one));
 	EXPECT_THROW(peer::connect(second), std::exception);
 	echoes(client);
 	client.close();
 
 	/* When the listener comes back, it is a new one. */
-	config.write(both);
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload(both));
 	client = peer::connect(relay.address(2));
 	echoes(client);
 	client = peer::connect(relay.address(0));
 	echoes(client);
 	client.close();
-	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
-	EXPECT_EQ(relay.stop().status, 0);
+	stop(relay);
 }
 
 /* No connected client is reset, even if the relay had not yet accepted it. */
@@ -386,8 +371,7 @@ TEST(Reload, ServesTheBacklogOfARemovedListener)
 	for (auto &each : clients)
 		EXPECT_EQ(each.receive(5), "hello");
 	clients.clear();
-	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
-	EXPECT_EQ(relay.stop().status, 0);
+	stop(relay);
 }
 
 TEST(Reload, KeepsTheStateOfABackend)
@@ -400,8 +384,7 @@ TEST(Reload, KeepsTheStateOfABackend)
 				     std::to_string(weight) + "}, " + quoted(alive.address()),
 			     "eject_after = 2\neject_for = \"1h\"\n");
 	};
-	file config(text(1));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text(1));
 	const auto use = [&] {
 		auto client = peer::connect(relay.address());
 		echoes(client);
@@ -410,8 +393,7 @@ TEST(Reload, KeepsTheStateOfABackend)
 		use();
 	EXPECT_EQ(relay.counter("ejections"), 1U);
 	EXPECT_EQ(relay.counter("retries"), 2U);
-	config.write(text(5));
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload(text(5)));
 	for (int i = 0; i < 8; i++)
 		use();
 	EXPECT_EQ(relay.counter("retries"), 2U) << "it is still ejected";
@@ -427,9 +409,8 @@ TEST(Reload, KeepsTheStateOfABackend)
 	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
 	auto client = peer::connect(relay.address());
 	echoes(client);
-	config.write("drain = 0\nadmin = \"127.0.0.1:0\"\n" + listening("web") +
-		     group(quoted(dead.address())));
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload("drain = 0\nadmin = \"127.0.0.1:0\"\n" + listening("web") +
+				 group(quoted(dead.address()))));
 	const std::string gone = "{group=\"g\",backend=\"" + alive.address() + "\"}";
 	EXPECT_EQ(relay.metric("backend_connections" + gone), 1U);
 	echoes(client);
@@ -455,16 +436,14 @@ TEST(Reload, KeepsLimits)
 		       listening("web", "max_connections = " + std::to_string(most) + "\n") +
 		       group(quoted(backend.address()));
 	};
-	file config(text(3));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text(3));
 	const std::string address = relay.address();
 	std::list<peer> open;
 	for (int i = 0; i < 3; i++) {
 		open.push_back(peer::connect(address));
 		echoes(open.back());
 	}
-	config.write(text(2));
-	ASSERT_TRUE(relay.reload());
+	ASSERT_TRUE(relay.reload(text(2)));
 	open.pop_front();
 	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 2; }));
 	EXPECT_EQ(peer::connect(address).receive_end(), ending::fin);
@@ -473,8 +452,7 @@ TEST(Reload, KeepsLimits)
 	open.push_back(peer::connect(address));
 	echoes(open.back());
 	open.clear();
-	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
-	EXPECT_EQ(relay.stop().status, 0);
+	stop(relay);
 }
 
 TEST(Reload, FailsNoClientUnderTraffic)
@@ -496,8 +474,7 @@ TEST(Reload, FailsNoClientUnderTraffic)
 		       (round % 4 ? listening("second") : "") +
 		       group(chosen, round % 2 ? "balance = \"two-choices\"\n" : "");
 	};
-	file config(text(0));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text(0));
 	const std::string address = relay.address();
 
 	auto lasting = peer::connect(address);
@@ -509,8 +486,7 @@ TEST(Reload, FailsNoClientUnderTraffic)
 		clients.emplace_back([&] {
 			while (!over) {
 				try {
-					auto client = peer::connect(address);
-					client.send("hello");
+					auto client = peer::sending("hello", address);
 					if (client.receive(5) != "hello")
 						failed++;
 					served++;
@@ -522,8 +498,7 @@ TEST(Reload, FailsNoClientUnderTraffic)
 		});
 	for (unsigned round = 1; round <= reloads; round++) {
 		const unsigned before = served;
-		config.write(text(round));
-		EXPECT_TRUE(relay.reload());
+		EXPECT_TRUE(relay.reload(text(round)));
 		echoes(lasting);
 		EXPECT_TRUE(eventually([&] { return served > before + 10 || failed > 0; }));
 	}
@@ -553,8 +528,7 @@ TEST(Reload, WithoutAFileDoesNothing)
 	const auto counts = relay.counters();
 	EXPECT_EQ(counts.at("reloads") + counts.at("reload_failures"), 0U);
 	client.close();
-	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
-	EXPECT_EQ(relay.stop().status, 0);
+	stop(relay);
 }
 
 } // namespace

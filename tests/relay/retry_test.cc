@@ -54,10 +54,8 @@ TEST(Retry, ABackendThatRestartsServesTheClient)
 {
 	listener backend("127.0.0.1", -1);
 	/* With the values of the command line, and more time for a machine that may stall. */
-	const file config(text("", {backend.address()}, "connect_timeout = \"30s\"\n"));
-	relay_process relay({"--config", config.name()});
-	auto client = peer::connect(relay.address());
-	client.send("x");
+	configured_relay relay(text("", {backend.address()}, "connect_timeout = \"30s\"\n"));
+	auto client = peer::sending("x", relay.address());
 	ASSERT_TRUE(eventually([&] { return failures(relay, backend.address()) == 2; }));
 	backend.listen();
 	expect_served(std::move(client), backend);
@@ -70,12 +68,10 @@ TEST(Retry, EveryBackendIsTriedAgainAlsoWhenEjected)
 {
 	listener first("127.0.0.1", -1);
 	listener second("127.0.0.1", -1);
-	const file config(text("retries = 50\nretry_delay = \"10ms\"\neject_after = 1\n"
-			       "eject_for = \"1h\"\n",
-			       {first.address(), second.address()}, "connect_timeout = 0\n"));
-	relay_process relay({"--config", config.name()});
-	auto client = peer::connect(relay.address());
-	client.send("x");
+	configured_relay relay(text("retries = 50\nretry_delay = \"10ms\"\neject_after = 1\n"
+				    "eject_for = \"1h\"\n",
+				    {first.address(), second.address()}, "connect_timeout = 0\n"));
+	auto client = peer::sending("x", relay.address());
 	ASSERT_TRUE(eventually([&] {
 		return failures(relay, first.address()) >= 2 &&
 		       failures(relay, second.address()) >= 2;
@@ -90,11 +86,9 @@ TEST(Retry, AUnixSocketMayBeAway)
 {
 	const folder here;
 	const std::string address = "unix:" + (here / "app.sock");
-	const file config(
+	configured_relay relay(
 		text("retries = 50\nretry_delay = \"10ms\"\n", {address}, "connect_timeout = 0\n"));
-	relay_process relay({"--config", config.name()});
-	auto client = peer::connect(relay.address());
-	client.send("x");
+	auto client = peer::sending("x", relay.address());
 	ASSERT_TRUE(eventually([&] { return failures(relay, address) >= 1; }));
 	listener backend(address);
 	expect_served(std::move(client), backend);
@@ -104,9 +98,8 @@ TEST(Retry, AUnixSocketMayBeAway)
 TEST(Retry, HasAnEnd)
 {
 	const listener nobody("127.0.0.1", -1);
-	const file config(text("retries = 2\nretry_delay = \"20ms\"\n", {nobody.address()},
-			       "connect_timeout = 0\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("retries = 2\nretry_delay = \"20ms\"\n", {nobody.address()},
+				    "connect_timeout = 0\n"));
 	const auto start = std::chrono::steady_clock::now();
 	EXPECT_EQ(peer::connect(relay.address()).receive_end(), ending::fin);
 	EXPECT_GE(std::chrono::steady_clock::now() - start, 60ms) << "20 ms, then 40";
@@ -121,9 +114,8 @@ TEST(Retry, HasAnEnd)
 TEST(Retry, DoesNotExceedTheConnectTimeout)
 {
 	const listener nobody("127.0.0.1", -1);
-	const file config(
+	configured_relay relay(
 		text("retry_delay = \"1h\"\n", {nobody.address()}, "connect_timeout = \"30m\"\n"));
-	relay_process relay({"--config", config.name()});
 	EXPECT_EQ(peer::connect(relay.address()).receive_end(), ending::fin);
 	EXPECT_EQ(relay.counter("retries"), 0U);
 	stop(relay);
@@ -132,9 +124,8 @@ TEST(Retry, DoesNotExceedTheConnectTimeout)
 TEST(Retry, IsNotForABackendThatDoesNotAnswer)
 {
 	const silent_backend silent;
-	const file config(text("retry_delay = \"1ms\"\n", {silent.address()},
-			       "connect_timeout = \"300ms\"\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("retry_delay = \"1ms\"\n", {silent.address()},
+				    "connect_timeout = \"300ms\"\n"));
 	EXPECT_EQ(peer::connect(relay.address()).receive_end(), ending::fin);
 	EXPECT_EQ(relay.counter("retries"), 0U);
 	EXPECT_EQ(failures(relay, silent.address()), 1U);
@@ -145,11 +136,9 @@ TEST(Retry, OneThatDoesNotAnswerHasTheTimeOfAnAttempt)
 {
 	const silent_backend silent;
 	listener good("127.0.0.1");
-	const file config(text("attempt_timeout = \"20ms\"\n", {silent.address(), good.address()},
-			       "connect_timeout = 0\n"));
-	relay_process relay({"--config", config.name()});
-	auto client = peer::connect(relay.address());
-	client.send("x");
+	configured_relay relay(text("attempt_timeout = \"20ms\"\n",
+				    {silent.address(), good.address()}, "connect_timeout = 0\n"));
+	auto client = peer::sending("x", relay.address());
 	expect_served(std::move(client), good);
 	EXPECT_EQ(failures(relay, silent.address()), 1U);
 	EXPECT_EQ(relay.counter("retries"), 1U);
@@ -159,9 +148,8 @@ TEST(Retry, OneThatDoesNotAnswerHasTheTimeOfAnAttempt)
 TEST(Retry, EndsWhenTheClientGoesAway)
 {
 	const listener nobody("127.0.0.1", -1);
-	const file config(
+	configured_relay relay(
 		text("retry_delay = \"1h\"\n", {nobody.address()}, "connect_timeout = 0\n"));
-	relay_process relay({"--config", config.name()});
 	for (const bool is_reset : {false, true}) {
 		auto client = peer::connect(relay.address());
 		const auto before = failures(relay, nobody.address());
@@ -182,14 +170,13 @@ TEST(Retry, EndsWhenTheClientGoesAway)
 TEST(Retry, AResetDuringAnAttemptFreesThePlace)
 {
 	silent_backend silent;
-	const file config(text("queue_timeout = 0\n",
-			       {"{address = \"" + silent.address() + "\", max_connections = 1}"},
-			       "connect_timeout = \"1h\"\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(
+		text("queue_timeout = 0\n",
+		     {"{address = \"" + silent.address() + "\", max_connections = 1}"},
+		     "connect_timeout = \"1h\"\n"));
 	auto first = peer::connect(relay.address());
 	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 1; }));
-	auto second = peer::connect(relay.address());
-	second.send("x");
+	auto second = peer::sending("x", relay.address());
 	EXPECT_TRUE(
 		eventually([&] { return relay.metric("queue_connections{group=\"g\"}") == 1; }));
 	first.reset();
@@ -213,10 +200,8 @@ TEST(Retry, AResetDuringAnAttemptFreesThePlace)
 TEST(Retry, AnEndOfTheStreamDuringAnAttemptDoesNotEndIt)
 {
 	silent_backend silent;
-	const file config(text("", {silent.address()}, "connect_timeout = \"1h\"\n"));
-	relay_process relay({"--config", config.name()});
-	auto first = peer::connect(relay.address());
-	first.send("x");
+	configured_relay relay(text("", {silent.address()}, "connect_timeout = \"1h\"\n"));
+	auto first = peer::sending("x", relay.address());
 	first.shutdown_write();
 	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 1; }));
 	auto second = peer::connect(relay.address());
@@ -232,9 +217,8 @@ TEST(Retry, AnEndOfTheStreamDuringAnAttemptDoesNotEndIt)
 TEST(Retry, EndsWithTheRelay)
 {
 	const listener nobody("127.0.0.1", -1);
-	const file config(
+	configured_relay relay(
 		text("retry_delay = \"1h\"\n", {nobody.address()}, "connect_timeout = 0\n"));
-	relay_process relay({"--config", config.name()});
 	auto client = peer::connect(relay.address());
 	EXPECT_TRUE(eventually([&] { return failures(relay, nobody.address()) == 1; }));
 	EXPECT_EQ(relay.stop().status, 0);

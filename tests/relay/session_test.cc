@@ -194,8 +194,7 @@ TEST_F(Session, EarlyBytesGoWithTheHandshake)
 	bool is_counted = true;
 	EXPECT_TRUE(eventually([&] {
 		relay_->signal(SIGSTOP);
-		peer client = peer::connect(door);
-		client.send("hello");
+		peer client = peer::sending("hello", door);
 		relay_->signal(SIGCONT);
 		peer backend = backend_.accept();
 		EXPECT_EQ(backend.receive(5), "hello");

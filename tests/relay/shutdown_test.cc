@@ -121,8 +121,9 @@ TEST(Shutdown, NoDrainCutsAtOnce)
 /* The status of the admin server's answer for a path. */
 std::string asked(relay_process &relay, const std::string &path)
 {
-	auto admin = peer::connect(relay.admin_address());
-	admin.send("GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+	auto admin = peer::sending(
+		"GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+		relay.admin_address());
 	return admin.receive_rest().first.substr(9, 3);
 }
 

@@ -149,7 +149,7 @@ class Oracle(unittest.TestCase):
             self.lanes.append((relay, doors))
 
     def play(self, lane, kind, seed):
-        """One connection. Returns its two sides."""
+        """Makes a connection and plays both of its sides. Returns the sides."""
         rng = random.Random(seed)
         relay, doors = lane
         client, backend = (Side(rng, is_tls) for is_tls in kind)

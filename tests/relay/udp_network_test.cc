@@ -45,8 +45,7 @@ TEST(UdpNetwork, ASmallerPathEndsNothing)
 	const int raw = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP);
 	ASSERT_GE(raw, 0) << std::strerror(errno);
 	udp_peer backend("127.0.0.1:39000"), client;
-	const file settings(settings_text);
-	relay_process relay({"--config", settings.name()});
+	configured_relay relay(settings_text);
 	client.send(relay.address(), "q");
 	const auto session = backend.receive().from;
 	/* An ICMP message 3/4 with an MTU of 1400, about a packet of the session to the backend. */
@@ -86,8 +85,7 @@ TEST(UdpNetwork, WithoutAFreePortNewClientsAreDropped)
 	if (!(range << "40000 40007\n" << std::flush))
 		GTEST_SKIP() << "the range of ports cannot be changed";
 	udp_peer backend("127.0.0.1:39000");
-	const file settings(settings_text);
-	relay_process relay({"--config", settings.name()});
+	configured_relay relay(settings_text);
 	std::vector<std::unique_ptr<udp_peer>> crowd;
 	for (int i = 0; i < 20; i++) {
 		crowd.push_back(

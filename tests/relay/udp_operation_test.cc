@@ -50,12 +50,11 @@ TEST(UdpOperation, AReloadKeepsSocketsAndSessions)
 {
 	udp_peer one, two, early, late;
 	const auto at = free_address();
-	file settings(process + listening("a", at) + group(one.address()));
-	relay_process relay({"--config", settings.name()});
+	configured_relay relay(process + listening("a", at) + group(one.address()));
 	EXPECT_EQ(relay.address(), at);
 	const auto session = exchange(early, at, one);
-	settings.write(process + listening("a", at) + group(two.address()));
-	ASSERT_TRUE(relay.reload()) << relay.errors();
+	ASSERT_TRUE(relay.reload(process + listening("a", at) + group(two.address())))
+		<< relay.errors();
 	EXPECT_EQ(exchange(early, at, one), session);
 	exchange(late, at, two);
 	EXPECT_EQ(relay.stop().status, 0);
@@ -67,20 +66,17 @@ TEST(UdpOperation, AListenerThatIsGoneServesItsSessions)
 	const auto at = free_address();
 	const std::string other = listening("b", "udp:127.0.0.1:0");
 	const std::string rest = other + group(backend.address());
-	file settings(process + listening("a", at) + rest);
-	relay_process relay({"--config", settings.name()});
+	configured_relay relay(process + listening("a", at) + rest);
 	EXPECT_EQ(relay.address(), at);
 	const auto session = exchange(early, at, backend);
-	settings.write(process + rest);
-	ASSERT_TRUE(relay.reload()) << relay.errors();
+	ASSERT_TRUE(relay.reload(process + rest)) << relay.errors();
 	late.send(at, "no");
 	EXPECT_EQ(exchange(early, at, backend), session);
 	EXPECT_EQ(relay.metric("datagrams_dropped_total{listener=\"a\",reason=\"stopping\"}"), 1U);
 
 	/* The port is in use as long as the old listener has that session, but a new listener can
 	 * share it. */
-	settings.write(process + listening("a", at) + rest);
-	ASSERT_TRUE(relay.reload()) << relay.errors();
+	ASSERT_TRUE(relay.reload(process + listening("a", at) + rest)) << relay.errors();
 	exchange(late, at, backend, "yes");
 	backend.send(session, "an answer of the old session");
 	EXPECT_EQ(early.receive().bytes, "an answer of the old session");
@@ -94,11 +90,9 @@ TEST(UdpOperation, AListenerThatIsGoneFreesItsPort)
 	udp_peer backend;
 	const auto at = free_address();
 	const std::string rest = listening("b", "udp:127.0.0.1:0") + group(backend.address());
-	file settings(process + listening("a", at) + rest);
-	relay_process relay({"--config", settings.name()});
+	configured_relay relay(process + listening("a", at) + rest);
 	EXPECT_EQ(relay.address(), at);
-	settings.write(process + rest);
-	ASSERT_TRUE(relay.reload()) << relay.errors();
+	ASSERT_TRUE(relay.reload(process + rest)) << relay.errors();
 	EXPECT_TRUE(eventually([&] {
 		try {
 			const udp_peer again(at);
@@ -114,9 +108,8 @@ TEST(UdpOperation, AListenerThatIsGoneFreesItsPort)
 TEST(UdpOperation, StoppingWaitsForAnswers)
 {
 	udp_peer backend, client, late;
-	const file settings(process + listening("a", "udp:127.0.0.1:0") +
-			    "responses = 1\nidle_timeout = '1h'\n" + group(backend.address()));
-	relay_process relay({"--config", settings.name()});
+	configured_relay relay(process + listening("a", "udp:127.0.0.1:0") +
+			       "responses = 1\nidle_timeout = '1h'\n" + group(backend.address()));
 	const auto at = relay.address();
 	client.send(at, "q");
 	const auto session = backend.receive().from;
@@ -134,10 +127,9 @@ TEST(UdpOperation, StoppingWaitsForAnswers)
 TEST(UdpOperation, StoppingDoesNotWaitForSilentSessions)
 {
 	udp_peer backend, client;
-	const file settings("drain = '1h'\naccess_log = 'stderr'\n" +
-			    listening("a", "udp:127.0.0.1:0") + "idle_timeout = '1h'\n" +
-			    group(backend.address()));
-	relay_process relay({"--config", settings.name()});
+	configured_relay relay("drain = '1h'\naccess_log = 'stderr'\n" +
+			       listening("a", "udp:127.0.0.1:0") + "idle_timeout = '1h'\n" +
+			       group(backend.address()));
 	exchange(client, relay.address(), backend);
 	const auto end = relay.stop();
 	EXPECT_EQ(end.status, 0);
@@ -175,11 +167,11 @@ TEST(UdpOperation, ABackendThatGoesDownLosesItsSessions)
 {
 	udp_peer backend, client;
 	std::optional<listener> checked(std::in_place);
-	const file settings(process + listening("a", "udp:127.0.0.1:0") + group(backend.address()) +
-			    "[groups.g.check]\ninterval = '20ms'\nfall = 1\non_down = 'cut'\n"
-			    "address = '" +
-			    checked->address() + "'\n");
-	relay_process relay({"--config", settings.name()});
+	configured_relay relay(process + listening("a", "udp:127.0.0.1:0") +
+			       group(backend.address()) +
+			       "[groups.g.check]\ninterval = '20ms'\nfall = 1\non_down = 'cut'\n"
+			       "address = '" +
+			       checked->address() + "'\n");
 	const auto at = relay.address();
 	exchange(client, at, backend);
 	checked.reset();
@@ -198,14 +190,14 @@ TEST(UdpOperation, ConnectionsThatAreKilledBeginAgain)
 	udp_peer backend, client, other;
 	const folder here;
 	const auto control = "unix:" + here / "control";
-	const file settings("control = '" + control + "'\naccess_log = 'stderr'\n" +
-			    listening("a", "udp:127.0.0.1:0") + group(backend.address()));
-	relay_process relay({"--config", settings.name()});
+	configured_relay relay("control = '" + control + "'\naccess_log = 'stderr'\n" +
+			       listening("a", "udp:127.0.0.1:0") + group(backend.address()));
 	const auto at = relay.address();
 	const auto first = exchange(client, at, backend);
-	auto asking = peer::connect(control);
-	asking.send("POST /connections/kill?listener=a HTTP/1.1\r\nHost: localhost\r\n"
-		    "Connection: close\r\nContent-Length: 0\r\n\r\n");
+	auto asking =
+		peer::sending("POST /connections/kill?listener=a HTTP/1.1\r\nHost: localhost\r\n"
+			      "Connection: close\r\nContent-Length: 0\r\n\r\n",
+			      control);
 	EXPECT_NE(asking.receive_rest().first.find("200"), std::string::npos);
 	relay.await_error("cause=cut listener=a");
 	EXPECT_NE(exchange(client, at, backend), first);

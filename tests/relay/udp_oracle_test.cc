@@ -132,13 +132,12 @@ TEST_P(UdpOracle, EveryDatagramIsAccountedFor)
 	 * after the end of its session has no receiver. Sanitizers and emulators are slow. */
 	const std::string idle = each < 100 ? "10s" : "2s";
 	echo one(sent), two(sent);
-	const file settings(
+	configured_relay relay(
 		"admin = '127.0.0.1:0'\n[listeners.a]\naddress = 'udp::0'\ngroup = 'g'\n"
 		"idle_timeout = '" +
 		idle + "'\n" + std::string(GetParam()) +
 		"[groups.g]\nbalance = 'two-choices'\nbackends = ['" + one.socket.address() +
 		"', '" + two.socket.address() + "']\n");
-	relay_process relay({"--config", settings.name()});
 	const auto port = relay.address().substr(relay.address().rfind(':'));
 
 	std::atomic<bool> over{false};

@@ -21,8 +21,7 @@ namespace
 /* Passes bytes both ways, and a half-close. */
 void serves(const std::string &address, listener &backend)
 {
-	auto client = peer::connect(address);
-	client.send("ping");
+	auto client = peer::sending("ping", address);
 	auto served = backend.accept();
 	EXPECT_EQ(served.receive(4), "ping");
 	client.shutdown_write();
@@ -126,15 +125,13 @@ TEST(Unix, FailuresArePassedOn)
 	const folder here;
 	listener backend;
 	relay_process relay({"unix:" + here / "a", backend.address()});
-	auto client = peer::connect(relay.address());
-	client.send("x");
+	auto client = peer::sending("x", relay.address());
 	auto served = backend.accept();
 	EXPECT_EQ(served.receive(1), "x");
 	served.reset();
 	EXPECT_EQ(client.receive_end(), ending::fin);
 
-	auto rude = peer::connect(relay.address());
-	rude.send("x");
+	auto rude = peer::sending("x", relay.address());
 	served = backend.accept();
 	EXPECT_EQ(served.receive(1), "x");
 	served.send("unread");
@@ -231,9 +228,8 @@ TEST(Unix, TheFileHasTheMode)
 	listener backend;
 	const mode_t former = umask(027);
 	const auto mode_of = [&](const std::string &more) {
-		const file config(
+		configured_relay relay(
 			text("address = \"unix:" + path + "\"\n" + more, backend.address()));
-		relay_process relay({"--config", config.name()});
 		serves(relay.address(), backend);
 		struct stat found {
 		};
@@ -255,26 +251,23 @@ TEST(Unix, AReloadKeepsThePath)
 	const auto listening_at = [&](const std::string &at) {
 		return text("address = \"unix:" + at + "\"", backend.address());
 	};
-	file config(listening_at(path));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(listening_at(path));
 	serves(relay.address(), backend);
 	const auto inode = inode_of(path);
 	auto open = peer::connect(relay.address());
 	auto served = backend.accept();
-	config.write(listening_at(path) + "slow_return = 0\n");
-	EXPECT_TRUE(relay.reload());
+	EXPECT_TRUE(relay.reload(listening_at(path) + "slow_return = 0\n"));
 	EXPECT_EQ(inode_of(path), inode);
 	serves("unix:" + path, backend);
 
 	/* A refused configuration neither leaves a file nor removes one. */
-	config.write(listening_at(other) + "[listeners.no]\ngroup = \"g\"\naddress = \"unix:" +
-		     here / "no/folder" + "\"\n");
-	EXPECT_FALSE(relay.reload());
+	EXPECT_FALSE(relay.reload(
+		listening_at(other) +
+		"[listeners.no]\ngroup = \"g\"\naddress = \"unix:" + here / "no/folder" + "\"\n"));
 	EXPECT_EQ(inode_of(other), 0U);
 	EXPECT_EQ(inode_of(path), inode);
 
-	config.write(listening_at(other));
-	EXPECT_TRUE(relay.reload());
+	EXPECT_TRUE(relay.reload(listening_at(other)));
 	EXPECT_TRUE(eventually([&] { return inode_of(path) == 0; })) << "the file is gone";
 	serves("unix:" + other, backend);
 	open.send("still");
@@ -293,8 +286,7 @@ TEST(Unix, ASocketFromSystemdIsServedAndKeepsItsFile)
 	listener backend;
 	listener handed(address);
 	listener named(name_of("handed"));
-	auto early = peer::connect(address);
-	early.send("y");
+	auto early = peer::sending("y", address);
 	relay_process relay({named.address(), backend.address(), address, backend.address()}, 0,
 			    {handed.fd(), named.fd()});
 	EXPECT_EQ(relay.address(1), address);
@@ -311,10 +303,9 @@ TEST(Unix, BackendsAreChecked)
 {
 	const folder here;
 	const std::string address = "unix:" + here / "b.sock";
-	const file config(text("address = \"127.0.0.1:0\"", address,
-			       "slow_return = 0\n[groups.g.check]\ninterval = \"20ms\"\n"
-			       "timeout = \"10s\"\nfall = 2\nrise = 2\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("address = \"127.0.0.1:0\"", address,
+				    "slow_return = 0\n[groups.g.check]\ninterval = \"20ms\"\n"
+				    "timeout = \"10s\"\nfall = 2\nrise = 2\n"));
 	const std::string backend = "backend " + address + " of g";
 	relay.await_error(backend + " is down: No such file or directory");
 	EXPECT_EQ(peer::connect(relay.address()).receive_end(), ending::fin);
@@ -348,11 +339,10 @@ TEST(Unix, HeadersForItsClientsHaveTheNames)
 	      std::pair("v2"s,
 			"\r\n\r\n\0\r\nQUIT\n\x21\x31\0\xd8"s + std::string(108, '\0') + path)}) {
 		listener backend;
-		const file config(text("address = \"unix:" + here / "a.sock" + "\"",
-				       backend.address(), "send_proxy = \"" + version + "\"\n"));
-		relay_process relay({"--config", config.name()});
-		auto client = peer::connect(relay.address());
-		client.send("x");
+		configured_relay relay(text("address = \"unix:" + here / "a.sock" + "\"",
+					    backend.address(),
+					    "send_proxy = \"" + version + "\"\n"));
+		auto client = peer::sending("x", relay.address());
 		auto served = backend.accept();
 		EXPECT_EQ(served.receive(header.size() + 1), header + "x");
 		served.close();
@@ -366,9 +356,8 @@ TEST(Unix, BackendsGetHeaders)
 {
 	const folder here;
 	listener backend("unix:" + here / "b.sock");
-	const file config(
+	configured_relay relay(
 		text("address = \"127.0.0.1:0\"", backend.address(), "send_proxy = \"v1\"\n"));
-	relay_process relay({"--config", config.name()});
 	auto client = peer::connect(relay.address());
 	auto served = backend.accept();
 	EXPECT_EQ(served.receive(29), "PROXY TCP4 127.0.0.1 127.0.0.");
@@ -381,12 +370,11 @@ TEST(Unix, ProxiesConnectThroughIt)
 {
 	const folder here;
 	listener backend;
-	const file config(text("address = \"unix:" + here / "a.sock" +
-				       "\"\nproxy_from = [\"unix\"]\nallow = [\"10.0.0.0/8\"]\n",
-			       backend.address()));
-	relay_process relay({"--config", config.name()});
-	auto client = peer::connect(relay.address());
-	client.send("PROXY TCP4 10.1.2.3 10.9.8.7 1000 443\r\nx");
+	configured_relay relay(
+		text("address = \"unix:" + here / "a.sock" +
+			     "\"\nproxy_from = [\"unix\"]\nallow = [\"10.0.0.0/8\"]\n",
+		     backend.address()));
+	auto client = peer::sending("PROXY TCP4 10.1.2.3 10.9.8.7 1000 443\r\nx", relay.address());
 	auto served = backend.accept();
 	EXPECT_EQ(served.receive(1), "x");
 	served.close();
@@ -394,16 +382,13 @@ TEST(Unix, ProxiesConnectThroughIt)
 	client.close();
 	relay.await_error("client=10.1.2.3:1000 peer=unix: ");
 
-	auto denied = peer::connect(relay.address());
-	denied.send("PROXY TCP4 11.1.2.3 10.9.8.7 1000 443\r\n");
+	auto denied = peer::sending("PROXY TCP4 11.1.2.3 10.9.8.7 1000 443\r\n", relay.address());
 	EXPECT_EQ(denied.receive_rest().first, "");
 	relay.await_error("cause=refused_list");
-	auto bad = peer::connect(relay.address());
-	bad.send("GET / HTTP/1.0\r\n\r\n");
+	auto bad = peer::sending("GET / HTTP/1.0\r\n\r\n", relay.address());
 	EXPECT_EQ(bad.receive_rest().first, "");
 	relay.await_error("cause=bad_proxy_header");
-	auto own = peer::connect(relay.address());
-	own.send("\r\n\r\n\0\r\nQUIT\n\x20\0\0\0x"s);
+	auto own = peer::sending("\r\n\r\n\0\r\nQUIT\n\x20\0\0\0x"s, relay.address());
 	EXPECT_EQ(backend.accept().receive(1), "x");
 	own.close();
 	relay.await_error("client=unix: backend=");
@@ -419,8 +404,8 @@ TEST(Unix, TheAdminServerIsReachedThroughIt)
 	EXPECT_EQ(relay.admin_address(), "unix:" + path);
 	serves(relay.address(), backend);
 	EXPECT_EQ(relay.metric("connections_accepted_total{listener=\"" + address + "\"}"), 1U);
-	auto admin = peer::connect("unix:" + path);
-	admin.send("GET /json HTTP/1.1\r\nHost: relay\r\nConnection: close\r\n\r\n");
+	auto admin = peer::sending("GET /json HTTP/1.1\r\nHost: relay\r\nConnection: close\r\n\r\n",
+				   "unix:" + path);
 	const std::string page = admin.receive_rest().first;
 	EXPECT_NE(page.find("\"name\":\"" + address + "\",\"address\":\"" + address + "\""),
 		  std::string::npos)
@@ -463,11 +448,11 @@ TEST(Unix, KeepaliveIsForTheOtherSideOnly)
 {
 	const folder here;
 	listener backend("unix:" + here / "b.sock");
-	const file config(text("keepalive = {idle = \"1s\", interval = \"1s\", count = 1}\n"
-			       "user_timeout = \"1s\"\naddress = \"unix:" +
-				       here / "a.sock" + "\"",
-			       backend.address(), "keepalive = \"1s\"\nuser_timeout = \"1s\"\n"));
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(text("keepalive = {idle = \"1s\", interval = \"1s\", count = 1}\n"
+				    "user_timeout = \"1s\"\naddress = \"unix:" +
+					    here / "a.sock" + "\"",
+				    backend.address(),
+				    "keepalive = \"1s\"\nuser_timeout = \"1s\"\n"));
 	serves(relay.address(), backend);
 	auto silent = peer::connect(relay.address());
 	auto served = backend.accept();
