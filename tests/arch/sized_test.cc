@@ -134,8 +134,7 @@ TEST(Sized, TaskAttributes)
 TEST(Sized, TaskAttributesOfATaskThatBeginsWhenAStreamIsReadable)
 {
 	test::run([] {
-		test::Listener listener;
-		test::Pair pair(listener);
+		test::Pair pair;
 		static std::atomic<int> began;
 
 		began = 0;

@@ -143,8 +143,7 @@ TEST_F(Log, LosesNothingInAFile)
 			CHILD_CHECK(write(gate[1], "xxxx", 4) == 4);
 		});
 		heart.join();
-		for (test::Task &each : blocked)
-			each.join();
+		test::join_all(blocked);
 		plain.join();
 	});
 	_exit(42);

@@ -15,9 +15,7 @@
 namespace
 {
 
-using test::Listener;
-using test::Pair;
-using test::Task;
+using namespace test;
 
 constexpr int64_t soon = SN_COALESCE_QUICK_NS / 2, late = SN_COALESCE_QUICK_NS;
 constexpr size_t small_piece = 1000;

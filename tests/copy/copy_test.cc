@@ -21,10 +21,8 @@
 namespace
 {
 
-using test::Listener;
-using test::Pair;
+using namespace test;
 using Route = test::CopyRoute;
-using test::Task;
 
 TEST(Copy, IsExactForRandomChunksAndPauses)
 {
@@ -90,8 +88,7 @@ TEST(Copy, IsExactForRandomChunksAndPauses)
 				EXPECT_EQ(1, sn_tcp_write(route.source.server, "x", 1));
 				EXPECT_EQ(1, sn_tcp_read(route.source.client, &c, 1));
 			});
-		for (Task &task : tasks)
-			task.join();
+		join_all(tasks);
 	});
 }
 

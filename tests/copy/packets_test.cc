@@ -18,9 +18,7 @@
 namespace
 {
 
-using test::Listener;
-using test::Pair;
-using test::Task;
+using namespace test;
 
 struct Route : test::RelayRoute {
 	void start(bool closing = false)

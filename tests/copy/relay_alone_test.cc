@@ -17,9 +17,7 @@
 namespace
 {
 
-using test::Listener;
-using test::Pair;
-using test::Task;
+using namespace test;
 
 // A relay between two pairs: left.client and right.client are the peers.
 struct Relay {

@@ -16,9 +16,7 @@
 namespace
 {
 
-using test::Listener;
-using test::Pair;
-using test::Task;
+using namespace test;
 
 constexpr int64_t limit = 4 * test::ms;
 

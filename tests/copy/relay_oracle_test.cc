@@ -34,9 +34,7 @@
 namespace
 {
 
-using test::Listener;
-using test::Pair;
-using test::Task;
+using namespace test;
 
 // All streams are cut from a text with this period. The period is prime, so that the text differs
 // at any two places whose distance is a multiple of a buffer's size.
@@ -370,8 +368,7 @@ void session(Listener &listener, uint64_t seed, Tally &tally)
 	};
 	left.gives_up = fate == 2;
 	Task players[] = {Task([&] { play(a, left, right); }), Task([&] { play(b, right, left); })};
-	for (Task &player : players)
-		player.join();
+	join_all(players);
 	const int err = relay.join();
 
 	EXPECT_EQ(err, result.error);
@@ -467,8 +464,7 @@ void run_sessions(int total, int crowd, Spliced spliced)
 				while (left-- > 0 && !testing::Test::HasFailure())
 					session(own, mine.next(), tally);
 			});
-		for (Task &task : tasks)
-			task.join();
+		join_all(tasks);
 		struct sn_copy_stats pool;
 		EXPECT_EQ(0, sn_copy_stats(&pool));
 		EXPECT_EQ(0u, pool.pipes_borrowed);

@@ -22,9 +22,7 @@
 namespace
 {
 
-using test::Listener;
-using test::Pair;
-using test::Task;
+using namespace test;
 
 constexpr size_t MiB = size_t(1) << 20;
 
@@ -310,8 +308,7 @@ TEST(Splice, LeavesASourceThatTheNextRelayArms)
 			writer.join();
 			EXPECT_TRUE(probe_fd_disarmed(source));
 
-			Listener listener;
-			test::Pair other(listener);
+			test::Pair other;
 			sn_tcp *ends[] = {source, other.server};
 			struct sn_relay_result result;
 			char buf[8];
@@ -968,8 +965,7 @@ void open_end(End &end, Kind kind, bool reading, int file_flags = 0)
 
 	switch (kind) {
 	case Kind::tcp: {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 
 		end.stream = sn_tcp_stream(pair.release_client());
 		end.other = sn_tcp_stream(pair.release_server());

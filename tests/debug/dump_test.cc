@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/files.h"
 #include "support/runtime.h"
 
 // Exported and not inlined, so that backtraces contain their names.
@@ -79,36 +80,9 @@ extern "C" int dump_test_spawns(sn_task **task, sn_fn *fn, void *arg, const char
 namespace
 {
 
-std::string contents(int fd)
-{
-	std::string text;
-	char buffer[65536];
-	ssize_t n;
-
-	lseek(fd, 0, SEEK_SET);
-	while ((n = read(fd, buffer, sizeof buffer)) > 0)
-		text.append(buffer, size_t(n));
-	return text;
-}
-
-int temporary()
-{
-	char name[] = "/tmp/sennit-dump-XXXXXX";
-	int fd = mkstemp(name);
-
-	EXPECT_LE(0, fd);
-	unlink(name);
-	return fd;
-}
-
 std::string dump()
 {
-	int fd = temporary();
-
-	EXPECT_EQ(0, sn_dump(fd));
-	std::string text = contents(fd);
-	close(fd);
-	return text;
+	return test::written_by(sn_dump);
 }
 
 bool has(const std::string &text, const char *pattern)
@@ -309,8 +283,7 @@ TEST(Dump, WhileEverythingMoves)
 			ASSERT_TRUE(test::eventually([&] { return rounds > before + 20; }));
 		}
 		stop = true;
-		for (test::Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 		EXPECT_TRUE(test::all_ended());
 	});
 }
@@ -478,8 +451,8 @@ TEST(Quit, Background)
 	ASSERT_LE(0, dup2(fd, STDERR_FILENO));
 	test::run(2, [fd] {
 		kill(getpid(), SIGQUIT);
-		EXPECT_TRUE(
-			test::eventually([fd] { return has(contents(fd), "end of the dump"); }));
+		EXPECT_TRUE(test::eventually(
+			[fd] { return has(test::contents(fd), "end of the dump"); }));
 	});
 	struct sigaction after;
 
@@ -498,7 +471,7 @@ TEST(Quit, DumpsABackgroundJobOfAScript)
 	ASSERT_LT(0, readlink("/proc/self/exe", self, sizeof self - 1));
 	test::Environment report("SENNIT_TEST_REPORT", name), program("SENNIT_TEST_SELF", self);
 	EXPECT_EQ(0, system("\"$SENNIT_TEST_SELF\" --gtest_filter=Quit.Background >&2 & wait $!"));
-	const std::string text = contents(fd);
+	const std::string text = test::contents(fd);
 	EXPECT_TRUE(has(text, "sennit: [0-9]+ tasks?,")) << text;
 	unlink(name);
 	close(fd);

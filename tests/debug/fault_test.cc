@@ -545,8 +545,7 @@ TEST_F(Fault, RunsEndWhileThreadsRelyOnFaults)
 			for (int i = 0; i < test::scaled(500); i++)
 				test::run(1, use_many_stacks);
 			over = true;
-			for (std::thread &thread : threads)
-				thread.join();
+			test::join_all(threads);
 			_exit(0);
 		},
 		testing::ExitedWithCode(0), "");

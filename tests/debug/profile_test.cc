@@ -23,6 +23,7 @@
 #include <sennit/profile.h>
 #include <sennit/scan.h>
 
+#include "support/files.h"
 #include "support/internals.h"
 #include "support/profiles.h"
 #include "support/runtime.h"
@@ -149,38 +150,11 @@ using Sample = Profile::Sample;
 
 enum { COUNT, TIME };
 
-int temporary()
-{
-	char name[] = "/tmp/sennit-profile-XXXXXX";
-	int fd = mkstemp(name);
-
-	EXPECT_LE(0, fd);
-	unlink(name);
-	return fd;
-}
-
-std::string contents(int fd)
-{
-	std::string text;
-	char buffer[65536];
-	ssize_t n;
-
-	lseek(fd, 0, SEEK_SET);
-	while ((n = read(fd, buffer, sizeof buffer)) > 0)
-		text.append(buffer, size_t(n));
-	return text;
-}
-
 // Returns what the call writes to a descriptor.
 template <class Call>
 Profile profile_of(Call call)
 {
-	int fd = temporary();
-
-	EXPECT_EQ(0, call(fd));
-	std::string text = contents(fd);
-	close(fd);
-	return Profile(text);
+	return Profile(test::written_by(call));
 }
 
 Profile tasks()
@@ -392,7 +366,7 @@ TEST(Labels, AreInDumps)
 {
 	test::run({1, 2}, [] {
 		Waiting waiting;
-		int fd = temporary();
+		int fd = test::temporary();
 
 		EXPECT_EQ(0, sn_label("route", "/a"));
 		EXPECT_EQ(0, sn_label("user", "17"));
@@ -400,7 +374,7 @@ TEST(Labels, AreInDumps)
 		EXPECT_EQ(0, sn_label("user", nullptr));
 		until_parked(1);
 		EXPECT_EQ(0, sn_dump(fd));
-		std::string text = contents(fd);
+		std::string text = test::contents(fd);
 
 		close(fd);
 		for (const char *line : {"\"receiver\" for [^\n]*, route=/a, user=17\n",
@@ -487,7 +461,7 @@ TEST(ProfileCpu, SeesThreadsThatBeginMeanwhile)
 {
 	std::atomic<bool> stop{false};
 	std::atomic<int> result{1};
-	int fd = temporary();
+	int fd = test::temporary();
 
 	test::run({2}, [&] {
 		if (cpu_is_missing())
@@ -508,15 +482,14 @@ TEST(ProfileCpu, SeesThreadsThatBeginMeanwhile)
 		std::vector<test::Task> blocked;
 		for (int i = 0; i < 8; i++)
 			blocked.emplace_back([] { usleep(300000); });
-		for (auto &task : blocked)
-			task.join();
+		test::join_all(blocked);
 		EXPECT_TRUE(test::eventually([&] { return result != 1; }));
 		stop = true;
 		burner.join();
 		profiler.join();
 		EXPECT_EQ(0, result);
-		EXPECT_LT(0,
-			  Profile(contents(fd)).sum(COUNT, in("profile_test_burns")) + TEST_TSAN);
+		EXPECT_LT(0, Profile(test::contents(fd)).sum(COUNT, in("profile_test_burns")) +
+				     TEST_TSAN);
 	});
 	close(fd);
 }
@@ -685,7 +658,7 @@ TEST(ProfileWaits, NeedRecords)
 TEST(Profiles, AreMadeOneAtATimeOfEachKind)
 {
 	test::run({2}, [] {
-		int fd = temporary(), other = temporary();
+		int fd = test::temporary(), other = test::temporary();
 		test::Task profiler([&] {
 			return in_turn([&] { return sn_profile_waits(fd, 200 * test::ms, 0); });
 		});

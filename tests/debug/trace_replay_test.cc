@@ -17,10 +17,7 @@ extern "C" {
 namespace
 {
 
-using test::Slice;
-using test::Trace;
-using test::Track;
-using test::written;
+using namespace test;
 
 size_t count(const Track &track, const std::string &name)
 {

@@ -16,11 +16,7 @@
 namespace
 {
 
-using test::Event;
-using test::Slice;
-using test::Trace;
-using test::Track;
-using test::written;
+using namespace test;
 
 // ---- what is recorded ----
 

@@ -81,8 +81,7 @@ Found held_by_tasks(int n, Holder hold_one, const sn_task_attr *attr = nullptr)
 	Task([] { collect(); }).join();
 	found.lost = lists.ended();
 	gate.open(n);
-	for (auto &task : tasks)
-		task.join();
+	join_all(tasks);
 	if (!found.lost) {
 		EXPECT_EQ(0, broken);
 		expect_reclaimed(lists);
@@ -152,8 +151,7 @@ TEST(GcRoots, GarbageIsReclaimed)
 						sn_yield();
 				}
 			});
-		for (auto &task : tasks)
-			task.join();
+		join_all(tasks);
 	});
 	// 200 MB are allocated each time.
 	EXPECT_LT(GC_get_heap_size(), size_t{64} << 20);
@@ -213,8 +211,7 @@ TEST(GcRoots, RunningTasks)
 		collect();
 		uint32_t lost = lists.ended();
 		go = true;
-		for (auto &task : tasks)
-			task.join();
+		join_all(tasks);
 		EXPECT_EQ(lost ? 1 : 0, broken > 0);
 		return lost;
 	};
@@ -291,8 +288,7 @@ TEST(GcRoots, BlockingTasks)
 		collect();
 		uint32_t lost = lists.ended();
 		gate.open(n);
-		for (auto &task : tasks)
-			task.join();
+		join_all(tasks);
 		EXPECT_EQ(lost ? 1 : 0, broken > 0);
 		return lost;
 	};
@@ -566,8 +562,7 @@ TEST(GcRoots, ElementsInTransit)
 			if (i % (many / 8) == many / 8 - 1)
 				collect();
 		}
-		for (auto &task : tasks)
-			task.join();
+		join_all(tasks);
 		sn_chan_unref(chan);
 		EXPECT_EQ(0, broken);
 	});
@@ -617,8 +612,7 @@ TEST(GcRoots, ClosuresAndBoxes)
 		collect();
 		uint32_t lost = lists.ended();
 		gate.open(2 * n);
-		for (auto &task : tasks)
-			task.join();
+		join_all(tasks);
 		EXPECT_TRUE(eventually([&] { return waiting == n; }));
 		for (int i = 0; i < n; i++)
 			if (!lists.whole(chan.recv()->plain))

@@ -297,8 +297,7 @@ uint32_t lost_in_switches(int collections)
 	}
 	const uint32_t lost = lists.ended();
 	end = true;
-	for (auto &task : tasks)
-		task.join();
+	join_all(tasks);
 	EXPECT_EQ(lost > 0, broken > 0);
 	return lost;
 }
@@ -372,8 +371,7 @@ TEST(GcStress, WaitsAreNotInterrupted)
 			GC_gcollect();
 			sn_sleep(100 * us);
 		}
-		for (auto &task : tasks)
-			task.join();
+		join_all(tasks);
 		EXPECT_EQ(0, sn_tcp_listener_close(listener));
 	});
 }

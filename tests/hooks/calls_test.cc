@@ -28,16 +28,7 @@
 namespace
 {
 
-using test::error_now;
-using test::expect_count;
-using test::hooked;
-using test::hooks;
-using test::ms;
-using test::outcome;
-using test::second;
-using test::SocketPair;
-using test::Task;
-using test::TcpListener;
+using namespace test;
 
 constexpr int Processors = 2;
 // The threads of the scheduler, the poller, the monitor, the caller of sn_run(), and those of a
@@ -60,8 +51,7 @@ void expect_few_threads(int n, Body body, End end)
 			test::eventually([&] { return hooks().parked >= before + uint64_t(n); }));
 		EXPECT_LE(test::process_status("Threads"), FewThreads);
 		end();
-		for (auto &task : tasks)
-			task.join();
+		join_all(tasks);
 	});
 }
 
@@ -656,8 +646,7 @@ TEST(Connect, ParksUntilItsTimeout)
 			}));
 		EXPECT_TRUE(test::eventually([&] { return hooks().parked >= before + 20; }));
 		EXPECT_LE(test::process_status("Threads"), FewThreads);
-		for (auto &task : tasks)
-			task.join();
+		join_all(tasks);
 	});
 }
 
@@ -775,8 +764,7 @@ TEST(Names, AreWhatTheResolverSays)
 					EXPECT_EQ(expected, find(question.node, question.service,
 								 question.hints));
 				}));
-			for (auto &task : tasks)
-				task.join();
+			join_all(tasks);
 		});
 	}
 }

@@ -19,10 +19,7 @@
 namespace
 {
 
-using test::hooks;
-using test::outcome;
-using test::SocketPair;
-using test::TcpListener;
+using namespace test;
 
 constexpr int Processors = 2;
 // As in calls_test.cc.

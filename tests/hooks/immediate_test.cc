@@ -20,10 +20,7 @@
 namespace
 {
 
-using test::hooked;
-using test::outcome;
-using test::SocketPair;
-using test::TcpListener;
+using namespace test;
 
 struct Descriptor {
 	std::string name;

@@ -466,8 +466,7 @@ Games play_in_threads(Kind kind, const std::vector<uint64_t> &seeds)
 	for (auto &game : games)
 		for (auto &party : game->party)
 			threads.emplace_back([&party] { party->play(Steps); });
-	for (auto &thread : threads)
-		thread.join();
+	test::join_all(threads);
 	return games;
 }
 
@@ -481,8 +480,7 @@ Games play_in_tasks(Kind kind, const std::vector<uint64_t> &seeds)
 	for (auto &game : games)
 		for (auto &party : game->party)
 			tasks.emplace_back([&party] { party->play(Steps); }, &attr);
-	for (auto &task : tasks)
-		task.join();
+	test::join_all(tasks);
 	return games;
 }
 

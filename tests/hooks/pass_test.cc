@@ -24,13 +24,7 @@
 namespace
 {
 
-using test::expect_count;
-using test::hooked;
-using test::hooks;
-using test::ms;
-using test::outcome;
-using test::SocketPair;
-using test::Task;
+using namespace test;
 
 using Counters = struct sn_hooks_stats;
 

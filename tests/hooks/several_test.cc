@@ -15,13 +15,7 @@
 namespace
 {
 
-using test::hooked;
-using test::hooks;
-using test::ms;
-using test::outcome;
-using test::second;
-using test::SocketPair;
-using test::Task;
+using namespace test;
 
 // Messages of the same size, which contain their numbers.
 class Messages

@@ -104,8 +104,7 @@ TEST(Thread, IsTheSameAfterEachWait)
 				<< wait.name;
 			for (int i = 0; wait.for_byte && i < n; i++)
 				EXPECT_EQ(1, write(pairs[i].fd[1], "x", 1));
-			for (test::Task &each : tasks)
-				each.join();
+			test::join_all(tasks);
 			over = true;
 			noise.join();
 			EXPECT_EQ(0, moved) << wait.name;

@@ -7,8 +7,6 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
-#include <system_error>
-#include <thread>
 #include <vector>
 
 #include <sys/prctl.h>
@@ -27,24 +25,6 @@ class Scan : public Work
 {
 public:
 	~Scan() override { sn_chan_unref(chan_); }
-
-	// Called once in a process. It retries, because memory or threads may be short when the
-	// first phase begins.
-	static void start_outside()
-	{
-		static std::atomic<bool> started = false;
-
-		if (started.exchange(true))
-			return;
-		for (;;) {
-			try {
-				std::thread(scan_from_outside).detach();
-				return;
-			} catch (const std::system_error &) {
-				sn_sleep(5 * ms);
-			}
-		}
-	}
 
 	void begin(Phase &phase) override
 	{
@@ -65,7 +45,9 @@ public:
 			phase.go_surely(LOAD_SCAN, [this, &phase, seed = phase.random.next()] {
 				scan(phase, Random(seed));
 			});
-		start_outside();
+		static std::atomic<bool> started = false;
+
+		start_outside(started, scan_from_outside);
 		{
 			std::lock_guard hold(current_lock);
 

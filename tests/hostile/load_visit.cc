@@ -7,8 +7,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
-#include <system_error>
-#include <thread>
 
 #include <pthread.h>
 #include <sys/prctl.h>
@@ -43,23 +41,6 @@ void leave_a_slow_destructor()
 class Visitors : public Work
 {
 public:
-	// Called once in a process, for all runs.
-	static void start_outside()
-	{
-		static std::atomic<bool> started = false;
-
-		if (started.exchange(true))
-			return;
-		for (;;) {
-			try {
-				std::thread(visit_from_outside).detach();
-				return;
-			} catch (const std::system_error &) {
-				sn_sleep(5 * ms);
-			}
-		}
-	}
-
 	void begin(Phase &phase) override
 	{
 		for (int i = 0; i < visitors; i++)
@@ -88,7 +69,9 @@ public:
 			    },
 			    nullptr) == 0)
 			strays_++;
-		start_outside();
+		static std::atomic<bool> started = false;
+
+		start_outside(started, visit_from_outside);
 	}
 
 	int64_t queue() const override { return (visitors + strays_) * slice; }

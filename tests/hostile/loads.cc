@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <system_error>
+#include <thread>
 
 namespace hostile
 {
@@ -92,6 +94,20 @@ void Phase::until_stop()
 {
 	while (!stopping())
 		sn_sleep(10 * ms);
+}
+
+void start_outside(std::atomic<bool> &started, void (*body)())
+{
+	if (started.exchange(true))
+		return;
+	for (;;) {
+		try {
+			std::thread(body).detach();
+			return;
+		} catch (const std::system_error &) {
+			sn_sleep(5 * ms);
+		}
+	}
 }
 
 sn_chan *make_channel(size_t elem_size, ssize_t capacity)

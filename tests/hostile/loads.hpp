@@ -60,6 +60,10 @@ public:
 // test otherwise.
 void refused(Load load, const char *what, int error, uint64_t mark);
 
+// Starts a plain thread for all runs of the process, unless it has started. Retries, because memory
+// or threads may be short when the first phase begins.
+void start_outside(std::atomic<bool> &started, void (*body)());
+
 // Returns a channel, as soon as there is memory for it. Only tasks may call it.
 sn_chan *make_channel(size_t elem_size, ssize_t capacity);
 

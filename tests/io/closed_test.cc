@@ -17,10 +17,7 @@
 namespace
 {
 
-using test::adopt;
-using test::Listener;
-using test::Pair;
-using test::Task;
+using namespace test;
 
 const std::string much(size_t(8) << 20, 'x');
 
@@ -99,8 +96,7 @@ TEST(ClosedUnderAWaiter, Streams)
 			// The end on which the task waits, and the other end.
 			ASSERT_EQ(0, pipe2(pipe_ends, O_CLOEXEC));
 			ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
-			Listener listener;
-			Pair tcp(listener);
+			Pair tcp;
 			const struct {
 				const char *name;
 				sn_stream *stream;
@@ -197,8 +193,7 @@ TEST(ClosedUnderAWaiter, PollableDescriptors)
 {
 	test::run([] {
 		for (bool own : {true, false}) {
-			Listener listener;
-			Pair pair(listener);
+			Pair pair;
 			const int mine = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 			const int fd = own ? sn_tcp_fd(pair.client) : mine;
 			pollfd several[] = {{-1, POLLIN, 0}, {fd, POLLIN, 0}};

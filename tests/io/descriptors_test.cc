@@ -131,8 +131,7 @@ void run_program(uint64_t seed)
 		plays.push_back(make_play(random));
 	for (const auto &play : plays)
 		running.emplace_back([&play] { play->run(); });
-	for (test::Task &each : running)
-		each.join();
+	test::join_all(running);
 }
 
 // Ends the process with a dump of its tasks if no call returns for longer than any call may take.

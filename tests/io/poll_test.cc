@@ -43,10 +43,7 @@ extern "C" int close(int fd)
 namespace
 {
 
-using test::Listener;
-using test::Pair;
-using test::soon;
-using test::Task;
+using namespace test;
 
 class Event
 {
@@ -429,8 +426,7 @@ TEST(FdWait, NumbersAreUsedAgain)
 TEST(FdWait, ForAConnection)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		const int fd = sn_tcp_fd(pair.server);
 		char byte = 0;
 
@@ -593,8 +589,7 @@ void attack(uint64_t seed)
 					}
 				}
 			});
-		for (Task &each : all)
-			each.join();
+		join_all(all);
 		for (const Event &event : events) {
 			eventfd_t count;
 
@@ -640,8 +635,7 @@ TEST(FdWaitStress, NoEventIsMissed)
 					other.set();
 				}
 			});
-		for (Task &each : all)
-			each.join();
+		join_all(all);
 	});
 }
 
@@ -723,8 +717,7 @@ int copies(int fd)
 TEST(FdWait, LeavesNoCopyBehind)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		const int fd = sn_tcp_fd(pair.server);
 
 		EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(fd, POLLIN, sn_now() + test::ms));
@@ -744,8 +737,7 @@ TEST(FdWait, LeavesNoCopyBehind)
 TEST(FdWait, ClosingACopyByAThreadOfTheProgram)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		const int fd = sn_tcp_fd(pair.server);
 		Task waits([&] { return sn_fd_wait(fd, POLLIN, SN_NO_DEADLINE); });
 
@@ -762,8 +754,7 @@ TEST(FdWait, ClosingACopyByAThreadOfTheProgram)
 TEST(FdWait, IsOverBeforeItsCopyIsClosed)
 {
 	test::run(1, [] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		const int fd = sn_tcp_fd(pair.server);
 		Task waits([&] { return sn_fd_wait(fd, POLLIN, soon()); });
 
@@ -871,8 +862,7 @@ TEST(FdWaitStress, NothingStaleIsReported)
 				  sn_fd_wait(event.fd(), POLLIN, sn_now() + 20 * test::us));
 		}
 		over = true;
-		for (Task &each : others)
-			each.join();
+		join_all(others);
 	});
 }
 

@@ -21,12 +21,7 @@
 namespace
 {
 
-using test::Chan;
-using test::in_scope;
-using test::ms;
-using test::second;
-using test::Task;
-using test::us;
+using namespace test;
 
 constexpr int64_t forever = 3600 * second;
 
@@ -554,8 +549,7 @@ TEST(SelectScope, TellsMany)
 				EXPECT_EQ(0, hold.send(1));
 			}
 			EXPECT_EQ(0, sn_cancel_mask());
-			for (Task &each : watchers)
-				each.join();
+			join_all(watchers);
 			EXPECT_EQ(n, told + left);
 			EXPECT_LE(n - (n + 2) / 3, told);
 			if (cancel) {
@@ -846,8 +840,7 @@ public:
 			tasks.emplace_back([this, seed = random_.next()] { selecter(seed); });
 		for (int i = 0; i < makers; i++)
 			tasks.emplace_back([this, seed = random_.next()] { maker(seed); });
-		for (Task &each : tasks)
-			each.join();
+		join_all(tasks);
 		for (Chan<int> &chan : chans_)
 			for (int value; chan.try_recv(&value) == 0; received_++)
 				sum_received_ += value;

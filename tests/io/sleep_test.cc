@@ -13,8 +13,7 @@ constexpr int64_t soon = 20 * test::ms, never = 3600 * test::second;
 // The result of a sleep, which must not last until the later of the two times.
 int sleep_with(int64_t deadline, int64_t until)
 {
-	test::Listener listener;
-	test::Pair pair(listener);
+	test::Pair pair;
 
 	EXPECT_EQ(0, sn_tcp_set_read_deadline(pair.server, sn_after(deadline)));
 	EXPECT_EQ(0, probe_fd_begin(pair.server, reading));

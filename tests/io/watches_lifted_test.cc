@@ -38,9 +38,7 @@ extern "C" int epoll_ctl(int set, int operation, int fd, struct epoll_event *eve
 namespace
 {
 
-using test::Listener;
-using test::Pair;
-using test::Task;
+using namespace test;
 
 // A client that does not use the runtime.
 int connect_to(const std::string &address)

@@ -52,11 +52,7 @@ extern "C" int pthread_attr_destroy(pthread_attr_t *attr) noexcept
 namespace
 {
 
-using test::asked;
-using test::Hanging;
-using test::inside;
-using test::most_inside;
-using test::Task;
+using namespace test;
 
 std::string text_of(const sn_resolved_address &at)
 {

@@ -4,6 +4,7 @@
 // still belongs to the caller, and is unchanged.
 #include <cerrno>
 #include <string>
+#include <vector>
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -150,34 +151,44 @@ TEST(Adopt, ClosesItsOwnDescriptorOnly)
 	});
 }
 
+// Descriptors that a call must not adopt, and the errors of that call.
+struct Refused {
+	int fd, error;
+};
+
+template <class Handle>
+void expect_refused(int (*adopt)(Handle **, int), const std::vector<Refused> &all)
+{
+	Handle *made = nullptr;
+
+	for (const auto &[fd, error] : all) {
+		EXPECT_EQ(error, adopt(&made, fd));
+		EXPECT_EQ(nullptr, made);
+		EXPECT_FALSE(fcntl(fd, F_GETFL) & O_NONBLOCK);
+		EXPECT_FALSE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+		EXPECT_EQ(0, close(fd));
+	}
+	EXPECT_EQ(-EBADF, adopt(&made, -1));
+	EXPECT_EQ(-EBADF, adopt(&made, all[0].fd));
+}
+
 TEST(Adopt, RefusesOtherDescriptorsAndLeavesThemUnchanged)
 {
 	test::run([] {
 		int ends[2];
-		ASSERT_EQ(0, pipe(ends));
-		const struct {
-			int fd, error;
-		} cases[] = {
-			{plain(AF_INET, SOCK_STREAM, false, false), -EINVAL},
-			{plain(AF_INET, SOCK_STREAM, true, false), -EINVAL},
-			{plain(AF_INET, SOCK_DGRAM, true, false), -EPROTOTYPE},
-			{plain(AF_UNIX, SOCK_STREAM, true, false), -EINVAL},
-			{plain(AF_UNIX, SOCK_SEQPACKET, true, true), -EPROTOTYPE},
-			{plain(AF_UNIX, SOCK_DGRAM, true, false), -EPROTOTYPE},
-			{ends[0], -ENOTSOCK},
-			{ends[1], -ENOTSOCK},
-		};
-		sn_tcp_listener *listener = nullptr;
 
-		for (const auto &[fd, error] : cases) {
-			EXPECT_EQ(error, sn_tcp_listener_adopt(&listener, fd));
-			EXPECT_EQ(nullptr, listener);
-			EXPECT_FALSE(fcntl(fd, F_GETFL) & O_NONBLOCK);
-			EXPECT_FALSE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
-			EXPECT_EQ(0, close(fd));
-		}
-		EXPECT_EQ(-EBADF, sn_tcp_listener_adopt(&listener, -1));
-		EXPECT_EQ(-EBADF, sn_tcp_listener_adopt(&listener, cases[0].fd));
+		ASSERT_EQ(0, pipe(ends));
+		expect_refused(sn_tcp_listener_adopt,
+			       {
+				       {plain(AF_INET, SOCK_STREAM, false, false), -EINVAL},
+				       {plain(AF_INET, SOCK_STREAM, true, false), -EINVAL},
+				       {plain(AF_INET, SOCK_DGRAM, true, false), -EPROTOTYPE},
+				       {plain(AF_UNIX, SOCK_STREAM, true, false), -EINVAL},
+				       {plain(AF_UNIX, SOCK_SEQPACKET, true, true), -EPROTOTYPE},
+				       {plain(AF_UNIX, SOCK_DGRAM, true, false), -EPROTOTYPE},
+				       {ends[0], -ENOTSOCK},
+				       {ends[1], -ENOTSOCK},
+			       });
 	});
 }
 
@@ -228,28 +239,18 @@ TEST(Adopt, RefusesWhatIsNoConnectionAndLeavesItUnchanged)
 {
 	test::run([] {
 		int ends[2];
-		ASSERT_EQ(0, pipe(ends));
-		const struct {
-			int fd, error;
-		} cases[] = {
-			{plain(AF_INET, SOCK_STREAM, false, false), -ENOTCONN},
-			{plain(AF_INET, SOCK_STREAM, true, true), -EINVAL},
-			{plain(AF_INET, SOCK_DGRAM, true, false), -EPROTOTYPE},
-			{plain(AF_UNIX, SOCK_STREAM, true, true), -EINVAL},
-			{plain(AF_UNIX, SOCK_DGRAM, true, false), -EPROTOTYPE},
-			{ends[0], -ENOTSOCK},
-			{ends[1], -ENOTSOCK},
-		};
-		sn_tcp *conn = nullptr;
 
-		for (const auto &[fd, error] : cases) {
-			EXPECT_EQ(error, sn_tcp_adopt(&conn, fd));
-			EXPECT_EQ(nullptr, conn);
-			EXPECT_FALSE(fcntl(fd, F_GETFL) & O_NONBLOCK);
-			EXPECT_FALSE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
-			EXPECT_EQ(0, close(fd));
-		}
-		EXPECT_EQ(-EBADF, sn_tcp_adopt(&conn, -1));
+		ASSERT_EQ(0, pipe(ends));
+		expect_refused(sn_tcp_adopt,
+			       {
+				       {plain(AF_INET, SOCK_STREAM, false, false), -ENOTCONN},
+				       {plain(AF_INET, SOCK_STREAM, true, true), -EINVAL},
+				       {plain(AF_INET, SOCK_DGRAM, true, false), -EPROTOTYPE},
+				       {plain(AF_UNIX, SOCK_STREAM, true, true), -EINVAL},
+				       {plain(AF_UNIX, SOCK_DGRAM, true, false), -EPROTOTYPE},
+				       {ends[0], -ENOTSOCK},
+				       {ends[1], -ENOTSOCK},
+			       });
 	});
 }
 

@@ -72,8 +72,7 @@ TEST(Brief, NoTaskIsStranded)
 					}
 				},
 				{.flags = c % 2 == 0 ? SN_TASK_BRIEF : 0}));
-		for (auto &each : all)
-			each.join();
+		test::join_all(all);
 		server.join();
 		EXPECT_EQ(clients * connections, answered.load());
 		EXPECT_TRUE(test::all_ended());

@@ -12,9 +12,7 @@
 namespace
 {
 
-using test::Listener;
-using test::Pair;
-using test::Task;
+using namespace test;
 
 struct Ending {
 	const char *name;
@@ -66,8 +64,7 @@ TEST_P(End, WakesAReaderAndAWriter)
 TEST_P(End, WakesATaskInWaitClosed)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		sn_tcp *conn = pair.client;
 		Task waiter([conn] { return sn_tcp_wait_closed(conn); });
 
@@ -85,8 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, End, testing::ValuesIn(endings),
 TEST(Cancel, FailsEveryLaterCallAndLeavesTheConnectionOpen)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		struct sn_copy_result result;
 		char c, text[SN_ADDRESS_MAX];
 
@@ -161,8 +157,7 @@ TEST(ListenerClose, FreesThePort)
 TEST(WaitClosed, ReturnsAfterBothHalves)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		Task waiter([&] { return sn_tcp_wait_closed(pair.client); });
 
 		ASSERT_TRUE(test::someone_reads(pair.client));
@@ -179,6 +174,24 @@ TEST(WaitClosed, ReturnsAfterBothHalves)
 	});
 }
 
+// Resets the connection while the client waits for its end, or before that.
+void expect_reset(Pair &pair, bool waits)
+{
+	std::atomic<bool> aborted{false};
+	Task waiter([&] {
+		while (!waits && !aborted.load())
+			sn_sleep(100 * test::us);
+		return sn_tcp_wait_closed(pair.client);
+	});
+
+	if (waits) {
+		EXPECT_TRUE(test::someone_reads(pair.client));
+	}
+	EXPECT_EQ(0, sn_tcp_abort(pair.release_server()));
+	aborted = true;
+	EXPECT_EQ(-ECONNRESET, waiter.join()) << "waiting before: " << waits;
+}
+
 TEST(WaitClosed, ReportsAReset)
 {
 	test::run([] {
@@ -186,19 +199,7 @@ TEST(WaitClosed, ReportsAReset)
 
 		for (bool waits : {true, false}) {
 			Pair pair(listener);
-			std::atomic<bool> aborted{false};
-			Task waiter([&] {
-				while (!waits && !aborted.load())
-					sn_sleep(100 * test::us);
-				return sn_tcp_wait_closed(pair.client);
-			});
-
-			if (waits) {
-				ASSERT_TRUE(test::someone_reads(pair.client));
-			}
-			EXPECT_EQ(0, sn_tcp_abort(pair.release_server()));
-			aborted = true;
-			EXPECT_EQ(-ECONNRESET, waiter.join());
+			expect_reset(pair, waits);
 		}
 	});
 }
@@ -215,18 +216,7 @@ TEST(WaitClosed, ReportsAResetAfterAHalfClose)
 
 			EXPECT_EQ(0, sn_tcp_shutdown(pair.server, SN_SHUT_WRITE));
 			EXPECT_EQ("", test::read_to_end(pair.client));
-			std::atomic<bool> aborted{false};
-			Task waiter([&] {
-				while (!waits && !aborted.load())
-					sn_sleep(100 * test::us);
-				return sn_tcp_wait_closed(pair.client);
-			});
-			if (waits) {
-				ASSERT_TRUE(test::someone_reads(pair.client));
-			}
-			EXPECT_EQ(0, sn_tcp_abort(pair.release_server()));
-			aborted = true;
-			EXPECT_EQ(-ECONNRESET, waiter.join()) << "waiting before: " << waits;
+			expect_reset(pair, waits);
 		}
 	});
 }
@@ -234,8 +224,7 @@ TEST(WaitClosed, ReportsAResetAfterAHalfClose)
 TEST(WaitClosed, TimesOutAndCanBeRepeated)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 
 		for (int i = 0; i < 3; i++) {
 			const int64_t deadline = sn_now() + 3 * test::ms;
@@ -339,8 +328,7 @@ TEST(Storm, NoTaskGetsAnothersBytes)
 					reader.join();
 				}
 			});
-		for (Task &task : all)
-			task.join();
+		join_all(all);
 		// The backlog still holds some connections, among them closed and reset ones.
 		EXPECT_TRUE(test::eventually(
 			[&] { return sessions.load() >= uint64_t(workers * rounds); }));

@@ -43,12 +43,7 @@ extern "C" int pthread_create(pthread_t *thread, const pthread_attr_t *attr, voi
 namespace
 {
 
-using test::asked;
-using test::Hanging;
-using test::inside;
-using test::Listener;
-using test::most_inside;
-using test::Task;
+using namespace test;
 
 std::string port_of(const std::string &address)
 {
@@ -167,8 +162,7 @@ TEST(ConnectByName, LateAnswersAreDiscarded)
 				else
 					EXPECT_TRUE(err == -ETIMEDOUT) << err;
 			});
-		for (Task &task : tasks)
-			task.join();
+		join_all(tasks);
 	});
 }
 

@@ -20,9 +20,7 @@
 namespace
 {
 
-using test::Listener;
-using test::Pair;
-using test::Task;
+using namespace test;
 
 /*
  * The four calls that wait, behind one interface, so that each property is checked for each of
@@ -301,8 +299,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, Deadline, testing::ValuesIn(waiters),
 TEST(DeadlineSides, AreIndependent)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		char c;
 
 		EXPECT_EQ(0, sn_tcp_set_read_deadline(pair.client, 1));
@@ -320,8 +317,7 @@ TEST(DeadlineSides, AreIndependent)
 TEST(DeadlineSides, InThePastWinsOverAvailableBytes)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		char c;
 
 		EXPECT_EQ(1, sn_tcp_write(pair.server, "x", 1));
@@ -347,8 +343,7 @@ void send_without_an_edge(Pair &pair)
 TEST(DeadlineLastAttempt, FindsBytesThatThePollerHasNotReported)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		char c = 0;
 		Task reader([&] { return int(sn_tcp_read(pair.client, &c, 1)); });
 
@@ -371,8 +366,7 @@ TEST(DeadlineLastAttempt, IsMadeByATaskThatBeginsAtTheDeadline)
 	};
 
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		Found found{sn_tcp_stream(pair.client)};
 		sn_fn *const read_twice = [](void *arg) {
 			auto *self = static_cast<Found *>(arg);

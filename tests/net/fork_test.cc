@@ -25,10 +25,7 @@
 namespace
 {
 
-using test::in_child;
-using test::Listener;
-using test::Pair;
-using test::Task;
+using namespace test;
 
 // Runs the body in a run of the child's own.
 template <class F>
@@ -216,8 +213,7 @@ TEST(Fork, TheParentsDatagramSocketCanOnlyBeClosedInTheChild)
 TEST(Fork, DeadlockIsNoticedInTheChild)
 {
 	test::run({1, 2}, [] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		int said[2];
 		std::string text;
 		char buf[4096];
@@ -364,8 +360,7 @@ TEST(Fork, WhileEverythingIsBusy)
 			sn_enter_blocking();
 			dumping.join();
 			sn_exit_blocking();
-			for (Task &task : busy)
-				task.join();
+			join_all(busy);
 			closing = true;
 			sn_tcp_close(test::connect(address)); // ends an accept that still waits
 			accepting.join();

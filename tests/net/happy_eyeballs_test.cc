@@ -580,8 +580,7 @@ TEST(HappyEyeballs, LeavesNothingBehindWhereverItEnds)
 
 				EXPECT_TRUE(err == 0 || (i % 2 == 0 && err == -ETIMEDOUT)) << err;
 			});
-		for (Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 	});
 }
 

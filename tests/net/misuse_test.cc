@@ -16,11 +16,7 @@
 namespace
 {
 
-using test::expect_each;
-using test::Listener;
-using test::ms;
-using test::Pair;
-using test::Task;
+using namespace test;
 
 TEST(Misuse, NullArguments)
 {
@@ -268,8 +264,7 @@ TEST(Misuse, AConnectionEndsWithItsRun)
 		stale = test::connect(own.address());
 	});
 	test::run(1, [&] {
-		Listener next;
-		Pair pair(next);
+		Pair pair;
 		sn_tcp *conn = nullptr;
 
 		EXPECT_EQ(-EBADF, sn_tcp_write(stale, "x", 1));

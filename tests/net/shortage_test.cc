@@ -91,11 +91,7 @@ int eventfd(unsigned value, int flags) noexcept
 namespace
 {
 
-using test::adopt;
-using test::Listener;
-using test::NoDescriptors;
-using test::open_descriptors;
-using test::Pair;
+using namespace test;
 
 // More than any call needs.
 constexpr int most = 24;
@@ -547,8 +543,7 @@ TEST(ShortageSignal, Catch)
 TEST(ShortageWait, OnADescriptor)
 {
 	in_runs([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		const int mine = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		const int its = sn_tcp_fd(pair.client);
 		const int64_t soon = 5 * test::ms;

@@ -203,8 +203,7 @@ void stress(int processors)
 		EXPECT_TRUE(test::eventually(
 			[&] { return sums.sent.load() > 10 && sums.spawned.load() > 100; }));
 		end = true;
-		for (Task &task : drivers)
-			task.join();
+		test::join_all(drivers);
 		foreign.join();
 		EXPECT_TRUE(test::eventually([] { return test::stats().tasks_alive == 2; }))
 			<< test::stats().tasks_alive << " tasks are left";

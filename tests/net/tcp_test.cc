@@ -20,9 +20,7 @@
 namespace
 {
 
-using test::Listener;
-using test::Pair;
-using test::Task;
+using namespace test;
 
 class Echo : public testing::TestWithParam<const char *>
 {
@@ -80,11 +78,9 @@ TEST_P(Echo, ReturnsEveryByte)
 							 << " bytes, seed " << seeds.seed();
 				sn_tcp_close(conn);
 			});
-		for (Task &task : all)
-			task.join();
+		join_all(all);
 		server.join();
-		for (Task &task : sessions)
-			task.join();
+		join_all(sessions);
 	});
 }
 
@@ -333,8 +329,7 @@ TEST(Connect, ByName)
 TEST(HalfClose, BothWays)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		char buf[100];
 
 		EXPECT_EQ(5, sn_tcp_write_all(pair.client, "hello", 5, nullptr));
@@ -354,8 +349,7 @@ TEST(HalfClose, BothWays)
 TEST(HalfClose, OfTheReadingSideEndsAPendingRead)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		Task reader([&] {
 			char c;
 
@@ -372,8 +366,7 @@ TEST(HalfClose, OfTheReadingSideEndsAPendingRead)
 TEST(HalfClose, OfNoHalfIsInvalid)
 {
 	test::run(1, [] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 
 		EXPECT_EQ(-EINVAL, sn_tcp_shutdown(pair.client, sn_stream_half(2)));
 		EXPECT_EQ(-EINVAL, sn_tcp_shutdown(pair.client, sn_stream_half(-1)));
@@ -389,8 +382,7 @@ TEST(HalfClose, OfNoHalfIsInvalid)
 TEST(Reset, IsSeenByAWaitingReader)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		Task reader([&] {
 			char c;
 
@@ -406,8 +398,7 @@ TEST(Reset, IsSeenByAWaitingReader)
 TEST(Reset, IsSeenByAWaitingWriter)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		const std::string much(size_t(64) << 20, 'x'); // more than all buffers hold
 		Task writer([&] {
 			return int(
@@ -450,8 +441,7 @@ TEST(Write, ToAClosedPeerIsEpipeWithoutASignal)
 TEST(ReadWrite, OfZeroBytesReturnsZero)
 {
 	test::run(1, [] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		char c;
 
 		EXPECT_EQ(0, sn_tcp_read(pair.client, &c, 0));
@@ -463,8 +453,7 @@ TEST(ReadWrite, OfZeroBytesReturnsZero)
 TEST(ReadWrite, ReturnsWhatIsThereAndNoMore)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		char buf[10] = {};
 
 		EXPECT_EQ(6, sn_tcp_write_all(pair.server, "abcdef", 6, nullptr));
@@ -477,8 +466,7 @@ TEST(ReadWrite, ReturnsWhatIsThereAndNoMore)
 TEST(Busy, ASecondReaderOrWriterIsRefused)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		const std::string much(size_t(64) << 20, 'x');
 		char c;
 		Task reader([&] { return int(sn_tcp_read(pair.client, &c, 1)); });
@@ -518,8 +506,7 @@ TEST(Busy, ASecondAccepterIsRefused)
 			});
 		EXPECT_TRUE(test::eventually([&] { return busy.load() == 2; }));
 		listener.close();
-		for (Task &task : tasks)
-			task.join();
+		join_all(tasks);
 		EXPECT_EQ(1, closed.load());
 	});
 }
@@ -556,8 +543,7 @@ TEST(Outside, CallsAreRefused)
 TEST(Fairness, ABusyConnectionDoesNotStarveOthers)
 {
 	test::run({1, 2}, [] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		Task flood([&] {
 			const std::string chunk(65536, 'x');
 

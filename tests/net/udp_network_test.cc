@@ -19,9 +19,7 @@
 namespace
 {
 
-using test::Message;
-using test::Socket;
-using test::Task;
+using namespace test;
 
 // Loopback takes whatever is sent immediately, so a full send buffer has to be simulated: while
 // this is set, the calls below report one.
@@ -684,8 +682,7 @@ TEST(UdpRoom, SendersWaitForIt)
 		ASSERT_TRUE(test::senders_wait(socket, 4));
 		buffer_is_full = false;
 		report_room(socket, to);
-		for (Task &sender : senders)
-			sender.join();
+		join_all(senders);
 		// two senders of one datagram, two of two, and that of report_room()
 		while (received < 7)
 			received += peer.receive() != "";
@@ -714,8 +711,7 @@ TEST(UdpRoom, ADeadlineACancellationAndACloseEndTheWait)
 				sn_udp_cancel(socket.get());
 			else
 				socket.close();
-			for (Task &sender : senders)
-				sender.join();
+			join_all(senders);
 			buffer_is_full = false;
 			EXPECT_TRUE(peer.is_empty());
 		}

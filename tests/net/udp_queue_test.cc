@@ -14,9 +14,7 @@
 namespace
 {
 
-using test::Message;
-using test::Socket;
-using test::Task;
+using namespace test;
 
 // hold_next: the next call that finds nothing is held, until held is cleared.
 std::atomic<bool> hold_next{false}, held{false};

@@ -13,10 +13,7 @@
 namespace
 {
 
-using test::Message;
-using test::Random;
-using test::Socket;
-using test::Task;
+using namespace test;
 
 constexpr int window = 6, senders_n = 8, receivers_n = 6;
 
@@ -152,11 +149,9 @@ TEST(UdpStress, EachDatagramIsReceivedOnce)
 		for (int i = 0; i < senders_n; i++)
 			senders.emplace_back(
 				[&, i, seed = seeds.next()] { sender(shared, uint32_t(i), seed); });
-		for (Task &task : senders)
-			task.join();
+		join_all(senders);
 		EXPECT_EQ(0, sn_udp_cancel(shared.server.get()));
-		for (Task &task : receivers)
-			task.join();
+		join_all(receivers);
 		EXPECT_EQ(senders_n * shared.each, shared.received);
 		for (const std::atomic<int> &count : shared.counts)
 			ASSERT_EQ(1, count) << "seed " << seeds.seed();
@@ -196,8 +191,7 @@ TEST(UdpStress, NoWakeUpIsLost)
 			left -= burst;
 		}
 		sn_udp_cancel(server.get());
-		for (Task &task : tasks)
-			task.join();
+		join_all(tasks);
 	});
 }
 
@@ -264,8 +258,7 @@ TEST(UdpStress, AnEndReachesAll)
 				sn_udp_set_read_deadline(socket.get(),
 							 sn_now() + int64_t(random.below(50)) *
 									    test::us);
-			for (Task &task : tasks)
-				task.join();
+			join_all(tasks);
 			EXPECT_LE(received, sent);
 		}
 	});
@@ -323,8 +316,7 @@ TEST(UdpStress, AServerWithManyClientsNeedsFewThreads)
 							most = std::max(most, threads());
 					}
 				});
-			for (Task &client : clients)
-				client.join();
+			join_all(clients);
 			// On a busy machine, one thread is added for each processor that the
 			// monitor takes from a thread that does not run.
 			EXPECT_LE(uint64_t(most),

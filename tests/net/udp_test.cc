@@ -19,10 +19,7 @@
 namespace
 {
 
-using test::Message;
-using test::receivers_wait;
-using test::Socket;
-using test::Task;
+using namespace test;
 
 // ---- datagrams ----
 
@@ -251,8 +248,7 @@ TEST(UdpWait, ADeadlineEndsAll)
 
 		ASSERT_TRUE(receivers_wait(socket, 5));
 		EXPECT_EQ(0, sn_udp_set_read_deadline(socket.get(), sn_now() + test::ms));
-		for (Task &task : tasks)
-			task.join();
+		join_all(tasks);
 		EXPECT_EQ(-ETIMEDOUT, sn_udp_recv(socket.get(), buf, sizeof buf, nullptr));
 		// The socket works as before.
 		socket.send("later", socket.address());
@@ -280,8 +276,7 @@ TEST(UdpWait, CancelEndsAll)
 
 		ASSERT_TRUE(receivers_wait(socket, 5));
 		EXPECT_EQ(0, sn_udp_cancel(socket.get()));
-		for (Task &task : tasks)
-			task.join();
+		join_all(tasks);
 		EXPECT_EQ(-ECANCELED, sn_udp_recv(socket.get(), buf, sizeof buf, nullptr));
 		EXPECT_EQ(-ECANCELED, socket.send("x", socket.address()));
 	});
@@ -299,8 +294,7 @@ TEST(UdpWait, CloseEndsAll)
 		ASSERT_TRUE(receivers_wait(socket, 5));
 		// A receiver that the close wakes does not receive what has arrived.
 		socket.close();
-		for (Task &task : tasks)
-			task.join();
+		join_all(tasks);
 		EXPECT_EQ(-EBADF, sn_udp_recv(stale, buf, sizeof buf, nullptr));
 		EXPECT_EQ(-EBADF, sn_udp_send(stale, buf, 1, nullptr));
 		EXPECT_EQ(-EBADF, sn_udp_local(stale, &address));
@@ -366,8 +360,7 @@ TEST(UdpWait, ATaskWhoseScopeIsCancelledPassesItsPlaceOn)
 		ASSERT_TRUE(receivers_wait(socket, 2));
 		socket.send("x", socket.address());
 		socket.send("x", socket.address());
-		for (Task &task : last)
-			task.join();
+		join_all(last);
 		EXPECT_TRUE(socket.is_empty());
 	});
 }
@@ -407,8 +400,7 @@ TEST(UdpWait, ABurstReachesAllThatWait)
 			all.assign(tasks_n, message);
 			ASSERT_EQ(int(tasks_n),
 				  sn_udp_send_messages(socket.get(), all.data(), all.size()));
-			for (Task &task : tasks)
-				task.join();
+			join_all(tasks);
 			EXPECT_TRUE(socket.is_empty());
 		}
 	});

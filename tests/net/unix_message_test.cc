@@ -13,10 +13,7 @@
 namespace
 {
 
-using test::Directory;
-using test::Task;
-using test::UnixListener;
-using test::UnixPair;
+using namespace test;
 
 ssize_t send_text(sn_unix *to, const std::string &text, const char *address = nullptr,
 		  std::vector<int> fds = {})

@@ -17,9 +17,7 @@ extern "C" {
 namespace
 {
 
-using test::Directory;
-using test::inode_of;
-using test::Task;
+using namespace test;
 
 sn_tcp_listener *listen_at(const std::string &address)
 {

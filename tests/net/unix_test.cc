@@ -18,12 +18,7 @@
 namespace
 {
 
-using test::Directory;
-using test::inode_of;
-using test::Task;
-using test::unix_connect;
-using test::UnixListener;
-using test::UnixPair;
+using namespace test;
 
 int try_listen(const std::string &address, sn_unix_listener **listener = nullptr,
 	       sn_unix_options options = {})
@@ -242,8 +237,7 @@ TEST(UnixPath, GoesToOneOfSeveral)
 					const int err = try_listen(path, &each);
 					EXPECT_TRUE(err == 0 || err == -EADDRINUSE) << err;
 				});
-			for (Task &each : starters)
-				each.join();
+			join_all(starters);
 			for (sn_unix_listener *each : got) {
 				if (!each)
 					continue;
@@ -762,8 +756,7 @@ TEST(Unix, ManyIdleConnectionsNeedFewThreads)
 		})) << test::process_status("Threads");
 		for (sn_unix *conn : near)
 			sn_unix_close(conn);
-		for (Task &each : readers)
-			each.join();
+		join_all(readers);
 	});
 }
 

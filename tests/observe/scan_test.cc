@@ -644,8 +644,7 @@ TEST(Scan, MutualScansDoNotHang)
 				while (done < 2)
 					sn_yield();
 			});
-		for (test::Task &task : both)
-			task.join();
+		test::join_all(both);
 	});
 }
 
@@ -713,8 +712,7 @@ TEST(Scan, APinnedScannerWaitsOnItsThread)
 		EXPECT_EQ(0, sn_unpin());
 		stop = true;
 		asked.join();
-		for (test::Task &other : others)
-			other.join();
+		test::join_all(others);
 	});
 }
 
@@ -1026,10 +1024,8 @@ TEST(Scan, AtRandomWhileTasksLive)
 			}
 			done += switches * 3;
 			stress.stop = true;
-			for (std::thread &thread : threads)
-				thread.join();
-			for (test::Task &task : tasks)
-				task.join();
+			test::join_all(threads);
+			test::join_all(tasks);
 			ASSERT_TRUE(test::all_ended());
 			sn_chan_unref(stress.chan);
 		});

@@ -301,8 +301,7 @@ TEST(Trim, AtRandomWhileTasksLive)
 			}
 			close(null);
 		});
-		for (test::Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 		stop = true;
 		waker.join();
 		// The bracket gives the processor away while the task waits for the thread.

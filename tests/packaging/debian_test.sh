@@ -50,7 +50,7 @@ for name in sennit sennit-clock sennit-hooks sennit-gc sennit-tls; do
 	PKG_CONFIG_PATH=$libdir/pkgconfig pkg-config --modversion "$name" >/dev/null ||
 		fail "pkg-config does not find $name"
 done
-# --- side by side with those of another architecture ---
+# --- packages of two architectures, side by side ---
 
 for package in ./*.deb; do
 	[ "$(dpkg-deb -f "$package" Multi-Arch)" = same ] || continue

@@ -511,8 +511,7 @@ bool waits_or_has_ended(pid_t pid, const std::string &name)
 TEST(ProcessGets, AConnection)
 {
 	test::run([] {
-		test::Listener listener;
-		test::Pair pair(listener);
+		test::Pair pair;
 		const int fd = sn_tcp_fd(pair.server);
 		char buf[8];
 
@@ -975,8 +974,7 @@ TEST(ProcessEnd, IsNotThatOfTheThreadThatHasStartedIt)
 					processes[i] = start({"setpriv", "--pdeathsig", "KILL",
 							      "sleep", "1000"});
 				});
-			for (Task &task : tasks)
-				task.join();
+			test::join_all(tasks);
 			EXPECT_TRUE(test::eventually([] { return test::stats().threads <= 4; }));
 			sn_sleep(100 * test::ms);
 			for (sn_process *process : processes) {
@@ -1347,8 +1345,7 @@ TEST(ProcessStart, OfFilesThatSeveralTasksWrite)
 					unlink(path.c_str());
 				}
 			});
-		for (Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 	});
 }
 
@@ -1418,8 +1415,7 @@ TEST(ProcessStress, ManyAtOnce)
 					EXPECT_EQ(1000 + SIGTERM, end_of(process));
 				}
 			});
-		for (Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 		stop = true;
 		opens.join();
 		EXPECT_TRUE(test::all_ended());

@@ -407,8 +407,7 @@ void use_many_threads(int n)
 			EXPECT_EQ(0, pthread_setspecific(lasting_key(), &may_end));
 			usleep(100000);
 		});
-	for (test::Task &each : tasks)
-		each.join();
+	test::join_all(tasks);
 }
 
 // The monitor joins such threads. If it waited for the destructor, it would not revoke any

@@ -106,8 +106,7 @@ TEST(Run, LeavesNoThreadAndNoDescriptor)
 
 				for (int t = 0; t < 50; t++)
 					tasks.emplace_back([] { sn_sleep(100 * test::us); });
-				for (Task &task : tasks)
-					task.join();
+				test::join_all(tasks);
 			});
 	};
 
@@ -400,8 +399,7 @@ TEST(RunEnvironment, MaxThreadsIsRespected)
 					while (now > seen && !most.compare_exchange_weak(seen, now))
 						continue;
 				});
-			for (Task &task : tasks)
-				task.join();
+			test::join_all(tasks);
 		});
 	});
 
@@ -465,8 +463,7 @@ TEST(Stats, AddUp)
 		// Each task gets a stack when it first runs.
 		EXPECT_TRUE(test::eventually([] { return test::stats().stacks_mapped >= 101u; }));
 		end = true;
-		for (Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 		struct sn_run_stats after = test::stats();
 		EXPECT_EQ(1u, after.tasks_alive);
 		EXPECT_EQ(101u, after.tasks_spawned);
@@ -515,8 +512,7 @@ TEST(ForeignThreads, SpawnDetachAndReadStatistics)
 				}
 			});
 		EXPECT_TRUE(test::eventually([&] { return ran.load() == 3 * each; }));
-		for (std::thread &thread : threads)
-			thread.join();
+		test::join_all(threads);
 		EXPECT_TRUE(test::all_ended());
 		EXPECT_EQ(uint64_t(3 * each + 1), test::stats().tasks_spawned);
 	});
@@ -600,8 +596,7 @@ TEST(Threads, InheritFromTheCallerOfRun)
 				EXPECT_EQ(slack, prctl(PR_GET_TIMERSLACK));
 				usleep(20000);
 			});
-		for (Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 	});
 	ASSERT_EQ(0, prctl(PR_GET_NAME, now));
 	EXPECT_STREQ("of-the-caller", now);

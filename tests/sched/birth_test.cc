@@ -255,8 +255,7 @@ public:
 	bool all_in() const { return in_ == n_; }
 	int different()
 	{
-		for (Task &each : tasks_)
-			each.join();
+		test::join_all(tasks_);
 		tasks_.clear();
 		return different_;
 	}
@@ -378,8 +377,7 @@ TEST_P(WhatAThreadHas, IsNotThatOfTheThreadThatWakes)
 				usleep(1000);
 			}
 		});
-		for (Task &each : tasks)
-			each.join();
+		test::join_all(tasks);
 		wakes.join();
 		changes(err);
 		EXPECT_EQ(0, others.different());
@@ -547,8 +545,7 @@ TEST(Births, TakeAWakeUpAndAStart)
 			over = true;
 		});
 		pinned.join();
-		for (Task &each : blocked)
-			each.join();
+		test::join_all(blocked);
 	});
 	std::sort(ours.begin(), ours.end());
 	std::sort(plain.begin(), plain.end());

@@ -98,8 +98,7 @@ TEST(Blocking, KeepsThreadAndErrno)
 					ASSERT_EQ(1000 + t, get_errno());
 				}
 			});
-		for (Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 	});
 }
 
@@ -136,8 +135,7 @@ TEST(Blocking, CallsThatDoNotParkWorkWithin)
 	test::run([] {
 		static std::atomic<int> ran;
 		sn_task *me = sn_self();
-		test::Listener listener;
-		test::Pair pair(listener);
+		test::Pair pair;
 		Task reader([&] {
 			char c;
 
@@ -181,8 +179,7 @@ TEST(Blocking, CallsThatDoNotParkWorkWithin)
 TEST(Blocking, DeadlinesSetWithinAreKept)
 {
 	test::run([] {
-		test::Listener listener;
-		test::Pair pair(listener);
+		test::Pair pair;
 		Task reader([&] {
 			char c;
 
@@ -216,8 +213,7 @@ TEST(Blocking, TimersAndNetworkAreServedMeanwhile)
 				});
 			});
 		EXPECT_TRUE(test::eventually([&] { return inside.load() == 8; }));
-		test::Listener listener;
-		test::Pair pair(listener);
+		test::Pair pair;
 		Task echo([&] {
 			char c;
 
@@ -233,8 +229,7 @@ TEST(Blocking, TimersAndNetworkAreServedMeanwhile)
 			ASSERT_EQ(c, got);
 		}
 		end = true;
-		for (Task &task : blocked)
-			task.join();
+		test::join_all(blocked);
 		sn_tcp_shutdown(pair.client, SN_SHUT_WRITE);
 		echo.join();
 	});
@@ -261,8 +256,7 @@ TEST(Blocking, NoProcessorIsLost)
 					sn_yield();
 				}
 			});
-		for (Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 		EXPECT_EQ(procs, test::stats().processors);
 		EXPECT_EQ(0u, test::stats().threads_blocking);
 	});

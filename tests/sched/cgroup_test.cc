@@ -52,8 +52,7 @@ void all_have_threads(int n)
 	CHILD_CHECK(test::eventually([&] { return in == n; }));
 	for (int i = 0; i < n; i++)
 		CHILD_CHECK(write(gate[1], "x", 1) == 1);
-	for (Task &task : tasks)
-		task.join();
+	test::join_all(tasks);
 	close(gate[0]);
 	close(gate[1]);
 }
@@ -83,8 +82,7 @@ TEST(ControlGroup, ThreadsComeBackWhenPidsMaxIsLifted)
 					  usleep(5000);
 					  sn_exit_blocking();
 				  });
-			  for (Task &task : sleepers)
-				  task.join();
+			  test::join_all(sleepers);
 			  CHILD_CHECK(test::stats().thread_limit_hits > 0);
 			  CHILD_CHECK(group.set("pids.max", "max"));
 			  all_have_threads(12);
@@ -137,8 +135,7 @@ TEST(ControlGroup, ProcessorsFollowTheQuota)
 			CHILD_CHECK(
 				test::eventually([&] { return test::stats().processors == all; }));
 			over = true;
-			for (Task &task : tasks)
-				task.join();
+			test::join_all(tasks);
 		}));
 }
 

@@ -129,8 +129,7 @@ TEST(Collector, Threads)
 						EXPECT_NE(nullptr, this_thread);
 						sn_exit_blocking();
 					});
-				for (auto &task : tasks)
-					task.join();
+				join_all(tasks);
 				tasks.clear();
 				return begun >= 1;
 			}));
@@ -318,8 +317,7 @@ uint64_t revocations_of_blocking_tasks()
 				sn_yield();
 			}
 		});
-	for (Task &task : tasks)
-		task.join();
+	join_all(tasks);
 	return stats().revocations - before;
 }
 

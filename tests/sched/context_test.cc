@@ -90,8 +90,7 @@ TEST(Errno, BelongsToTheTask)
 					thread = thread_id();
 				}
 			});
-		for (Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 		// With one processor no task moves. With several, the test shows something only if
 		// tasks do move. That depends on the machine, so the number is printed.
 		printf("%d processors: %ld changes of thread\n", int(test::stats().processors),
@@ -186,8 +185,7 @@ TEST(Exceptions, BelongToTheTask)
 				for (int i = 0; i < rounds && !testing::Test::HasFailure(); i++)
 					throw_and_park(t * 10000 + 2 * i, random);
 			});
-		for (Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 		if (testing::Test::HasFailure())
 			printf("seed %llu\n", (unsigned long long)seeds.seed());
 	});
@@ -273,8 +271,7 @@ TEST(FloatingPoint, ModesBelongToTheTask)
 					ASSERT_EQ(x87, third_x87());
 				}
 			});
-		for (Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 		EXPECT_EQ(FE_TONEAREST, fegetround()) << "the first task's own";
 	});
 	EXPECT_EQ(FE_TONEAREST, fegetround());

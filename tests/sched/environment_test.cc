@@ -256,14 +256,6 @@ bool connects(const std::string &address, int error)
 	return err == error;
 }
 
-int64_t cpu_ns()
-{
-	struct timespec t;
-
-	CHILD_CHECK(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) == 0);
-	return t.tv_sec * test::second + t.tv_nsec;
-}
-
 // The CPU time of the process for a call, in ns: the least of several rounds.
 template <class F>
 double cost_of(F call, int calls = 2000)
@@ -271,11 +263,11 @@ double cost_of(F call, int calls = 2000)
 	double least = 0;
 
 	for (int round = 0; round < 5; round++) {
-		const int64_t from = cpu_ns();
+		const int64_t from = test::cpu_ns();
 
 		for (int i = 0; i < calls; i++)
 			call();
-		const double cost = double(cpu_ns() - from) / calls;
+		const double cost = double(test::cpu_ns() - from) / calls;
 		least = round == 0 || cost < least ? cost : least;
 	}
 	return least;
@@ -342,8 +334,7 @@ TEST(Limits, ThreadsRunOut)
 				usleep(5000);
 				sn_exit_blocking();
 			});
-		for (Task &task : sleepers)
-			task.join();
+		test::join_all(sleepers);
 		all_is_well();
 	});
 
@@ -385,8 +376,7 @@ TEST(Limits, ThreadsComeBack)
 		CHILD_CHECK(test::eventually([&] { return in == n; }));
 		for (int i = 0; i < n; i++)
 			CHILD_CHECK(write(gate[1], "x", 1) == 1);
-		for (Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 		lifts.join();
 		close(gate[0]);
 		close(gate[1]);
@@ -511,8 +501,7 @@ TEST(Limits, WithoutAddressSpaceCallsCostTheSame)
 		CHILD_CHECK(refused < 8 * spawn);
 		CHILD_CHECK(later < 8 * yield);
 		stop = true;
-		for (Task &task : yielding)
-			task.join();
+		test::join_all(yielding);
 		for (sn_task *task : tasks)
 			CHILD_CHECK(sn_join(task, nullptr) == 0);
 	});

@@ -13,9 +13,7 @@
 namespace
 {
 
-using test::Listener;
-using test::Pair;
-using test::Task;
+using namespace test;
 
 // Returns after how many operations another runnable task runs. "most" means that it did not run
 // before all of them were done.
@@ -38,8 +36,7 @@ constexpr int many = 1000, connections = 300;
 TEST(FairStreams, ReadingLetsOthersRun)
 {
 	test::run(1, [] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		const std::string bytes(many, 'x');
 
 		ASSERT_EQ(many, sn_tcp_write(pair.client, bytes.data(), bytes.size()));
@@ -55,8 +52,7 @@ TEST(FairStreams, ReadingLetsOthersRun)
 TEST(FairStreams, WritingLetsOthersRun)
 {
 	test::run(1, [] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 
 		EXPECT_GT(many, until_another_runs(many, [&] {
 				  EXPECT_EQ(1, sn_tcp_write(pair.client, "x", 1));

@@ -56,8 +56,7 @@ public:
 	void stop()
 	{
 		stop_ = true;
-		for (Task &task : tasks_)
-			task.join();
+		test::join_all(tasks_);
 		tasks_.clear();
 	}
 
@@ -192,8 +191,7 @@ TEST(Fairness, AFloodOfForeignSpawnsStarvesNoTask)
 			ASSERT_EQ(0, sn_sleep_until(when));
 		}
 		stop = true;
-		for (std::thread &thread : threads)
-			thread.join();
+		test::join_all(threads);
 		EXPECT_TRUE(test::eventually([] { return ran == spawned; }));
 	});
 }
@@ -316,8 +314,7 @@ TEST(Fairness, LongTasksOfForeignThreadsLeaveTheQueueItsTurn)
 		EXPECT_LE(worst, 20);
 		stop = true;
 		foreign.join();
-		for (Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 		for (sn_chan *chan : answers)
 			sn_chan_unref(chan);
 	});
@@ -437,8 +434,7 @@ TEST_P(Loops, AreRescheduled)
 			waits.push_back(turns - before);
 		}
 		stop = true;
-		for (Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 		std::sort(waits.begin(), waits.end());
 		EXPECT_LT(waits[waits.size() / 2], turns_to_beat * processors);
 	});

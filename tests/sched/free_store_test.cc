@@ -134,8 +134,7 @@ TEST_F(Store, LosesNothingAndGivesNothingTwice)
 
 		for (int i = 0; i < users; i++)
 			tasks.emplace_back([&use, i] { use(i); });
-		for (test::Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 		plain.join();
 	});
 	EXPECT_EQ(0, twice.load());

@@ -19,14 +19,6 @@ namespace
 // rule out a thread that polls every millisecond, which takes 1 to 2 %.
 constexpr double most_percent = TEST_TSAN || TEST_EMULATED ? 1 : 0.1;
 
-int64_t cpu_time()
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-	return ts.tv_sec * test::second + ts.tv_nsec;
-}
-
 double seconds_wanted()
 {
 	const char *wish = getenv("SENNIT_TEST_IDLE_SECONDS");
@@ -37,10 +29,10 @@ double seconds_wanted()
 // Returns the CPU time of the process during the given time, in percent of one CPU.
 double watch(int64_t ns)
 {
-	const int64_t cpu = cpu_time(), began = sn_now();
+	const int64_t cpu = test::cpu_ns(), began = sn_now();
 
 	usleep(useconds_t(ns / 1000));
-	return 100.0 * double(cpu_time() - cpu) / double(sn_now() - began);
+	return 100.0 * double(test::cpu_ns() - cpu) / double(sn_now() - began);
 }
 
 // Tasks that wait in every possible way, some for a time that is far away.
@@ -60,8 +52,7 @@ public:
 		EXPECT_EQ(0, sn_chan_close(channel_));
 		EXPECT_EQ(0, sn_mutex_unlock(&mutex_));
 		EXPECT_EQ(0, sn_semaphore_release(&semaphore_, int(tasks_.size())));
-		for (test::Task &task : tasks_)
-			task.join();
+		test::join_all(tasks_);
 		sn_chan_unref(channel_);
 	}
 	Crowd(const Crowd &) = delete;

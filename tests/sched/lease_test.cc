@@ -77,8 +77,7 @@ void block(int64_t ns)
 // Joins all tasks.
 void join(std::vector<Task> &tasks)
 {
-	for (Task &task : tasks)
-		task.join();
+	test::join_all(tasks);
 }
 
 // Repeats the round until the monitor has revoked a processor. On a busy machine it may be too late

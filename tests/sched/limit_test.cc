@@ -13,6 +13,7 @@
 #include <sennit/foreign.h>
 
 #include "support/runtime.h"
+#include "support/yields.h"
 
 namespace
 {
@@ -45,8 +46,7 @@ public:
 	{
 		for (int i = 0; i < n_; i++)
 			EXPECT_EQ(1, write(gate_[1], "x", 1));
-		for (test::Task &each : tasks_)
-			each.join();
+		test::join_all(tasks_);
 	}
 
 private:
@@ -199,52 +199,11 @@ TEST(LimitOfThreads, ThreadsThatComeBackGoOn)
 			});
 		EXPECT_TRUE(test::eventually([&] { return rounds == 200; }));
 		over = true;
-		for (test::Task &each : tasks)
-			each.join();
+		test::join_all(tasks);
 	});
 }
 
 // ---- cost ----
-
-int64_t cpu_ns()
-{
-	struct timespec t;
-
-	EXPECT_EQ(0, clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t));
-	return t.tv_sec * test::second + t.tv_nsec;
-}
-
-// The CPU time of the whole process for a yield, in ns, when n tasks yield at the same time: the
-// least of several rounds, because other programs may disturb some of them.
-double cost_of_a_yield(int n, int rounds = 3)
-{
-	constexpr int yields = 5;
-	double least = 0;
-
-	for (int round = 0; round < rounds; round++) {
-		std::vector<test::Task> tasks;
-		std::atomic<int> ready{0};
-		std::atomic<bool> begin{false};
-		std::atomic<int64_t> from{0};
-
-		for (int i = 0; i < n; i++)
-			tasks.emplace_back([&] {
-				ready++;
-				while (!begin)
-					sn_yield();
-				for (int j = 0; j < yields; j++)
-					sn_yield();
-			});
-		EXPECT_TRUE(test::eventually([&] { return ready == n; }));
-		from = cpu_ns();
-		begin = true;
-		for (test::Task &each : tasks)
-			each.join();
-		const double cost = double(cpu_ns() - from) / n / yields;
-		least = round == 0 || cost < least ? cost : least;
-	}
-	return least;
-}
 
 // Only one thread is left. What each task costs it does not depend on how many others wait: no
 // wake-up goes through the queue in search of a task whose thread is free, unless there is one.
@@ -254,18 +213,18 @@ TEST(LimitOfThreads, AYieldCostsWhatItDoesBelowTheLimit)
 	const int n = test::scaled(10000);
 
 	test::run({2, 4}, [n] {
-		const double before = cost_of_a_yield(n);
+		const double before = test::cost_of_a_yield(n);
 		Blocked blocked(7);
 
 		blocked.begin();
 		EXPECT_TRUE(test::eventually([&] { return blocked.in() == 7; }));
-		const double at_the_limit = cost_of_a_yield(n);
+		const double at_the_limit = test::cost_of_a_yield(n);
 		EXPECT_GT(test::stats().thread_limit_hits, 0u);
 		blocked.end();
 		printf("a yield: %.0f ns, at the limit %.0f ns\n", before, at_the_limit);
 		EXPECT_LT(at_the_limit, 8 * before);
 		// And what it did before, once threads have come back.
-		EXPECT_LT(cost_of_a_yield(n), 8 * before);
+		EXPECT_LT(test::cost_of_a_yield(n), 8 * before);
 	});
 }
 
@@ -277,7 +236,7 @@ TEST(LimitOfThreads, AYieldCostsTheSameBesideTasksThatSayThatTheyBlock)
 	const int n = test::scaled(10000);
 
 	test::run({2, 4}, [n] {
-		const double before = cost_of_a_yield(n);
+		const double before = test::cost_of_a_yield(n);
 		Blocked blocked(7);
 
 		blocked.begin();
@@ -299,7 +258,7 @@ TEST(LimitOfThreads, AYieldCostsTheSameBesideTasksThatSayThatTheyBlock)
 					     &over, &attr));
 			apart.push_back(task);
 		}
-		const double at_the_limit = cost_of_a_yield(n);
+		const double at_the_limit = test::cost_of_a_yield(n);
 		EXPECT_GT(test::stats().thread_limit_hits, 0u);
 		over = true;
 		for (sn_task *task : apart)

@@ -81,8 +81,7 @@ std::vector<std::unique_ptr<Child>> children(int n, F before)
 				usleep(1000);
 			list[size_t(i)] = std::make_unique<Child>();
 		});
-	for (Task &each : tasks)
-		each.join();
+	test::join_all(tasks);
 	return list;
 }
 

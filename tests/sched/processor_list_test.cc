@@ -76,8 +76,7 @@ TEST(Processors, TasksGoOnWhileTheirNumberChanges)
 					ASSERT_EQ(0, sn_sleep(test::ms));
 				}
 			});
-		for (Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 		changer.stop();
 		EXPECT_GT(changer.changes(), 10);
 	});
@@ -110,8 +109,7 @@ TEST(Processors, NoMessageIsLostWhileTheirNumberChanges)
 				}
 			});
 		}
-		for (Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 		EXPECT_EQ(int64_t(pairs) * messages * (messages + 1) / 2, sum);
 		for (sn_chan *chan : chans)
 			sn_chan_unref(chan);
@@ -145,10 +143,8 @@ TEST(Processors, TimersOfARetiredProcessorFire)
 		EXPECT_TRUE(test::eventually([&] { return awake == 40; }));
 		EXPECT_EQ(1U, test::stats().processors);
 		stop = true;
-		for (Task &task : busy)
-			task.join();
-		for (Task &task : sleepers)
-			task.join();
+		test::join_all(busy);
+		test::join_all(sleepers);
 	});
 }
 
@@ -174,8 +170,7 @@ TEST(Processors, AreUsedAgainWhenThereAreMore)
 			ASSERT_EQ(4U, test::stats().processors);
 		}
 		stop = true;
-		for (Task &task : busy)
-			task.join();
+		test::join_all(busy);
 	});
 }
 
@@ -210,8 +205,7 @@ TEST(Processors, HogsAndPinnedTasksGiveTheirProcessorUp)
 			std::thread([] { probe_processors_adjust(3); }).join();
 		}
 		stop = true;
-		for (Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 	});
 }
 
@@ -277,8 +271,7 @@ TEST(Processors, FollowTheAffinityMask)
 						     [&] { return rounds > before + 2000; }));
 				     }
 				     stop = true;
-				     for (Task &task : tasks)
-					     task.join();
+				     test::join_all(tasks);
 				     return 0;
 			     },
 			     const_cast<const cpu_set_t **>(

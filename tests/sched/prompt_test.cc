@@ -96,8 +96,7 @@ void expect_prompt(int processors,
 			const int64_t could = prepare(ran, work);
 			block(20 * test::ms);
 			work.join();
-			for (Task &each : others)
-				each.join();
+			test::join_all(others);
 			late.push_back(ran - could);
 		}
 	});
@@ -150,8 +149,7 @@ TEST(Prompt, APipeIsReadSoonThoughTheOnlyThreadHasBlocked)
 		});
 		return due;
 	});
-	for (std::thread &each : writers)
-		each.join();
+	test::join_all(writers);
 	close(ends[0]);
 	close(ends[1]);
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "support/runtime.h"
+#include "support/yields.h"
 
 #if !TEST_TSAN && !TEST_ASAN
 
@@ -45,44 +46,6 @@ namespace
 // How often the runtime may try again: RETRY_NS of src/sched/thread_list.c.
 constexpr int64_t retry = 20 * test::ms;
 
-int64_t cpu_ns()
-{
-	struct timespec t;
-
-	EXPECT_EQ(0, clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t));
-	return t.tv_sec * test::second + t.tv_nsec;
-}
-
-// The CPU time of the process for a yield, when n tasks yield.
-double cost_of_a_yield(int n)
-{
-	constexpr int yields = 5;
-	double least = 0;
-
-	for (int round = 0; round < 3; round++) {
-		std::vector<test::Task> tasks;
-		std::atomic<int> ready{0};
-		std::atomic<bool> begin{false};
-
-		for (int i = 0; i < n; i++)
-			tasks.emplace_back([&] {
-				ready++;
-				while (!begin)
-					sn_yield();
-				for (int j = 0; j < yields; j++)
-					sn_yield();
-			});
-		EXPECT_TRUE(test::eventually([&] { return ready == n; }));
-		const int64_t from = cpu_ns();
-		begin = true;
-		for (test::Task &each : tasks)
-			each.join();
-		const double cost = double(cpu_ns() - from) / n / yields;
-		least = round == 0 || cost < least ? cost : least;
-	}
-	return least;
-}
-
 // All threads but one are blocked, and no other can be started. That costs an attempt now and then,
 // and nothing for each task; and it is over when the system grants threads.
 TEST(RefusedThreads, AreTriedForNowAndThen)
@@ -90,7 +53,7 @@ TEST(RefusedThreads, AreTriedForNowAndThen)
 	const int n = test::scaled(10000);
 
 	test::run(2, [=] {
-		const double before = cost_of_a_yield(n);
+		const double before = test::cost_of_a_yield(n);
 		std::atomic<int> in{0};
 		std::vector<test::Task> blocked;
 		int gate[2];
@@ -112,7 +75,7 @@ TEST(RefusedThreads, AreTriedForNowAndThen)
 		for (int i = 1; i < threads; i++)
 			block();
 		EXPECT_TRUE(test::eventually([&] { return in == threads - 1; }));
-		const double at_the_limit = cost_of_a_yield(n);
+		const double at_the_limit = test::cost_of_a_yield(n);
 		const int tries = refused;
 		EXPECT_GT(tries, 0);
 		const int64_t passed = sn_now() - begin;
@@ -127,8 +90,7 @@ TEST(RefusedThreads, AreTriedForNowAndThen)
 		EXPECT_TRUE(test::eventually([&] { return in == blocking; }));
 		for (int i = 0; i < blocking; i++)
 			EXPECT_EQ(1, write(gate[1], "x", 1));
-		for (test::Task &each : blocked)
-			each.join();
+		test::join_all(blocked);
 		close(gate[0]);
 		close(gate[1]);
 	});

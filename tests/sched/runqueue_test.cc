@@ -226,8 +226,7 @@ TEST(RunQueueStress, LosesAndDuplicatesNothing)
 	})) << "lost "
 	    << total - count.load() << ", seed " << random.seed();
 	done = true;
-	for (std::thread &thread : threads)
-		thread.join();
+	test::join_all(threads);
 	EXPECT_EQ(0, wrong.load()) << "seed " << random.seed();
 	EXPECT_EQ(total, count.load()) << "seed " << random.seed();
 	for (small_task *task : tasks)

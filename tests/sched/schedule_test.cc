@@ -37,8 +37,7 @@ TEST(Sleep, IsNotShorterThanAsked)
 					ASSERT_GE(sn_now(), until);
 				}
 			});
-		for (Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 	});
 }
 
@@ -62,8 +61,7 @@ TEST(Sleep, WakesInTheOrderOfTime)
 				sn_sleep_until(begin + i * 200 * test::us);
 				order.push_back(i);
 			});
-		for (Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 		for (int i = 0; i < 10; i++)
 			expected.push_back(i);
 		in_time &= test::stats().revocations == revocations;
@@ -181,8 +179,7 @@ TEST(Sleep, NoWakeUpIsLost)
 						continue;
 				}
 			});
-		for (Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 		EXPECT_LT(latest.load(), test::patience) << "seed " << seeds.seed();
 	});
 }
@@ -220,8 +217,7 @@ TEST(Yield, GivesEveryTaskItsTurn)
 					sn_yield();
 				}
 			});
-		for (Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 		return widest.load();
 	};
 
@@ -270,8 +266,7 @@ TEST(Yield, BusyPairsDoNotStarveAThird)
 			done = true;
 		});
 		third.join();
-		for (Task &task : busy)
-			task.join();
+		test::join_all(busy);
 		EXPECT_LT(sn_now() - before, test::patience);
 	});
 }
@@ -296,12 +291,10 @@ TEST(Yield, BusyProcessorsServeTimersAndTheGlobalQueue)
 		std::vector<Task> many;
 		for (int i = 0; i < 1000; i++)
 			many.emplace_back([&] { ran++; });
-		for (Task &task : many)
-			task.join();
+		test::join_all(many);
 		EXPECT_EQ(1000, ran.load());
 		done = true;
-		for (Task &task : busy)
-			task.join();
+		test::join_all(busy);
 	});
 }
 
@@ -356,8 +349,7 @@ TEST(Steal, NapsEndForWork)
 		}
 		sn_chan_close(there);
 		sn_chan_close(back);
-		for (Task &task : pair)
-			task.join();
+		test::join_all(pair);
 		sn_chan_unref(there);
 		sn_chan_unref(back);
 	});
@@ -380,8 +372,7 @@ TEST(Steal, WorkSpreads)
 						continue;
 					ran++;
 				});
-			for (Task &task : tasks)
-				task.join();
+			test::join_all(tasks);
 			return test::stats().steals > 0;
 		});
 		EXPECT_TRUE(stolen);

@@ -108,8 +108,7 @@ TEST(Signal, EachWakesOneOfSeveralWaiters)
 			ASSERT_TRUE(test::eventually([&] { return got.load() >= i; }));
 			EXPECT_EQ(i, got.load());
 		}
-		for (Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 	});
 }
 

@@ -27,8 +27,7 @@ void block(int n)
 			while (in < n)
 				usleep(1000);
 		});
-	for (test::Task &each : tasks)
-		each.join();
+	test::join_all(tasks);
 }
 
 TEST(Sleeper, OneThreadForEachProcessorStays)

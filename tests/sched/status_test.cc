@@ -204,8 +204,7 @@ TEST(Tasks, TheVisitorCanStop)
 				     },
 				     &calls));
 		EXPECT_EQ(4, calls);
-		for (test::Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 	});
 }
 
@@ -305,10 +304,8 @@ TEST(Tasks, ComingAndGoingTasksAreSeenConsistently)
 			sn_yield();
 		}
 		stop = true;
-		for (std::thread &thread : threads)
-			thread.join();
-		for (test::Task &task : tasks)
-			task.join();
+		test::join_all(threads);
+		test::join_all(tasks);
 		sn_detach(rock);
 	});
 	printf("%llu looks saw %llu tasks\n", (unsigned long long)looks.load(),

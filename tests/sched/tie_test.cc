@@ -101,8 +101,7 @@ public:
 	~Noise()
 	{
 		over_ = true;
-		for (test::Task &each : tasks_)
-			each.join();
+		test::join_all(tasks_);
 	}
 	Noise(const Noise &) = delete;
 	Noise &operator=(const Noise &) = delete;
@@ -131,8 +130,7 @@ TEST(Tie, ATaskGoesOnWithItsThread)
 					sn_sleep(test::us);
 				}
 			});
-		for (test::Task &each : tasks)
-			each.join();
+		test::join_all(tasks);
 		EXPECT_EQ(0, moved);
 	});
 }
@@ -184,8 +182,7 @@ TEST(Tie, WakeUpsFromEverywhereReachTheThread)
 				}
 			});
 		}
-		for (test::Task &each : tasks)
-			each.join();
+		test::join_all(tasks);
 		EXPECT_EQ(0, moved);
 	});
 }
@@ -218,8 +215,7 @@ TEST(Tie, ManyThreadsTakeTurnsOnFewProcessors)
 		EXPECT_TRUE(test::eventually([&] { return in == n; }));
 		for (int i = 0; i < n; i++)
 			pipe.write_byte();
-		for (test::Task &each : tasks)
-			each.join();
+		test::join_all(tasks);
 		EXPECT_EQ(0, moved);
 		EXPECT_GT(threads.size(), 2U);
 	});
@@ -310,18 +306,21 @@ TEST(Tie, ATaskMovesIfItsThreadComputes)
 	expect_moved<Computes &>(computes);
 }
 
+// A task that holds its thread.
+struct Pins {
+	void hold()
+	{
+		EXPECT_EQ(0, sn_pin());
+		channel.receive();
+		EXPECT_EQ(0, sn_unpin());
+	}
+	void release() { channel.send(); }
+	Channel channel;
+};
+
 TEST(Tie, ATaskMovesIfItsThreadIsPinned)
 {
-	struct Pins {
-		void hold()
-		{
-			EXPECT_EQ(0, sn_pin());
-			channel.receive();
-			EXPECT_EQ(0, sn_unpin());
-		}
-		void release() { channel.send(); }
-		Channel channel;
-	} pins;
+	Pins pins;
 
 	expect_moved<Pins &>(pins);
 }
@@ -394,17 +393,6 @@ TEST(Tie, ATaskWaitsForABlockedThreadForThePatience)
 
 TEST(Tie, ATaskWaitsForAPinnedThreadForThePatience)
 {
-	struct Pins {
-		void hold()
-		{
-			EXPECT_EQ(0, sn_pin());
-			channel.receive();
-			EXPECT_EQ(0, sn_unpin());
-		}
-		void release() { channel.send(); }
-		Channel channel;
-	};
-
 	expect_patience([] { return std::make_unique<Pins>(); });
 }
 
@@ -439,8 +427,7 @@ int64_t time_to_move_many()
 	const int64_t woken = sn_now();
 	for (Channel &each : channels)
 		each.send();
-	for (test::Task &each : tasks)
-		each.join();
+	test::join_all(tasks);
 	EXPECT_GE(moved, n / 2);
 	return last - woken;
 }
@@ -494,8 +481,7 @@ void expect_apart(uint32_t flags)
 			&attr);
 		blocker.join();
 		over = true;
-		for (test::Task &each : tasks)
-			each.join();
+		test::join_all(tasks);
 		EXPECT_EQ(0, moved);
 	});
 }
@@ -569,8 +555,7 @@ TEST(Tie, TasksThatBlockShareFewThreads)
 		EXPECT_EQ(0, sn_run_stats(&stats));
 		EXPECT_LE(stats.threads, 20U);
 		sn_waitgroup_done(&over);
-		for (test::Task &each : tasks)
-			each.join();
+		test::join_all(tasks);
 		EXPECT_EQ(0, moved);
 	});
 }
@@ -595,8 +580,7 @@ TEST(Tie, AnIdleThreadStaysForItsTasks)
 		EXPECT_TRUE(test::eventually([&] { return in == n; }));
 		for (int i = 0; i < n; i++)
 			pipe.write_byte();
-		for (test::Task &each : tasks)
-			each.join();
+		test::join_all(tasks);
 		EXPECT_EQ(0, moved);
 		EXPECT_TRUE(test::eventually([] {
 			struct sn_run_stats stats;
@@ -671,8 +655,7 @@ TEST(Tie, WorksAtTheLimitOfThreads)
 		// the end.
 		EXPECT_TRUE(test::eventually([&] { return in >= 10; }));
 		pipe.write_byte();
-		for (test::Task &each : tasks)
-			each.join();
+		test::join_all(tasks);
 		blocked.join();
 		EXPECT_EQ(0, moved);
 	});
@@ -706,8 +689,7 @@ TEST(Tie, AScannedTaskGoesOnWithItsThread)
 				sn_sleep(test::us);
 			}
 		});
-		for (test::Task &each : tasks)
-			each.join();
+		test::join_all(tasks);
 		over = true;
 		scanner.join();
 		EXPECT_EQ(0, moved);
@@ -753,8 +735,7 @@ TEST(Tie, FewerProcessorsLoseNoTask)
 					  return stats.processors == 1;
 				  }));
 				  over = true;
-				  for (test::Task &each : tasks)
-					  each.join();
+				  test::join_all(tasks);
 				  EXPECT_EQ(0, moved);
 				  return 0;
 			  },

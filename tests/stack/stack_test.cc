@@ -697,8 +697,7 @@ void spawn_in_locked_memory(int which)
 			CHILD_CHECK(task.error() == 0);
 			tasks.push_back(std::move(task));
 		}
-		for (Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 		CHILD_CHECK(ran == 200);
 		munlockall();
 	});

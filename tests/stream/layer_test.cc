@@ -188,8 +188,7 @@ Inverter *invert(sn_stream *stream, Fate *fate)
 struct Pair {
 	Pair()
 	{
-		test::Listener listener;
-		test::Pair pair(listener);
+		test::Pair pair;
 
 		a = sn_tcp_stream(pair.release_client());
 		b = sn_tcp_stream(pair.release_server());

@@ -17,9 +17,7 @@
 namespace
 {
 
-using test::Ends;
-using test::expect_each;
-using test::Task;
+using namespace test;
 
 // What a call returned in place of bytes.
 std::string result(ssize_t n)

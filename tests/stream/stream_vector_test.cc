@@ -16,9 +16,7 @@
 namespace
 {
 
-using test::Ends;
-using test::expect_each;
-using test::Task;
+using namespace test;
 
 // Cuts the bytes into pieces of random sizes, some of them empty.
 std::vector<iovec> cut(std::string &bytes, test::Random &random, size_t most)

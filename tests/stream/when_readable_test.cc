@@ -71,8 +71,7 @@ int stacks_of(int tasks)
 TEST(WhenReadable, BytesBeginTheTask)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		Found found(pair.server);
 
 		for (int round = 0; round < 3; round++) {
@@ -91,8 +90,7 @@ TEST(WhenReadable, BytesBeginTheTask)
 TEST(WhenReadable, WhatIsThereAlreadyBeginsItAtOnce)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		char byte;
 
 		ASSERT_EQ(5, sn_tcp_write_all(pair.client, "hello", 5, nullptr));
@@ -127,8 +125,7 @@ TEST(WhenReadable, AnEndBeginsIt)
 TEST(WhenReadable, AResetBeginsIt)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		Found found(pair.server);
 
 		ASSERT_EQ(0, sn_go_when_readable(found.stream, Found::look, &found));
@@ -141,8 +138,7 @@ TEST(WhenReadable, AResetBeginsIt)
 TEST(WhenReadable, ADeadlineBeginsIt)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		Found found(pair.server);
 
 		// A close that has happened already, and one that comes later.
@@ -167,8 +163,7 @@ TEST(WhenReadable, ADeadlineBeginsIt)
 TEST(WhenReadable, ACloseBeginsIt)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		Found found(pair.server);
 
 		ASSERT_EQ(0, sn_go_when_readable(found.stream, Found::look, &found));
@@ -184,8 +179,7 @@ TEST(WhenReadable, ACloseBeginsIt)
 TEST(WhenReadable, ACancelledStreamBeginsIt)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		Found found(pair.server);
 
 		ASSERT_EQ(0, sn_go_when_readable(found.stream, Found::look, &found));
@@ -228,8 +222,7 @@ TEST(WhenReadable, AScopeWaitsForItAndCancelsIt)
 TEST(WhenReadable, OthersCannotReadMeanwhile)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		Found found(pair.server);
 		char byte;
 
@@ -249,8 +242,7 @@ TEST(WhenReadable, WhatCannotBeIsRefused)
 	std::thread outside;
 
 	test::run(2, [&] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		Found found(pair.server);
 		test::UnixPair messages(SN_UNIX_SEQPACKET);
 		std::atomic<int> err{0};
@@ -360,8 +352,7 @@ TEST(WhenReadable, NothingIsLostBetweenOneTaskAndTheNext)
 				EXPECT_EQ(0, sn_tcp_close(client));
 			});
 		}
-		for (test::Task &each : all)
-			each.join();
+		test::join_all(all);
 		EXPECT_EQ(0, sn_scope_close(scope));
 		EXPECT_TRUE(test::eventually([&] { return open == 0; }));
 	});
@@ -402,8 +393,7 @@ TEST(WhenReadable, CancellingEndsAllOfThem)
 			sn_scope_cancel(scope);
 			EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
 			EXPECT_EQ(0, open);
-			for (test::Task &each : all)
-				each.join();
+			test::join_all(all);
 		});
 	}
 }

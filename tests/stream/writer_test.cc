@@ -18,9 +18,7 @@
 namespace
 {
 
-using test::Ends;
-using test::expect_each;
-using test::Task;
+using namespace test;
 
 // A target in memory, which takes random parts of what it is offered, and now and then fails.
 struct Target {

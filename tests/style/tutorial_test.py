@@ -74,7 +74,7 @@ def dialogue(body):
 
 
 def put_into(text, function):
-    """The text of a file with the function in place of the one of its name."""
+    """The text of a file in which the function replaces the one with the same name."""
     name = re.match(r"[a-z][^\n(]*\b(\w+)\(", function)
     if not name:
         raise Mistake("a block is neither a file nor a function")

@@ -8,6 +8,7 @@
 
 #include "support/internals.h"
 #include "support/runtime.h"
+#include "support/scope.h"
 
 #ifndef SENNIT_DEBUG
 #	define SENNIT_DEBUG 0
@@ -35,23 +36,11 @@ bool waiting(const T &what, unsigned n)
 	return eventually([&] { return probe_waiting(&what, &what.waits) == n; });
 }
 
-// Starts a callable as a task in a scope, which must not be cancelled yet.
+// The same as go_in(), for a scope that must not be cancelled yet.
 template <class F>
 void scope_go(sn_scope *scope, F body)
 {
-	auto *closure = new std::function<int()>(std::move(body));
-	const int err = sn_scope_go(
-		scope,
-		[](void *arg) {
-			auto *own = static_cast<std::function<int()> *>(arg);
-			const int result = (*own)();
-
-			delete own;
-			return result;
-		},
-		closure);
-
-	ASSERT_EQ(0, err);
+	ASSERT_EQ(0, go_in(scope, std::move(body)));
 }
 
 } // namespace test

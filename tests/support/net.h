@@ -46,7 +46,7 @@ public:
 		EXPECT_GT(sn_tcp_listener_address(listener_, text, sizeof text), 0);
 		return text;
 	}
-	sn_tcp *accept()
+	sn_tcp *accept() const
 	{
 		sn_tcp *conn = nullptr;
 
@@ -77,7 +77,7 @@ inline sn_tcp *connect(const std::string &address)
 class Pair
 {
 public:
-	explicit Pair(Listener &listener)
+	explicit Pair(const Listener &listener = Listener())
 	    : client(connect(listener.address())), server(listener.accept())
 	{
 	}

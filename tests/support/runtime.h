@@ -224,6 +224,14 @@ private:
 	int error_ = 0;
 };
 
+// Joins all tasks, or threads, of a container.
+template <class Many>
+void join_all(Many &many)
+{
+	for (auto &each : many)
+		each.join();
+}
+
 // Runs the body as the first task on a number of processors. Prints the number if the test fails.
 inline void run(int processors, const std::function<void()> &body)
 {
@@ -320,6 +328,15 @@ inline struct sn_run_stats stats()
 
 	EXPECT_EQ(0, sn_run_stats(&s));
 	return s;
+}
+
+// The CPU time of the process.
+inline int64_t cpu_ns()
+{
+	timespec time = {};
+
+	EXPECT_EQ(0, clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time));
+	return time.tv_sec * second + time.tv_nsec;
 }
 
 // Every task except the caller has ended.

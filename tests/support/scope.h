@@ -17,6 +17,27 @@ namespace test
 // A time so far away that no test reaches it.
 constexpr int64_t forever = 3600 * second;
 
+// Starts a callable as a task in a scope. Returns the error of sn_scope_go().
+template <class F>
+int go_in(sn_scope *scope, F body)
+{
+	auto *closure = new std::function<int()>(std::move(body));
+	const int err = sn_scope_go(
+		scope,
+		[](void *arg) {
+			auto *own = static_cast<std::function<int()> *>(arg);
+			const int result = (*own)();
+
+			delete own;
+			return result;
+		},
+		closure);
+
+	if (err < 0)
+		delete closure;
+	return err;
+}
+
 // A scope that makes the test fail if it cannot be opened, or is not closed.
 class Scope
 {
@@ -36,21 +57,7 @@ public:
 	template <class F>
 	int go(F body)
 	{
-		auto *closure = new std::function<int()>(std::move(body));
-		const int err = sn_scope_go(
-			scope_,
-			[](void *arg) {
-				auto *own = static_cast<std::function<int()> *>(arg);
-				const int result = (*own)();
-
-				delete own;
-				return result;
-			},
-			closure);
-
-		if (err < 0)
-			delete closure;
-		return err;
+		return go_in(scope_, std::move(body));
 	}
 	int cancel() { return sn_scope_cancel(scope_); }
 	int close() { return close_until(SN_NO_DEADLINE); }

@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
-#include <unistd.h>
-
 #include <gtest/gtest.h>
 #include <sennit/trace.h>
+
+#include "support/files.h"
 
 namespace test
 {
@@ -340,19 +340,7 @@ private:
 
 inline std::string written(int expected = 0)
 {
-	char path[] = "/tmp/sennit-trace-XXXXXX", buffer[4096];
-	int fd = mkstemp(path);
-	std::string bytes;
-	ssize_t n;
-
-	EXPECT_GE(fd, 0);
-	unlink(path);
-	EXPECT_EQ(expected, sn_trace_write(fd));
-	lseek(fd, 0, SEEK_SET);
-	while ((n = read(fd, buffer, sizeof buffer)) > 0)
-		bytes.append(buffer, static_cast<size_t>(n));
-	close(fd);
-	return bytes;
+	return written_by(sn_trace_write, expected);
 }
 
 } // namespace test

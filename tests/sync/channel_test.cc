@@ -15,12 +15,7 @@
 namespace
 {
 
-using test::Chan;
-using test::in_scope;
-using test::ms;
-using test::second;
-using test::Task;
-using test::us;
+using namespace test;
 
 constexpr int64_t forever = 3600 * second;
 
@@ -270,8 +265,7 @@ TEST(Channel, AFullBufferMakesSendersWaitInOrder)
 			EXPECT_EQ(i, chan.get_one());
 			EXPECT_EQ(std::min<size_t>(2, size_t(11 - i)), chan.size());
 		}
-		for (auto &sender : senders)
-			sender.join();
+		join_all(senders);
 	});
 }
 
@@ -313,8 +307,7 @@ TEST(Channel, ClosingEndsEveryWaitToReceive)
 				});
 			ASSERT_TRUE(chan.await_receivers(20));
 			EXPECT_EQ(0, chan.close());
-			for (auto &receiver : receivers)
-				receiver.join();
+			join_all(receivers);
 		}
 	});
 }
@@ -333,8 +326,7 @@ TEST(Channel, ClosingEndsEveryWaitToSendAndKeepsWhatWasSent)
 				senders.emplace_back([&] { EXPECT_EQ(-EPIPE, chan.send(-1)); });
 			ASSERT_TRUE(chan.await_senders(20));
 			EXPECT_EQ(0, chan.close());
-			for (auto &sender : senders)
-				sender.join();
+			join_all(senders);
 			for (int i = 0; i < capacity; i++)
 				EXPECT_EQ(i, chan.get_one());
 			EXPECT_EQ(-EPIPE, chan.recv(&value));
@@ -542,10 +534,8 @@ TEST(Channel, PlainThreadsAndTasksMix)
 					 std::thread(produce), std::thread(consume)};
 		Task tasks[] = {Task(produce), Task(consume), Task(produce), Task(consume)};
 
-		for (auto &task : tasks)
-			task.join();
-		for (auto &thread : threads)
-			thread.join();
+		join_all(tasks);
+		join_all(threads);
 		EXPECT_EQ(4 * int64_t(each) * (each + 1) / 2, sum);
 	});
 }
@@ -636,11 +626,9 @@ void many(int producers, int consumers, int capacity, int each)
 				if (chan.send(uint64_t(p) << 32 | unsigned(i)) != 0)
 					ADD_FAILURE() << "not sent";
 		});
-	for (auto &sender : senders)
-		sender.join();
+	join_all(senders);
 	EXPECT_EQ(0, chan.close());
-	for (auto &receiver : receivers)
-		receiver.join();
+	join_all(receivers);
 	for (auto &of_one : seen)
 		for (int i = 0; i < each; i++)
 			if (of_one[size_t(i)] != 1)
@@ -694,8 +682,7 @@ TEST(Channel, HandOffsAreNotLost)
 			done.get_one();
 		for (auto &chan : ring)
 			chan->close();
-		for (auto &member : members)
-			member.join();
+		join_all(members);
 	});
 }
 
@@ -749,8 +736,7 @@ TEST(Channel, DeadlinesRacingWithSuccessLoseNothing)
 					}
 				});
 			}
-			for (auto &task : tasks)
-				task.join();
+			join_all(tasks);
 			EXPECT_EQ(sent, received);
 			EXPECT_EQ(0u, chan.senders() + chan.receivers());
 		}

@@ -18,10 +18,7 @@
 namespace
 {
 
-using test::Chan;
-using test::ms;
-using test::second;
-using test::Task;
+using namespace test;
 
 // So many operations are far more than a turn has, and take far less time than the monitor would
 // allow.
@@ -53,13 +50,6 @@ std::vector<int> up_to(int n)
 	for (int i = 0; i < n; i++)
 		all.push_back(i);
 	return all;
-}
-
-void join_all(std::vector<Task> &tasks)
-{
-	for (Task &task : tasks)
-		task.join();
-	tasks.clear();
 }
 
 void pass(int64_t ns)

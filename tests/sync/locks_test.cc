@@ -14,9 +14,7 @@
 namespace
 {
 
-using test::ms;
-using test::second;
-using test::Task;
+using namespace test;
 
 // Runs the body in tasks and in plain threads at the same time, and waits for all.
 template <class F>
@@ -29,10 +27,8 @@ void in_tasks_and_threads(int tasks, int threads, F body)
 		all.emplace_back([&body, i] { body(i); });
 	for (int i = 0; i < threads; i++)
 		others.emplace_back([&body, i, tasks] { body(tasks + i); });
-	for (Task &task : all)
-		task.join();
-	for (std::thread &thread : others)
-		thread.join();
+	join_all(all);
+	join_all(others);
 }
 
 // Expects the call to fail with -ECANCELED in a task whose scope is cancelled while it waits.
@@ -109,8 +105,7 @@ TEST(RwLock, TakesTurns)
 		add(false);
 		EXPECT_EQ(-EBUSY, sn_rwlock_try_read(&lock));
 		sn_rwlock_read_unlock(&lock);
-		for (Task &task : tasks)
-			task.join();
+		join_all(tasks);
 		EXPECT_EQ("wrrw", order);
 		EXPECT_EQ(0u, lock.word);
 	});
@@ -147,8 +142,7 @@ TEST(RwLock, NeitherSideStarves)
 				sn_yield();
 			}
 			stop = true;
-			for (Task &task : crowd)
-				task.join();
+			join_all(crowd);
 			crowd.clear();
 		}
 	});
@@ -295,8 +289,7 @@ TEST(Cond, SignalWakesOneAndBroadcastAll)
 		}
 		EXPECT_EQ((std::vector<int>{0, 1, 2, 3}), woken) << "in order";
 		EXPECT_EQ(6, sn_cond_broadcast(&cond));
-		for (Task &task : tasks)
-			task.join();
+		join_all(tasks);
 		EXPECT_EQ(10u, woken.size());
 	});
 }
@@ -448,8 +441,7 @@ TEST(Semaphore, WakesInOrderAndKeepsTheRest)
 		EXPECT_EQ(0, sn_semaphore_release(&s, 2));
 		EXPECT_EQ(1u, probe_waiting(&s, &s.waits)) << "two were let through";
 		EXPECT_EQ(0, sn_semaphore_release(&s, 3));
-		for (Task &task : tasks)
-			task.join();
+		join_all(tasks);
 		EXPECT_EQ(0, sn_semaphore_try_acquire(&s));
 		EXPECT_EQ(0, sn_semaphore_try_acquire(&s));
 		EXPECT_EQ(-EAGAIN, sn_semaphore_try_acquire(&s));
@@ -644,8 +636,7 @@ TEST(WaitGroup, WaitsForAll)
 			EXPECT_EQ(0, sn_waitgroup_wait(&group));
 			EXPECT_EQ(16, done);
 			other.join();
-			for (Task &task : tasks)
-				task.join();
+			join_all(tasks);
 			EXPECT_EQ(0u, group.word);
 		}
 	});

@@ -6,6 +6,7 @@
 
 #include "support/locks.h"
 #include "support/misuse.h"
+#include "support/scope.h"
 
 namespace
 {

@@ -16,9 +16,7 @@
 namespace
 {
 
-using test::ms;
-using test::second;
-using test::Task;
+using namespace test;
 
 // Only the task that holds the lock may access this.
 struct Guarded {
@@ -80,10 +78,8 @@ TEST(Mutex, HammeredByTasksAndThreads)
 			tasks.emplace_back([&, t] { hammer(t, true); });
 		for (int t = 0; t < 2; t++)
 			threads.emplace_back([&, t] { hammer(t, false); });
-		for (Task &task : tasks)
-			task.join();
-		for (std::thread &thread : threads)
-			thread.join();
+		join_all(tasks);
+		join_all(threads);
 		EXPECT_EQ(8L * rounds - failed.load(), guarded.value);
 		EXPECT_EQ(0, sn_mutex_try_lock(&guarded.lock))
 			<< "the mutex is unlocked at the end";
@@ -108,12 +104,22 @@ TEST(Mutex, WaitersAreServedInOrder)
 			ASSERT_TRUE(test::waiting(lock, i + 1));
 		}
 		sn_mutex_unlock(&lock);
-		for (Task &task : tasks)
-			task.join();
+		join_all(tasks);
 		ASSERT_EQ(20u, order.size());
 		for (int i = 0; i < 20; i++)
 			EXPECT_EQ(i, order[i]);
 	});
+}
+
+void hog_until(std::atomic<bool> &stop, sn_mutex &lock)
+{
+	while (!stop) {
+		ASSERT_EQ(0, sn_mutex_lock(&lock));
+		const int64_t until = sn_now() + 100 * test::us;
+		while (sn_now() < until)
+			continue;
+		sn_mutex_unlock(&lock);
+	}
 }
 
 // Go's TestMutexFairness: one task holds the mutex nearly all the time, and unlocks it only to lock
@@ -123,15 +129,7 @@ TEST(Mutex, AHogDoesNotStarveOthers)
 	test::run([] {
 		sn_mutex lock = SN_MUTEX_INIT;
 		std::atomic<bool> stop{false};
-		Task hog([&] {
-			while (!stop) {
-				ASSERT_EQ(0, sn_mutex_lock(&lock));
-				const int64_t until = sn_now() + 100 * test::us;
-				while (sn_now() < until)
-					continue;
-				sn_mutex_unlock(&lock);
-			}
-		});
+		Task hog([&] { hog_until(stop, lock); });
 		std::vector<Task> others;
 
 		for (int t = 0; t < 3; t++)
@@ -143,8 +141,7 @@ TEST(Mutex, AHogDoesNotStarveOthers)
 					sn_mutex_unlock(&lock);
 				}
 			});
-		for (Task &other : others)
-			other.join();
+		join_all(others);
 		stop = true;
 		hog.join();
 	});
@@ -155,15 +152,7 @@ TEST(Mutex, AThreadGetsItFromAHoggingTask)
 	test::run([] {
 		sn_mutex lock = SN_MUTEX_INIT;
 		std::atomic<bool> stop{false};
-		Task hog([&] {
-			while (!stop) {
-				ASSERT_EQ(0, sn_mutex_lock(&lock));
-				const int64_t until = sn_now() + 100 * test::us;
-				while (sn_now() < until)
-					continue;
-				sn_mutex_unlock(&lock);
-			}
-		});
+		Task hog([&] { hog_until(stop, lock); });
 		std::thread thread([&] {
 			for (int i = 0; i < 10; i++) {
 				usleep(100);
@@ -294,8 +283,7 @@ TEST(Mutex, DeadlinesAndCancellationRaceWithSuccess)
 			sn_scope_cancel(scope);
 			EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
 		}
-		for (std::thread &thread : threads)
-			thread.join();
+		join_all(threads);
 		EXPECT_EQ(got.load(), guarded.value);
 		EXPECT_EQ(0, guarded.lock.word) << "no waiter and no holder is left";
 		EXPECT_EQ(nullptr, guarded.lock.waits.first);

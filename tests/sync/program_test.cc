@@ -30,9 +30,7 @@
 namespace
 {
 
-using test::ms;
-using test::Random;
-using test::us;
+using namespace test;
 
 int programs(int otherwise)
 {
@@ -489,8 +487,7 @@ public:
 			if (go(root, [this, i] { return Worker(*this, i, 0, true).run(); }) < 0)
 				break;
 		(void)!sn_scope_close(root);
-		for (auto &each : threads)
-			each.join();
+		join_all(threads);
 		check();
 	}
 
@@ -522,13 +519,11 @@ public:
 			(void)!sn_sleep((int64_t)random_.below(500) * us);
 			closer.close(i);
 		}
-		for (auto &each : tasks)
-			each.join();
+		join_all(tasks);
 		for (size_t i = 0; i < channels; i++)
 			closer.close(i);
 		closer.finish();
-		for (auto &each : consuming)
-			each.join();
+		join_all(consuming);
 		EXPECT_EQ(0, sn_scope_cancel(disturbing));
 		EXPECT_EQ(-ECANCELED, sn_scope_close(disturbing));
 		check();
@@ -1223,8 +1218,7 @@ void crowds(F program)
 
 			for (int j = 0; j < batch; j++)
 				running.emplace_back([=] { program(first + (uint64_t)j); });
-			for (auto &each : running)
-				each.join();
+			join_all(running);
 			done += batch;
 			ASSERT_FALSE(testing::Test::HasFailure()) << "SENNIT_TEST_SEED=" << first;
 		}

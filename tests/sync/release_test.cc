@@ -15,9 +15,7 @@
 namespace
 {
 
-using test::Chan;
-using test::second;
-using test::Task;
+using namespace test;
 
 // So many that waking them takes several batches.
 constexpr int many = 3000;
@@ -47,8 +45,7 @@ int run_during(const std::function<void()> &wait, const std::function<void()> &r
 	const int during = released;
 	over = true;
 	monitor.join();
-	for (Task &task : tasks)
-		task.join();
+	join_all(tasks);
 	return during;
 }
 

@@ -11,11 +11,7 @@
 namespace
 {
 
-using test::forever;
-using test::ms;
-using test::Scope;
-using test::second;
-using test::Task;
+using namespace test;
 
 // A deadline that has passed.
 constexpr int64_t past = 1;

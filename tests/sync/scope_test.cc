@@ -15,14 +15,7 @@
 namespace
 {
 
-using test::Listener;
-using test::ms;
-using test::Pair;
-using test::second;
-using test::Task;
-
-using test::forever;
-using test::Scope;
+using namespace test;
 
 TEST(Scope, WaitsForItsTasks)
 {
@@ -440,8 +433,7 @@ TEST(ScopeWaits, OnTheNetwork)
 TEST(ScopeWaits, ABusyReaderNotices)
 {
 	test::run([] {
-		Listener listener;
-		Pair pair(listener);
+		Pair pair;
 		Scope scope;
 		Task writer([&] {
 			std::string data(65536, 'd');

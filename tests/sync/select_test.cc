@@ -12,12 +12,7 @@
 namespace
 {
 
-using test::Chan;
-using test::in_scope;
-using test::ms;
-using test::second;
-using test::Task;
-using test::us;
+using namespace test;
 
 constexpr int64_t forever = 3600 * second;
 
@@ -278,8 +273,7 @@ TEST(Select, DoesNotServeItself)
 					}
 					left--;
 				});
-			for (auto &task : tasks)
-				task.join();
+			join_all(tasks);
 			EXPECT_EQ(0u, chan.senders() + chan.receivers());
 		}
 	});
@@ -332,8 +326,7 @@ TEST(Select, LetsNoReadyCaseStarve)
 			counts[index]++;
 		}
 		done.close();
-		for (auto &task : producers)
-			task.join();
+		join_all(producers);
 		EXPECT_GE(counts[0], 100);
 		EXPECT_GE(counts[1], 100);
 	});
@@ -505,10 +498,8 @@ void attack(uint64_t seed, bool with_threads)
 		else
 			tasks.emplace_back([&worker, i] { worker(i); });
 	}
-	for (auto &task : tasks)
-		task.join();
-	for (auto &thread : threads)
-		thread.join();
+	join_all(tasks);
+	join_all(threads);
 	done.close();
 	drainer.join();
 	EXPECT_EQ(sent, received);

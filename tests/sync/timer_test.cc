@@ -12,9 +12,7 @@
 namespace
 {
 
-using test::ms;
-using test::second;
-using test::Task;
+using namespace test;
 
 constexpr int64_t forever = 3600 * second;
 
@@ -221,8 +219,7 @@ TEST(Alarm, ConcurrentStartsAndStops)
 		for (int t = 0; t < 4; t++)
 			tasks.emplace_back([&, t] { hand(t); });
 		std::thread thread([&] { hand(100); });
-		for (Task &task : tasks)
-			task.join();
+		join_all(tasks);
 		thread.join();
 		prevented += sn_alarm_stop(&alarm);
 		// A task that was started may not have begun yet.
@@ -374,8 +371,7 @@ TEST(Ticker, AllTicksAreFetchedOnce)
 		std::thread thread([&] { fetch(100); });
 		sn_sleep(50 * ms);
 		stop = true;
-		for (Task &task : tasks)
-			task.join();
+		join_all(tasks);
 		thread.join();
 		// All ticks have come, except those of the last moment. On a busy machine a moment
 		// may be long, so the test repeats this. Lost ticks would be missing forever.

@@ -20,10 +20,7 @@
 namespace
 {
 
-using test::forever;
-using test::ms;
-using test::Scope;
-using test::Task;
+using namespace test;
 
 // ---- the memory of the library ----
 
@@ -131,8 +128,7 @@ TEST_F(Local, EachTaskHasItsOwn)
 					EXPECT_EQ(&mine_too, sn_local_get(&other));
 				}
 			});
-		for (Task &task : tasks)
-			task.join();
+		join_all(tasks);
 		EXPECT_EQ(nullptr, sn_local_get(&plain));
 	});
 }
@@ -672,8 +668,7 @@ int grow(uint64_t seed, int depth)
 		children.emplace_back([=] { return grow(next, depth - 1); });
 		sn_yield();
 	}
-	for (Task &child : children)
-		child.join();
+	join_all(children);
 	if (sn_local_get(&counted) == &mine) {
 		EXPECT_EQ(1, mine.references);
 		EXPECT_EQ(0, sn_local_set(&counted, nullptr));

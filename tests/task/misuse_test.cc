@@ -12,9 +12,7 @@
 namespace
 {
 
-using test::expect_each;
-using test::ms;
-using test::Task;
+using namespace test;
 
 int nothing(void *)
 {
@@ -160,8 +158,7 @@ TEST(Misuse, ManyJoinOne)
 					EXPECT_TRUE(err == 0 || err == -EBUSY || err == -ESRCH)
 						<< err;
 				});
-			for (Task &joiner : joiners)
-				joiner.join();
+			join_all(joiners);
 			EXPECT_EQ(1, joined);
 		}
 	});
@@ -196,8 +193,7 @@ TEST(Misuse, ATaskEndsWithItsRun)
 		EXPECT_EQ(0u, sn_task_id(own));
 		EXPECT_EQ(-ESRCH, sn_scope_cancel(scope));
 		EXPECT_EQ(-ESRCH, sn_scope_go(scope, nothing, nullptr));
-		for (Task &other : others)
-			other.join();
+		join_all(others);
 	});
 }
 
@@ -304,8 +300,7 @@ TEST(Misuse, UsingAScopeRacesWithClosing)
 			EXPECT_TRUE(err == 0 || err == -ECANCELED) << err;
 		}
 		done = true;
-		for (Task &user : users)
-			user.join();
+		join_all(users);
 		EXPECT_TRUE(test::eventually([&] { return ran == started; }));
 	});
 }

@@ -39,14 +39,6 @@ namespace
 
 using test::Task;
 
-int64_t cpu_time()
-{
-	timespec ts;
-
-	EXPECT_EQ(0, clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts));
-	return ts.tv_sec * test::second + ts.tv_nsec;
-}
-
 TEST(Sleep, WithoutMemoryDoesNotSpin)
 {
 	test::run(1, [] {
@@ -63,14 +55,13 @@ TEST(Sleep, WithoutMemoryDoesNotSpin)
 						if (sn_sleep(20 * test::ms) == -ENOMEM)
 							break;
 				});
-		const int64_t begin = sn_now(), cpu = cpu_time();
+		const int64_t begin = sn_now(), cpu = test::cpu_ns();
 		while (sn_now() - begin < 100 * test::ms)
 			failed += sn_sleep(test::second) == -ENOMEM;
-		const int64_t used = cpu_time() - cpu, passed = sn_now() - begin;
+		const int64_t used = test::cpu_ns() - cpu, passed = sn_now() - begin;
 		no_memory = false;
 		done = true;
-		for (Task &each : sleepers)
-			each.join();
+		test::join_all(sleepers);
 		EXPECT_GT(failed, 0);
 		EXPECT_LE(failed, 1 + passed / test::ms) << "each took a millisecond";
 		// An emulator also uses the CPU to translate.

@@ -110,8 +110,7 @@ TEST(Join, ASecondJoinerIsRefused)
 		EXPECT_TRUE(test::eventually([&] { return busy.load() == 3; }));
 		EXPECT_EQ(-EBUSY, sn_detach(target));
 		end = true;
-		for (Task &joiner : joiners)
-			joiner.join();
+		test::join_all(joiners);
 		EXPECT_EQ(1, joined.load());
 		task.release();
 	});
@@ -355,8 +354,7 @@ TEST(Spawn, StacksBeginAtSeveralOffsets)
 				for (begun++; begun != count;)
 					sn_yield();
 			});
-		for (Task &task : tasks)
-			task.join();
+		test::join_all(tasks);
 		EXPECT_GE(offsets.size(), 8u);
 		EXPECT_LE(offsets.size(), 16u);
 	});
@@ -411,8 +409,7 @@ TEST(Id, IsUniqueFromOneUpwards)
 				EXPECT_TRUE(all.insert(sn_task_id(tasks.back().get())).second);
 				count++;
 			}
-			for (Task &task : tasks)
-				task.join();
+			test::join_all(tasks);
 		});
 	EXPECT_EQ(size_t(count), all.size());
 	EXPECT_GE(*all.begin(), 1u);

@@ -14,12 +14,7 @@
 namespace
 {
 
-using test::Authority;
-using test::Config;
-using test::Identity;
-using test::run_tls;
-using test::TlsPair;
-using test::Usual;
+using namespace test;
 
 TEST(TlsAgree, Versions)
 {
@@ -229,8 +224,7 @@ TEST(TlsAgree, CertificatesAreReplacedUnderLoad)
 		EXPECT_TRUE(test::eventually([&] { return made > 1; }));
 		server.show({&fresh});
 		replaced = true;
-		for (test::Task &task : tasks)
-			task.join();
+		join_all(tasks);
 		stays.ping();
 		EXPECT_EQ("old", common_name(stays.client));
 	});
@@ -623,8 +617,7 @@ TEST(TlsAgree, ManyConnectionsOnFewThreads)
 										 nullptr));
 					EXPECT_EQ(0, sn_stream_close(conn));
 				});
-			for (test::Task &task : each)
-				task.join();
+			join_all(each);
 		});
 		for (int i = 0; i < count; i++)
 			clients.emplace_back([&, address = listener.address()] {
@@ -641,8 +634,7 @@ TEST(TlsAgree, ManyConnectionsOnFewThreads)
 				EXPECT_EQ(4, sn_stream_read_full(conn, buf, 4, nullptr));
 				EXPECT_EQ(0, sn_stream_close(conn));
 			});
-		for (test::Task &task : clients)
-			task.join();
+		join_all(clients);
 		server.join();
 		if (count == 1000) {
 			EXPECT_LT(test::process_status("Threads"), count / 4);

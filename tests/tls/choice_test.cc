@@ -8,9 +8,7 @@
 namespace
 {
 
-using test::run_tls;
-using test::TlsPair;
-using test::Usual;
+using namespace test;
 
 SSL_CTX *context_of(sn_tls_config *config)
 {

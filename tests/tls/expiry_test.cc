@@ -28,11 +28,7 @@ extern "C" time_t time(time_t *into) noexcept
 namespace
 {
 
-using test::Config;
-using test::Identity;
-using test::run_tls;
-using test::TlsPair;
-using test::Usual;
+using namespace test;
 
 constexpr long ends = 600; // when the certificate ends, long before its session
 

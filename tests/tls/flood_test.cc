@@ -11,9 +11,7 @@
 namespace
 {
 
-using test::Peer;
-using test::run_tls;
-using test::Usual;
+using namespace test;
 
 // So many of them in a row end the connection.
 constexpr int most = 32;

@@ -15,18 +15,8 @@ import tempfile
 import threading
 import unittest
 
-EXAMPLES = os.path.join(os.environ["SENNIT_BUILD_DIR"], "examples")
-SERVER = os.path.join(EXAMPLES, "example-tls-server")
-CLIENT = os.path.join(EXAMPLES, "example-tls-client")
-LAUNCHER = os.environ.get("SENNIT_LAUNCHER", "").split()
-PATIENCE = 120
-
-if not os.path.exists(SERVER) or not os.path.exists(CLIENT):
-    print("skipped: libsennit-tls or the examples were not built")
-    sys.exit(77)
-if not shutil.which("openssl"):
-    print("skipped: there is no openssl command")
-    sys.exit(77)
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from example_case import CLIENT, LAUNCHER, PATIENCE, ExampleCase  # noqa: E402
 
 
 def certify(folder, stem, *options):
@@ -39,7 +29,7 @@ def certify(folder, stem, *options):
     return chain, key
 
 
-class Interop(unittest.TestCase):
+class Interop(ExampleCase):
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
@@ -48,28 +38,9 @@ class Interop(unittest.TestCase):
         cls.chain, cls.key = certify(folder.name, "good")
         cls.other, _ = certify(folder.name, "other")
 
-    def start(self, *command, **options):
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
-
-        def stop():
-            process.kill()
-            process.wait()
-            process.stdout.close()
-
-        self.addCleanup(stop)
-        return process
-
     def serve(self):
         """Starts sennit's tls-server; returns its port."""
-        return self.serve_until_ended()[1]
-
-    def serve_until_ended(self):
-        """The same: its process and port."""
-        server = self.start(*LAUNCHER, SERVER, "127.0.0.1:0", self.chain, self.key,
-                            stderr=subprocess.DEVNULL)
-        line = server.stdout.readline()
-        self.assertTrue(line.startswith("listening on "), line)
-        return server, int(line.rsplit(":", 1)[1])
+        return self.serve_until_ended(self.chain, self.key)[1]
 
     def connect(self, port, text, authorities=None, name="127.0.0.1"):
         """Runs sennit's tls-client, which sends the text; returns its ended process."""
@@ -142,7 +113,7 @@ class Interop(unittest.TestCase):
 
     def test_our_server_ends_in_good_order(self):
         for number in (signal.SIGTERM, signal.SIGINT):
-            server, port = self.serve_until_ended()
+            server, port = self.serve_until_ended(self.chain, self.key)
             context = ssl.create_default_context(cafile=self.chain)
             plain = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
             # This client's handshake is in progress.

@@ -6,31 +6,20 @@ authority's index, `openssl s_client -status` checks the one that the example tl
 and the example tls-client checks those that `openssl s_server` staples.
 """
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
-EXAMPLES = os.path.join(os.environ["SENNIT_BUILD_DIR"], "examples")
-SERVER = os.path.join(EXAMPLES, "example-tls-server")
-CLIENT = os.path.join(EXAMPLES, "example-tls-client")
-LAUNCHER = os.environ.get("SENNIT_LAUNCHER", "").split()
-PATIENCE = 120
-
-if not os.path.exists(SERVER) or not os.path.exists(CLIENT):
-    print("skipped: libsennit-tls or the examples were not built")
-    sys.exit(77)
-if not shutil.which("openssl"):
-    print("skipped: there is no openssl command")
-    sys.exit(77)
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from example_case import CLIENT, LAUNCHER, PATIENCE, SERVER, ExampleCase  # noqa: E402
 
 
 def openssl(*arguments):
     subprocess.run(["openssl", *arguments], check=True, capture_output=True, timeout=PATIENCE)
 
 
-class Ocsp(unittest.TestCase):
+class Ocsp(ExampleCase):
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
@@ -61,26 +50,11 @@ class Ocsp(unittest.TestCase):
     def path(cls, name):
         return os.path.join(cls.folder, name)
 
-    def start(self, *command):
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                   stderr=subprocess.DEVNULL, text=True)
-
-        def stop():
-            process.kill()
-            process.wait()
-            process.stdout.close()
-
-        self.addCleanup(stop)
-        return process
-
     # ---- our server ----
 
     def serve(self, name, *response):
-        server = self.start(*LAUNCHER, SERVER, "127.0.0.1:0", self.path(f"{name}.pem"),
-                            self.path(f"{name}.key"), *response)
-        line = server.stdout.readline()
-        self.assertTrue(line.startswith("listening on "), line)
-        return int(line.rsplit(":", 1)[1])
+        return self.serve_until_ended(self.path(f"{name}.pem"), self.path(f"{name}.key"),
+                                      *response)[1]
 
     def status_of(self, port, version):
         """What s_client reports about the server."""
@@ -115,7 +89,7 @@ class Ocsp(unittest.TestCase):
         process."""
         server = self.start("openssl", "s_server", "-accept", "127.0.0.1:0", "-cert",
                             self.path(f"{name}.pem"), "-key", self.path(f"{name}.key"), "-rev",
-                            *response)
+                            *response, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         said = ""
         while not said.endswith("\n") or "ACCEPT" not in said:
             char = server.stdout.read(1)

@@ -42,9 +42,7 @@
 namespace
 {
 
-using test::Peer;
-using test::run_tls;
-using test::Usual;
+using namespace test;
 
 constexpr int alert = 21, handshake = 22, data = 23;
 

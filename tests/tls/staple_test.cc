@@ -15,11 +15,7 @@
 namespace
 {
 
-using test::Authority;
-using test::Config;
-using test::Identity;
-using test::run_tls;
-using test::TlsPair;
+using namespace test;
 
 struct Answer {
 	int status = V_OCSP_CERTSTATUS_GOOD;
@@ -436,8 +432,7 @@ TEST(TlsStaple, StaplingIsSetForClientsThatVerify)
 			  sn_tls_config_set_stapling(used.server, SN_TLS_STAPLING_REQUIRE));
 		EXPECT_EQ(0, sn_tls_config_set_stapling(careless, SN_TLS_STAPLING_REQUIRE));
 		EXPECT_EQ(0, sn_tls_config_set_verify(careless, SN_TLS_VERIFY_NONE));
-		test::Listener listener;
-		test::Pair pair(listener);
+		test::Pair pair;
 		EXPECT_EQ(-EINVAL,
 			  sn_tls_client(sn_tcp_stream(pair.client.load()), careless, "localhost"));
 		ASSERT_EQ(0, set_response(used.server, answer(used.authority, used.identity)));

@@ -19,10 +19,7 @@
 namespace
 {
 
-using test::patience;
-using test::run_tls;
-using test::TlsPair;
-using test::Usual;
+using namespace test;
 
 TEST(TlsStream, BytesGoBothWays)
 {

@@ -8,9 +8,7 @@
 namespace
 {
 
-using test::run_tls;
-using test::TlsPair;
-using test::Usual;
+using namespace test;
 
 constexpr size_t most_bytes = 400000;
 
@@ -202,8 +200,7 @@ TEST(TlsStress, WhatIsReadIsWhatWasWritten)
 					one_connection(usual,
 						       seed * 1000003 + i * 1009 + uint64_t(k));
 			});
-		for (test::Task &task : tasks)
-			task.join();
+		join_all(tasks);
 	});
 }
 

@@ -14,12 +14,7 @@
 namespace
 {
 
-using test::Authority;
-using test::Config;
-using test::Identity;
-using test::run_tls;
-using test::Terms;
-using test::TlsPair;
+using namespace test;
 
 // A client that trusts the authority refuses the server's certificate for this reason.
 void expect_refused(const Authority &trusted, const Identity &shown, const char *name,
@@ -137,8 +132,7 @@ TEST(TlsVerify, StringsOfCxxAreNotCut)
 	run_tls({2}, [] {
 		Authority authority;
 		sn::tls_config client(SN_TLS_CLIENT);
-		test::Listener listener;
-		test::Pair pair(listener);
+		test::Pair pair;
 		sn::stream stream(sn_tcp_stream(pair.release_client()));
 		const std::string cut("localhost\0.example.org", 22), zero(1, '\0');
 		const auto refused = std::errc::invalid_argument;

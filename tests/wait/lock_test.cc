@@ -54,8 +54,7 @@ void contend()
 				probe_lock_release(g.lock);
 			}
 		});
-	for (std::thread &thread : all)
-		thread.join();
+	test::join_all(all);
 	EXPECT_FALSE(g.broken);
 	EXPECT_EQ(uint64_t(threads) * uint64_t(rounds), g.count);
 }
@@ -109,8 +108,7 @@ TEST(Lock, WaitersSleep)
 
 		EXPECT_EQ(0u, g.count);
 		probe_lock_release(g.lock);
-		for (std::thread &thread : all)
-			thread.join();
+		test::join_all(all);
 		EXPECT_EQ(4u, g.count);
 	}
 	EXPECT_LT(least, most);

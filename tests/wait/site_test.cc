@@ -17,6 +17,7 @@
 #include <sennit/wait_stats.h>
 
 #include "support/child.h"
+#include "support/files.h"
 #include "support/locks.h"
 
 namespace
@@ -210,8 +211,7 @@ TEST(Sites, KeepTheCountsOfEndedThreads)
 				for (int i = 0; i < waits; i++)
 					probe_wait_record("reset", int64_t(1) << t, i % 2);
 			});
-		for (auto &thread : all)
-			thread.join();
+		test::join_all(all);
 	}
 	done = true;
 	reader.join();
@@ -281,16 +281,7 @@ TEST(Sites, KeepErrno)
 
 std::string printed()
 {
-	char name[] = "/tmp/sennit-waits-XXXXXX";
-	const int fd = mkstemp(name);
-	std::string text(65536, 0);
-
-	unlink(name);
-	EXPECT_EQ(0, sn_wait_print(fd));
-	const ssize_t n = pread(fd, text.data(), text.size(), 0);
-	close(fd);
-	text.resize(n > 0 ? size_t(n) : 0);
-	return text;
+	return test::written_by(sn_wait_print);
 }
 
 std::string row(const char *range, uint64_t count, int stars)

@@ -110,8 +110,7 @@ private:
 
 	void open_tcp()
 	{
-		test::Listener listener;
-		test::Pair pair(listener);
+		test::Pair pair;
 
 		ends_[0].stream = sn_tcp_stream(pair.release_client());
 		ends_[1].stream = sn_tcp_stream(pair.release_server());
