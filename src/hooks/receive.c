@@ -352,7 +352,7 @@ SN_HOOK(int, accept4, (int fd, struct sockaddr *from, socklen_t *length, int fla
 
 /* ---- options that matter for receiving ---- */
 
-static void heed(int level, int name)
+static void note_low_water(int level, int name)
 {
 	/* The runtime's own calls do not count: it sets the option on its own sockets. */
 	if (sn_unlikely(level == SOL_SOCKET && name == SO_RCVLOWAT) &&
@@ -362,7 +362,7 @@ static void heed(int level, int name)
 
 SN_HOOK(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t length))
 {
-	heed(level, name);
+	note_low_water(level, name);
 	return sn_real.setsockopt(fd, level, name, value, length);
 }
 
@@ -402,7 +402,7 @@ SN_HOOK(int, __recvmmsg64,
 
 SN_HOOK(int, __setsockopt64, (int fd, int level, int name, const void *value, socklen_t length))
 {
-	heed(level, name);
+	note_low_water(level, name);
 	return sn_real.__setsockopt64(fd, level, name, value, length);
 }
 #endif
