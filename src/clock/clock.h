@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of this layer share.
+ * What the files of this layer share: the kernel's numbers of clocks, pages of their own, and the
+ * fastest way into the kernel.
+ *
+ * Contract. Everything here works without a libc, in any thread and in signal handlers, before
+ * main(), and in a child of fork(). Nothing waits, and nothing sets errno.
+ *
+ * Who may write what: sn_clock_entry, whoever resolves first (clock.c): all store the same value.
  */
 #ifndef SENNIT_CLOCK_CLOCK_H
 #define SENNIT_CLOCK_CLOCK_H

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Running a copy: copy.c, the driver. All calls are made inside the runtime, by the task to which
- * the job belongs.
+ * Running a copy: copy.c, the driver.
+ *
+ * Contract. All calls are made inside the runtime, by the task to which the job belongs. A call
+ * continues where the last one has left the job, and counts in its result what was read and what
+ * was written. After an error these may differ: what was read and not written is lost.
  */
 #ifndef SENNIT_COPY_COPY_H
 #define SENNIT_COPY_COPY_H

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Resolving names, for callers inside the runtime. sennit/resolve.h has the public calls. */
+/*
+ * Resolving names, for callers inside the runtime. sennit/resolve.h has the public calls.
+ *
+ * Contract. A numeric address is answered on the spot. Anything else is a lookup on a helper thread
+ * (lookup.h), for which only the calling task waits, until its deadline or its cancellation; the
+ * helper thread may outlive the wait. The answer belongs to the caller, who frees it.
+ */
 #ifndef SENNIT_NAMES_RESOLVE_H
 #define SENNIT_NAMES_RESOLVE_H
 

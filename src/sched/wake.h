@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waking threads for tasks that were queued. wake.c argues why no work is forgotten.
+ * Waking threads for tasks that were queued.
+ *
+ * Contract. A task that was queued before sn_submitted() is found: by a thread that is woken for
+ * it, or by one that looks for work already. At most one thread is woken at a time, and it wakes
+ * the next one when it has found something. wake.c argues why no work is forgotten.
+ *
+ * Who may write what: sn_runtime.spinning and nap, see runtime.h.
  */
 #ifndef SENNIT_SCHED_WAKE_H
 #define SENNIT_SCHED_WAKE_H

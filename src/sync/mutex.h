@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Mutexes, for callers that are already inside the runtime. */
+/*
+ * Mutexes, for callers that are already inside the runtime: the condition variables.
+ *
+ * Contract. As that of the public calls in sennit/mutex.h: waiters are served in order once one has
+ * waited for long, and everything that was written before an unlock is visible after the lock that
+ * follows it. mutex.c argues why no waiter is forgotten.
+ *
+ * Who may write what: the word and the list, see mutex.c.
+ */
 #ifndef SENNIT_SYNC_MUTEX_H
 #define SENNIT_SYNC_MUTEX_H
 

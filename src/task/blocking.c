@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The calls of sennit/blocking.h that are no brackets: a function that blocks, and pinning.
+ *
+ * sn_pin() and sn_unpin() count, so that libraries can nest them. pin.h has what the first and the
+ * last of them do. The brackets are inline in sennit/blocking.h.
+ */
 #include <sennit/blocking.h>
 
 #include <errno.h>
