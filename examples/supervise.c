@@ -60,7 +60,7 @@ static void ended(struct supervisor *s, int how)
 	printf("ended with %d\n", how);
 	sn_process_close(s->program);
 	s->program = NULL;
-	s->waits = NULL; /* the select has joined it */
+	s->waits = NULL; /* sn_select() has joined the task */
 	s->restart_at = sn_after(s->delay);
 }
 

@@ -74,7 +74,7 @@ SN_API int sn_kernel_report(int fd);
  * reported, because a program that survives them handles them on purpose; every stack overflow is
  * reported. SENNIT_FAULT_REPORTS=0 leaves only the overflows. A handler that is installed while
  * sn_run() runs replaces the report. On threads of the program's own nothing is reported, unless
- * they hit the guard of a task's stack. One report is made at a time. If the one of another thread
+ * they hit the guard of a task's stack. One report is made at a time. If another thread's report
  * does not end for five seconds, a single line names the signal and the task instead.
  *
  * If a task ends its thread by pthread_exit(), or another thread ends it by pthread_cancel(), the

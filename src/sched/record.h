@@ -246,7 +246,7 @@ struct sn_record_copy {
 
 /*
  * Keeps the rings from being replaced by those of another run, until sn_record_release(). Returns
- * their number; the last is the one of threads without a processor. Stores the size of each, in
+ * their number; the last belongs to threads without a processor. Stores the size of each, in
  * records, in *size. Returns 0 if there are none, and then nothing is to be released.
  */
 int sn_record_hold(size_t *size);

@@ -175,9 +175,9 @@ void sn_conn_blocking_leave(const struct sn_fd *d);
  * next makes an edge. Then a further read, which would return EAGAIN, is unnecessary. An edge that
  * has not been harvested when the bytes are read is still to come, whatever it reports.
  *
- * False after an end or an error, whose edge may have come together with that of the bytes before
- * it, and after urgent data, at which reading stops. Always false for other sockets than TCP:
- * reading from Unix sockets stops where credentials change.
+ * False after an end or an error, whose edge may have come together with the edge of the bytes
+ * before it, and after urgent data, at which reading stops. Always false for other sockets than
+ * TCP: reading from Unix sockets stops where credentials change.
  */
 bool sn_conn_drained(const struct sn_fd *d);
 

@@ -60,8 +60,8 @@ struct listener_counters {
 	relay::sources sources;
 	relay::rate rate;
 	relay::source_rates source_rates;
-	/* The limits of all connections together, of those of each source, and of each. A reload
-	 * changes them for open connections, too. */
+	/* The limits of all connections together, of each source's connections, and of each
+	 * connection. A reload changes them for open connections, too. */
 	buckets bandwidth;
 	allowance bandwidth_per_source;
 	/* Has only connections that began while there was such a limit. */

@@ -12,8 +12,8 @@ static _Atomic bool ready;
 
 #if defined(__x86_64__) || defined(__i386__)
 /* Before glibc 2.36 dlsym() finds the oldest version of a name after this library, while programs
- * use the newest. Where the versions differ in what they do, this is the one of today's
- * programs. */
+ * use the newest. For functions whose versions behave differently, the table has the version that
+ * today's programs use. */
 static const struct {
 	const char *name, *version;
 } versions[] = {
