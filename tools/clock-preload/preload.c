@@ -159,14 +159,17 @@ static int fail(int error)
 	return -1;
 }
 
+/* What libc's call returns for the result of sennit's. */
+static inline int libc_result(int error)
+{
+	return __builtin_expect(error, 0) ? fail(error) : 0;
+}
+
 int sn_libc_getcpu(unsigned int *cpu, unsigned int *node)
 {
-	int error;
-
 	if (OTHER(getcpu))
 		return other.getcpu(cpu, node);
-	error = sn_getcpu(cpu, node);
-	return error ? fail(error) : 0;
+	return libc_result(sn_getcpu(cpu, node));
 }
 
 #if __SIZEOF_LONG__ == 8
@@ -174,32 +177,23 @@ int sn_libc_getcpu(unsigned int *cpu, unsigned int *node)
 /* Both structures have the same layout, so nothing is converted. */
 int sn_libc_clock_gettime(clockid_t id, struct timespec *time)
 {
-	int error;
-
 	if (OTHER(clock_gettime))
 		return other.clock_gettime(id, time);
-	error = sn_clock_gettime(id, (struct sn_timespec *)time);
-	return __builtin_expect(error, 0) ? fail(error) : 0;
+	return libc_result(sn_clock_gettime(id, (struct sn_timespec *)time));
 }
 
 int sn_libc_clock_getres(clockid_t id, struct timespec *resolution)
 {
-	int error;
-
 	if (OTHER(clock_getres))
 		return other.clock_getres(id, resolution);
-	error = sn_clock_getres(id, (struct sn_timespec *)resolution);
-	return __builtin_expect(error, 0) ? fail(error) : 0;
+	return libc_result(sn_clock_getres(id, (struct sn_timespec *)resolution));
 }
 
 int sn_libc_gettimeofday(struct timeval *time, void *zone)
 {
-	int error;
-
 	if (OTHER(gettimeofday))
 		return other.gettimeofday(time, zone);
-	error = sn_gettimeofday((struct sn_timeval *)time, zone);
-	return __builtin_expect(error, 0) ? fail(error) : 0;
+	return libc_result(sn_gettimeofday((struct sn_timeval *)time, zone));
 }
 
 #	ifdef REPLACES_TIME
@@ -223,32 +217,23 @@ time_t sn_libc_time(time_t *seconds)
 /* glibc's 64-bit structures have the nanoseconds as a long, and padding after it. */
 int __clock_gettime64(clockid_t id, struct sn_timespec *time)
 {
-	int error;
-
 	if (OTHER(clock_gettime64))
 		return other.clock_gettime64(id, time);
-	error = sn_clock_gettime(id, time);
-	return __builtin_expect(error, 0) ? fail(error) : 0;
+	return libc_result(sn_clock_gettime(id, time));
 }
 
 int __clock_getres64(clockid_t id, struct sn_timespec *resolution)
 {
-	int error;
-
 	if (OTHER(clock_getres64))
 		return other.clock_getres64(id, resolution);
-	error = sn_clock_getres(id, resolution);
-	return __builtin_expect(error, 0) ? fail(error) : 0;
+	return libc_result(sn_clock_getres(id, resolution));
 }
 
 int __gettimeofday64(struct sn_timeval *time, void *zone)
 {
-	int error;
-
 	if (OTHER(gettimeofday64))
 		return other.gettimeofday64(time, zone);
-	error = sn_gettimeofday(time, zone);
-	return __builtin_expect(error, 0) ? fail(error) : 0;
+	return libc_result(sn_gettimeofday(time, zone));
 }
 
 int64_t __time64(int64_t *seconds)
