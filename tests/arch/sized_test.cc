@@ -100,63 +100,57 @@ SAME_PLACE(run_stats, tasks_alive);
 SAME_PLACE(copy_stats, pipes_limit);
 SAME_PLACE(wait_stats, what);
 
-TEST(Sized, TaskAttributes)
+TASK_TEST(Sized, TaskAttributes)
 {
-	test::run([] {
-		static std::string name;
-		const auto note = [](void *) {
-			name = sn_task_name(sn_self());
-			return 0;
-		};
-		const old::task_attr attr = {0, "old", 32 << 10, 0};
+	static std::string name;
+	const auto note = [](void *) {
+		name = sn_task_name(sn_self());
+		return 0;
+	};
+	const old::task_attr attr = {0, "old", 32 << 10, 0};
 
-		expect_takes<sn_task_attr>(attr, [&](const sn_task_attr *each) {
-			sn_task *task = nullptr;
+	expect_takes<sn_task_attr>(attr, [&](const sn_task_attr *each) {
+		sn_task *task = nullptr;
 
-			name = "";
-			const int err = sn_spawn(&task, note, nullptr, each);
-			if (err < 0)
-				return err;
-			EXPECT_EQ(0, sn_join(task, nullptr));
-			EXPECT_EQ("old", name);
+		name = "";
+		const int err = sn_spawn(&task, note, nullptr, each);
+		if (err < 0)
 			return err;
-		});
-		sn_scope *scope = nullptr;
-
-		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-		expect_takes<sn_task_attr>(attr, [&](const sn_task_attr *each) {
-			return sn_scope_spawn(scope, note, nullptr, each);
-		});
-		EXPECT_EQ(0, sn_scope_close(scope));
+		EXPECT_EQ(0, sn_join(task, nullptr));
+		EXPECT_EQ("old", name);
+		return err;
 	});
+	sn_scope *scope = nullptr;
+
+	ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	expect_takes<sn_task_attr>(attr, [&](const sn_task_attr *each) {
+		return sn_scope_spawn(scope, note, nullptr, each);
+	});
+	EXPECT_EQ(0, sn_scope_close(scope));
 }
 
-TEST(Sized, TaskAttributesOfATaskThatBeginsWhenAStreamIsReadable)
+TASK_TEST(Sized, TaskAttributesOfATaskThatBeginsWhenAStreamIsReadable)
 {
-	test::run([] {
-		test::Pair pair;
-		static std::atomic<int> began;
+	test::Pair pair;
+	static std::atomic<int> began;
 
-		began = 0;
-		EXPECT_EQ(1, sn_tcp_write(pair.server, "x", 1));
-		EXPECT_TRUE(test::eventually([&] { return test::unread(pair.client) == 1; }));
-		expect_takes<sn_task_attr>(
-			old::task_attr{0, "old", 0, 0}, [&](const sn_task_attr *each) {
-				const int before = began;
-				const int err = sn_spawn_when_readable(
-					sn_tcp_stream(pair.client), nullptr,
-					[](void *) {
-						began++;
-						return 0;
-					},
-					nullptr, each);
+	began = 0;
+	EXPECT_EQ(1, sn_tcp_write(pair.server, "x", 1));
+	EXPECT_TRUE(test::eventually([&] { return test::unread(pair.client) == 1; }));
+	expect_takes<sn_task_attr>(old::task_attr{0, "old", 0, 0}, [&](const sn_task_attr *each) {
+		const int before = began;
+		const int err = sn_spawn_when_readable(
+			sn_tcp_stream(pair.client), nullptr,
+			[](void *) {
+				began++;
+				return 0;
+			},
+			nullptr, each);
 
-				if (err == 0) {
-					EXPECT_TRUE(
-						test::eventually([&] { return began > before; }));
-				}
-				return err;
-			});
+		if (err == 0) {
+			EXPECT_TRUE(test::eventually([&] { return began > before; }));
+		}
+		return err;
 	});
 }
 
@@ -167,99 +161,93 @@ TEST(Sized, RunAttributes)
 	});
 }
 
-TEST(Sized, ProcessAttributes)
+TASK_TEST(Sized, ProcessAttributes)
 {
-	test::run([] {
-		const char *const argv[] = {"named", "-c", "pwd", nullptr};
-		const old::process_attr attr = {0, "/bin/sh", "/"};
+	const char *const argv[] = {"named", "-c", "pwd", nullptr};
+	const old::process_attr attr = {0, "/bin/sh", "/"};
 
-		expect_takes<sn_process_attr>(attr, [&](const sn_process_attr *each) {
-			struct sn_process_result result;
-			const int err = sn_process_output(&result, argv, nullptr, 0, 0, each,
-							  SN_NO_DEADLINE);
+	expect_takes<sn_process_attr>(attr, [&](const sn_process_attr *each) {
+		struct sn_process_result result;
+		const int err =
+			sn_process_output(&result, argv, nullptr, 0, 0, each, SN_NO_DEADLINE);
 
-			if (err == 0) {
-				EXPECT_STREQ("/\n", result.out);
-			}
-			sn_process_result_free(&result);
-			return err;
-		});
-		expect_takes<sn_process_attr>(attr, [&](const sn_process_attr *each) {
-			const char *const quiet[] = {"named", "-c", ":", nullptr};
-			sn_process *process = nullptr;
-			int err = sn_process_start(&process, quiet, each);
+		if (err == 0) {
+			EXPECT_STREQ("/\n", result.out);
+		}
+		sn_process_result_free(&result);
+		return err;
+	});
+	expect_takes<sn_process_attr>(attr, [&](const sn_process_attr *each) {
+		const char *const quiet[] = {"named", "-c", ":", nullptr};
+		sn_process *process = nullptr;
+		int err = sn_process_start(&process, quiet, each);
 
-			if (err == 0)
-				err = sn_process_wait(process, nullptr, SN_NO_DEADLINE);
-			EXPECT_EQ(0, sn_process_close(process));
-			return err;
-		});
+		if (err == 0)
+			err = sn_process_wait(process, nullptr, SN_NO_DEADLINE);
+		EXPECT_EQ(0, sn_process_close(process));
+		return err;
 	});
 }
 
-TEST(Sized, UdpOptions)
+TASK_TEST(Sized, UdpOptions)
 {
-	test::run([] {
-		const old::udp_options options = {0, SN_UDP_REUSE_PORT, 100000};
-		struct sn_address at = {};
+	const old::udp_options options = {0, SN_UDP_REUSE_PORT, 100000};
+	struct sn_address at = {};
 
-		ASSERT_EQ(0, sn_address_parse(&at, "127.0.0.1:0"));
-		const auto close_made = [](int err, sn_udp *made) {
-			if (err == 0) {
-				EXPECT_LE(100000, sn_udp_get(made, SN_UDP_RECEIVE_BUFFER));
-				EXPECT_EQ(0, sn_udp_close(made));
-			}
-			return err;
-		};
-		expect_takes<sn_udp_options>(options, [&](const sn_udp_options *each) {
-			sn_udp *made = nullptr;
-			const int err = sn_udp_open(&made, "127.0.0.1:0", each);
+	ASSERT_EQ(0, sn_address_parse(&at, "127.0.0.1:0"));
+	const auto close_made = [](int err, sn_udp *made) {
+		if (err == 0) {
+			EXPECT_LE(100000, sn_udp_get(made, SN_UDP_RECEIVE_BUFFER));
+			EXPECT_EQ(0, sn_udp_close(made));
+		}
+		return err;
+	};
+	expect_takes<sn_udp_options>(options, [&](const sn_udp_options *each) {
+		sn_udp *made = nullptr;
+		const int err = sn_udp_open(&made, "127.0.0.1:0", each);
 
-			return close_made(err, made);
-		});
-		expect_takes<sn_udp_options>(options, [&](const sn_udp_options *each) {
-			sn_udp *made = nullptr;
-			const int err = sn_udp_open_at(&made, &at, each);
+		return close_made(err, made);
+	});
+	expect_takes<sn_udp_options>(options, [&](const sn_udp_options *each) {
+		sn_udp *made = nullptr;
+		const int err = sn_udp_open_at(&made, &at, each);
 
-			return close_made(err, made);
-		});
-		expect_takes<sn_udp_options>(options, [&](const sn_udp_options *each) {
-			sn_udp *made = nullptr;
-			const int err = sn_udp_connect(&made, "127.0.0.1:9", each, SN_NO_DEADLINE);
+		return close_made(err, made);
+	});
+	expect_takes<sn_udp_options>(options, [&](const sn_udp_options *each) {
+		sn_udp *made = nullptr;
+		const int err = sn_udp_connect(&made, "127.0.0.1:9", each, SN_NO_DEADLINE);
 
-			return close_made(err, made);
-		});
-		expect_takes<sn_udp_options>(options, [&](const sn_udp_options *each) {
-			sn_udp *made = nullptr;
-			const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-			const int err = sn_udp_adopt(&made, fd, each);
+		return close_made(err, made);
+	});
+	expect_takes<sn_udp_options>(options, [&](const sn_udp_options *each) {
+		sn_udp *made = nullptr;
+		const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		const int err = sn_udp_adopt(&made, fd, each);
 
-			if (err < 0)
-				close(fd);
-			return close_made(err, made);
-		});
+		if (err < 0)
+			close(fd);
+		return close_made(err, made);
 	});
 }
 
-TEST(Sized, UnixOptions)
+TASK_TEST(Sized, UnixOptions)
 {
-	test::run([] {
-		const old::unix_options options = {0};
+	const old::unix_options options = {0};
 
-		expect_takes<sn_unix_options>(options, [](const sn_unix_options *each) {
-			sn_unix_listener *made = nullptr;
-			const int err = sn_unix_listen(&made, "@", each);
+	expect_takes<sn_unix_options>(options, [](const sn_unix_options *each) {
+		sn_unix_listener *made = nullptr;
+		const int err = sn_unix_listen(&made, "@", each);
 
-			EXPECT_EQ(0, sn_unix_listener_close(made));
-			return err;
-		});
-		expect_takes<sn_unix_options>(options, [](const sn_unix_options *each) {
-			sn_unix *made = nullptr;
-			const int err = sn_unix_bind(&made, "@", each);
+		EXPECT_EQ(0, sn_unix_listener_close(made));
+		return err;
+	});
+	expect_takes<sn_unix_options>(options, [](const sn_unix_options *each) {
+		sn_unix *made = nullptr;
+		const int err = sn_unix_bind(&made, "@", each);
 
-			EXPECT_EQ(0, sn_unix_close(made));
-			return err;
-		});
+		EXPECT_EQ(0, sn_unix_close(made));
+		return err;
 	});
 }
 
@@ -279,50 +267,40 @@ int relay_with(const sn_relay_options *options)
 	return err;
 }
 
-TEST(Sized, RelayOptions)
+TASK_TEST(Sized, RelayOptions)
 {
-	test::run([] {
-		expect_takes<sn_relay_options>(old::relay_options{0, test::patience, 0},
-					       relay_with);
+	expect_takes<sn_relay_options>(old::relay_options{0, test::patience, 0}, relay_with);
+}
+
+TASK_TEST(Sized, RelayTuning)
+{
+	expect_takes<sn_relay_tuning>(old::relay_tuning{0}, [](const sn_relay_tuning *each) {
+		struct sn_relay_options options = {};
+
+		options.tuning = each;
+		return relay_with(&options);
 	});
 }
 
-TEST(Sized, RelayTuning)
+TASK_TEST(Sized, RunStatistics)
 {
-	test::run([] {
-		expect_takes<sn_relay_tuning>(old::relay_tuning{0},
-					      [](const sn_relay_tuning *each) {
-						      struct sn_relay_options options = {};
-
-						      options.tuning = each;
-						      return relay_with(&options);
-					      });
-	});
+	expect_gives<struct sn_run_stats, old::run_stats>(
+		[](struct sn_run_stats *each) { return sn_run_stats(each); },
+		[](const old::run_stats &stats) {
+			EXPECT_LE(1u, stats.tasks_spawned);
+			EXPECT_LE(1u, stats.tasks_alive);
+			EXPECT_LE(stats.tasks_alive, stats.tasks_spawned);
+		});
 }
 
-TEST(Sized, RunStatistics)
+TASK_TEST(Sized, CopyStatistics)
 {
-	test::run([] {
-		expect_gives<struct sn_run_stats, old::run_stats>(
-			[](struct sn_run_stats *each) { return sn_run_stats(each); },
-			[](const old::run_stats &stats) {
-				EXPECT_LE(1u, stats.tasks_spawned);
-				EXPECT_LE(1u, stats.tasks_alive);
-				EXPECT_LE(stats.tasks_alive, stats.tasks_spawned);
-			});
-	});
-}
-
-TEST(Sized, CopyStatistics)
-{
-	test::run([] {
-		expect_gives<struct sn_copy_stats, old::copy_stats>(
-			[](struct sn_copy_stats *each) { return sn_copy_stats(each); },
-			[](const old::copy_stats &stats) {
-				EXPECT_LE(stats.pipes_borrowed, stats.pipes);
-				EXPECT_LE(stats.pipes, stats.pipes_limit);
-			});
-	});
+	expect_gives<struct sn_copy_stats, old::copy_stats>(
+		[](struct sn_copy_stats *each) { return sn_copy_stats(each); },
+		[](const old::copy_stats &stats) {
+			EXPECT_LE(stats.pipes_borrowed, stats.pipes);
+			EXPECT_LE(stats.pipes, stats.pipes_limit);
+		});
 }
 
 TEST(Sized, WaitStatistics)

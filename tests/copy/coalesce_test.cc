@@ -185,58 +185,52 @@ struct Route : test::RelayRoute {
 	}
 };
 
-TEST(CoalesceInRelays, EachPieceArrivesEvenIfNothingFollows)
+TASK_TEST(CoalesceInRelays, EachPieceArrivesEvenIfNothingFollows, 1, 2)
 {
-	test::run({1, 2}, [] {
-		test::Random random;
-		Route route(SN_RELAY_COALESCE_ALWAYS);
+	test::Random random;
+	Route route(SN_RELAY_COALESCE_ALWAYS);
 
-		route.start();
-		for (int i = 0; i < test::scaled(2000); i++)
-			route.pass(test::random_bytes(random, 1 + random.below(4000)));
-		route.finish();
-	});
+	route.start();
+	for (int i = 0; i < test::scaled(2000); i++)
+		route.pass(test::random_bytes(random, 1 + random.below(4000)));
+	route.finish();
 }
 
-TEST(CoalesceInRelays, TheMarkIsRaisedMeanwhileAndLoweredAfterwards)
+TASK_TEST(CoalesceInRelays, TheMarkIsRaisedMeanwhileAndLoweredAfterwards, 1, 2)
 {
-	test::run({1, 2}, [] {
-		Route route(SN_RELAY_COALESCE_ALWAYS);
+	Route route(SN_RELAY_COALESCE_ALWAYS);
 
-		EXPECT_EQ(1, test::low_water(route.from.server));
-		route.start();
-		EXPECT_TRUE(test::eventually([&] {
-			EXPECT_EQ(3, sn_tcp_write_all(route.from.client, "abc", 3, nullptr));
-			return test::low_water(route.from.server) > 1;
-		}));
-		Task drain([&] {
-			test::read_to_end(route.to.server);
-			return 0;
-		});
-		EXPECT_EQ(0, sn_tcp_shutdown(route.from.client, SN_SHUT_WRITE));
-		EXPECT_EQ(0, drain.join());
-		EXPECT_EQ(0, sn_tcp_shutdown(route.to.server, SN_SHUT_WRITE));
-		EXPECT_EQ(0, route.relay->join());
-		EXPECT_EQ(1, test::low_water(route.from.server));
+	EXPECT_EQ(1, test::low_water(route.from.server));
+	route.start();
+	EXPECT_TRUE(test::eventually([&] {
+		EXPECT_EQ(3, sn_tcp_write_all(route.from.client, "abc", 3, nullptr));
+		return test::low_water(route.from.server) > 1;
+	}));
+	Task drain([&] {
+		test::read_to_end(route.to.server);
+		return 0;
 	});
+	EXPECT_EQ(0, sn_tcp_shutdown(route.from.client, SN_SHUT_WRITE));
+	EXPECT_EQ(0, drain.join());
+	EXPECT_EQ(0, sn_tcp_shutdown(route.to.server, SN_SHUT_WRITE));
+	EXPECT_EQ(0, route.relay->join());
+	EXPECT_EQ(1, test::low_water(route.from.server));
 }
 
-TEST(CoalesceInRelays, AMarkOfTheProgramsOwnIsLeftAlone)
+TASK_TEST(CoalesceInRelays, AMarkOfTheProgramsOwnIsLeftAlone)
 {
-	test::run([] {
-		Route route(SN_RELAY_COALESCE_ALWAYS);
-		const int own = 2;
+	Route route(SN_RELAY_COALESCE_ALWAYS);
+	const int own = 2;
 
-		ASSERT_EQ(0, setsockopt(sn_tcp_fd(route.from.server), SOL_SOCKET, SO_RCVLOWAT, &own,
-					sizeof own));
-		route.start();
-		for (int i = 0; i < 200; i++) {
-			route.pass("two or more");
-			EXPECT_EQ(own, test::low_water(route.from.server));
-		}
-		route.finish();
+	ASSERT_EQ(0, setsockopt(sn_tcp_fd(route.from.server), SOL_SOCKET, SO_RCVLOWAT, &own,
+				sizeof own));
+	route.start();
+	for (int i = 0; i < 200; i++) {
+		route.pass("two or more");
 		EXPECT_EQ(own, test::low_water(route.from.server));
-	});
+	}
+	route.finish();
+	EXPECT_EQ(own, test::low_water(route.from.server));
 }
 
 // Bytes that came before the relay's first read are read without waiting for more, however many
@@ -277,18 +271,16 @@ TEST(CoalesceInRelays, AvailableBytesAreNotHeldBack)
 	probe_pipes_reset();
 }
 
-TEST(CoalesceInRelays, NeverDoesNotCoalesce)
+TASK_TEST(CoalesceInRelays, NeverDoesNotCoalesce)
 {
-	test::run([] {
-		Route route(SN_RELAY_COALESCE_NEVER);
+	Route route(SN_RELAY_COALESCE_NEVER);
 
-		route.start();
-		for (int i = 0; i < 1000; i++) {
-			route.pass("piece");
-			EXPECT_EQ(1, test::low_water(route.from.server));
-		}
-		route.finish();
-	});
+	route.start();
+	for (int i = 0; i < 1000; i++) {
+		route.pass("piece");
+		EXPECT_EQ(1, test::low_water(route.from.server));
+	}
+	route.finish();
 }
 
 } // namespace

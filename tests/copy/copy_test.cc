@@ -92,34 +92,29 @@ TEST(Copy, IsExactForRandomChunksAndPauses)
 	});
 }
 
-TEST(Copy, OfAnEmptyStream)
+TASK_TEST(Copy, OfAnEmptyStream)
 {
-	test::run([] {
-		Route route;
+	Route route;
 
-		sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
-		EXPECT_EQ(0, route.copy());
-		EXPECT_EQ(SN_COPY_NONE, route.result.failed);
-		EXPECT_EQ(0u, route.result.bytes_read);
-		EXPECT_EQ(0u, route.result.bytes_written);
-	});
+	sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+	EXPECT_EQ(0, route.copy());
+	EXPECT_EQ(SN_COPY_NONE, route.result.failed);
+	EXPECT_EQ(0u, route.result.bytes_read);
+	EXPECT_EQ(0u, route.result.bytes_written);
 }
 
-TEST(Copy, OfNothingReadsNothing)
+TASK_TEST(Copy, OfNothingReadsNothing)
 {
-	test::run([] {
-		Route route;
+	Route route;
 
-		EXPECT_EQ(1, sn_tcp_write(route.source.client, "x", 1));
-		EXPECT_EQ(0, route.copy(0));
-		EXPECT_EQ(0u, route.result.bytes_read);
-		char c;
-		EXPECT_EQ(1, sn_tcp_read(route.source.server, &c, 1));
-		EXPECT_EQ(0,
-			  sn_copy(sn_tcp_stream(route.sink.client),
-				  sn_tcp_stream(route.source.server), 0, nullptr, nullptr, nullptr))
-			<< "the result is optional";
-	});
+	EXPECT_EQ(1, sn_tcp_write(route.source.client, "x", 1));
+	EXPECT_EQ(0, route.copy(0));
+	EXPECT_EQ(0u, route.result.bytes_read);
+	char c;
+	EXPECT_EQ(1, sn_tcp_read(route.source.server, &c, 1));
+	EXPECT_EQ(0, sn_copy(sn_tcp_stream(route.sink.client), sn_tcp_stream(route.source.server),
+			     0, nullptr, nullptr, nullptr))
+		<< "the result is optional";
 }
 
 TEST(Copy, StopsAtTheLimit)
@@ -161,133 +156,122 @@ TEST(Copy, StopsAtTheLimit)
 	});
 }
 
-TEST(CopyFailure, OfReading)
+TASK_TEST(CopyFailure, OfReading)
 {
-	test::run([] {
+	Route route;
+	Task copy([&] { return route.copy(); });
+
+	EXPECT_EQ(5, sn_tcp_write(route.source.client, "hello", 5));
+	char buf[8];
+	EXPECT_EQ(5, sn_tcp_read(route.sink.server, buf, sizeof buf));
+	EXPECT_EQ(0, sn_tcp_abort(route.source.release_client()));
+	EXPECT_EQ(-ECONNRESET, copy.join());
+	EXPECT_EQ(SN_COPY_READ, route.result.failed);
+	EXPECT_EQ(5u, route.result.bytes_read);
+	EXPECT_EQ(5u, route.result.bytes_written);
+}
+
+TASK_TEST(CopyFailure, OfWriting)
+{
+	Route route;
+	Task copy([&] { return route.copy(); });
+	Task writer([&] {
+		const std::string chunk(100000, 'x');
+
+		while (sn_tcp_write(route.source.client, chunk.data(), chunk.size()) > 0)
+			continue;
+	});
+
+	// Fails in the middle of the stream, once the copy waits for room.
+	EXPECT_TRUE(test::someone_writes(route.sink.client));
+	EXPECT_EQ(0, sn_tcp_abort(route.sink.release_server()));
+	const int err = copy.join();
+	EXPECT_TRUE(err == -ECONNRESET || err == -EPIPE) << err;
+	EXPECT_EQ(SN_COPY_WRITE, route.result.failed);
+	EXPECT_GT(route.result.bytes_written, 0u);
+	EXPECT_GT(route.result.bytes_read, route.result.bytes_written);
+	sn_tcp_cancel(route.source.client);
+	writer.join();
+}
+
+TASK_TEST(CopyFailure, OfWritingToAShutHalf)
+{
+	Route route;
+
+	sn_tcp_shutdown(route.sink.client, SN_SHUT_WRITE);
+	EXPECT_EQ(3, sn_tcp_write(route.source.client, "abc", 3));
+	EXPECT_EQ(-EPIPE, route.copy());
+	EXPECT_EQ(SN_COPY_WRITE, route.result.failed);
+	EXPECT_EQ(3u, route.result.bytes_read);
+	EXPECT_EQ(0u, route.result.bytes_written);
+}
+
+TASK_TEST(CopyFailure, OfCancelledAndClosedSides)
+{
+	{
 		Route route;
 		Task copy([&] { return route.copy(); });
 
-		EXPECT_EQ(5, sn_tcp_write(route.source.client, "hello", 5));
-		char buf[8];
-		EXPECT_EQ(5, sn_tcp_read(route.sink.server, buf, sizeof buf));
-		EXPECT_EQ(0, sn_tcp_abort(route.source.release_client()));
-		EXPECT_EQ(-ECONNRESET, copy.join());
+		ASSERT_TRUE(test::someone_reads(route.source.server));
+		sn_tcp_cancel(route.source.server);
+		EXPECT_EQ(-ECANCELED, copy.join());
 		EXPECT_EQ(SN_COPY_READ, route.result.failed);
-		EXPECT_EQ(5u, route.result.bytes_read);
-		EXPECT_EQ(5u, route.result.bytes_written);
-	});
-}
-
-TEST(CopyFailure, OfWriting)
-{
-	test::run([] {
+	}
+	{
 		Route route;
 		Task copy([&] { return route.copy(); });
-		Task writer([&] {
-			const std::string chunk(100000, 'x');
 
-			while (sn_tcp_write(route.source.client, chunk.data(), chunk.size()) > 0)
-				continue;
-		});
-
-		// Fails in the middle of the stream, once the copy waits for room.
-		EXPECT_TRUE(test::someone_writes(route.sink.client));
-		EXPECT_EQ(0, sn_tcp_abort(route.sink.release_server()));
-		const int err = copy.join();
-		EXPECT_TRUE(err == -ECONNRESET || err == -EPIPE) << err;
-		EXPECT_EQ(SN_COPY_WRITE, route.result.failed);
-		EXPECT_GT(route.result.bytes_written, 0u);
-		EXPECT_GT(route.result.bytes_read, route.result.bytes_written);
-		sn_tcp_cancel(route.source.client);
-		writer.join();
-	});
-}
-
-TEST(CopyFailure, OfWritingToAShutHalf)
-{
-	test::run([] {
-		Route route;
-
-		sn_tcp_shutdown(route.sink.client, SN_SHUT_WRITE);
-		EXPECT_EQ(3, sn_tcp_write(route.source.client, "abc", 3));
-		EXPECT_EQ(-EPIPE, route.copy());
-		EXPECT_EQ(SN_COPY_WRITE, route.result.failed);
-		EXPECT_EQ(3u, route.result.bytes_read);
-		EXPECT_EQ(0u, route.result.bytes_written);
-	});
-}
-
-TEST(CopyFailure, OfCancelledAndClosedSides)
-{
-	test::run([] {
-		{
-			Route route;
-			Task copy([&] { return route.copy(); });
-
-			ASSERT_TRUE(test::someone_reads(route.source.server));
-			sn_tcp_cancel(route.source.server);
-			EXPECT_EQ(-ECANCELED, copy.join());
-			EXPECT_EQ(SN_COPY_READ, route.result.failed);
-		}
-		{
-			Route route;
-			Task copy([&] { return route.copy(); });
-
-			ASSERT_TRUE(test::someone_reads(route.source.server));
-			sn_tcp_cancel(route.sink.client);
-			EXPECT_EQ(1, sn_tcp_write(route.source.client, "x", 1));
-			EXPECT_EQ(-ECANCELED, copy.join());
-			EXPECT_EQ(SN_COPY_WRITE, route.result.failed);
-		}
-		{
-			Route route;
-			Task copy([&] { return route.copy(); });
-			struct sn_copy_result second;
-
-			ASSERT_TRUE(test::someone_reads(route.source.server));
-			EXPECT_EQ(-EBUSY, sn_copy(sn_tcp_stream(route.sink.client),
-						  sn_tcp_stream(route.source.server), -1, nullptr,
-						  nullptr, &second));
-			EXPECT_EQ(SN_COPY_READ, second.failed);
-			sn_tcp_close(route.source.release_server());
-			EXPECT_EQ(-EBADF, copy.join());
-			EXPECT_EQ(SN_COPY_READ, route.result.failed);
-		}
-	});
-}
-
-TEST(CopyDeadline, OfReadingAndOfWriting)
-{
-	test::run([] {
-		Route route;
-
-		sn_tcp_set_read_deadline(route.source.server, sn_now() + 5 * test::ms);
-		EXPECT_EQ(-ETIMEDOUT, route.copy());
-		EXPECT_EQ(SN_COPY_READ, route.result.failed);
-		// A past deadline ends the copy immediately, even if there are bytes to copy.
+		ASSERT_TRUE(test::someone_reads(route.source.server));
+		sn_tcp_cancel(route.sink.client);
 		EXPECT_EQ(1, sn_tcp_write(route.source.client, "x", 1));
-		EXPECT_TRUE(
-			test::eventually([&] { return test::unread(route.source.server) == 1; }));
-		EXPECT_EQ(-ETIMEDOUT, route.copy());
-		EXPECT_EQ(SN_COPY_READ, route.result.failed);
-		EXPECT_EQ(0u, route.result.bytes_read);
-		// The copy can be repeated, and nothing was lost.
-		sn_tcp_set_read_deadline(route.source.server, SN_NO_DEADLINE);
-		EXPECT_EQ(0, route.copy(1));
-
-		test::fill(route.sink.client);
-		sn_tcp_set_write_deadline(route.sink.client, sn_now() + 5 * test::ms);
-		Task writer([&] {
-			const std::string chunk(100000, 'x');
-
-			while (sn_tcp_write(route.source.client, chunk.data(), chunk.size()) > 0)
-				continue;
-		});
-		EXPECT_EQ(-ETIMEDOUT, route.copy());
+		EXPECT_EQ(-ECANCELED, copy.join());
 		EXPECT_EQ(SN_COPY_WRITE, route.result.failed);
-		sn_tcp_cancel(route.source.client);
-		writer.join();
+	}
+	{
+		Route route;
+		Task copy([&] { return route.copy(); });
+		struct sn_copy_result second;
+
+		ASSERT_TRUE(test::someone_reads(route.source.server));
+		EXPECT_EQ(-EBUSY, sn_copy(sn_tcp_stream(route.sink.client),
+					  sn_tcp_stream(route.source.server), -1, nullptr, nullptr,
+					  &second));
+		EXPECT_EQ(SN_COPY_READ, second.failed);
+		sn_tcp_close(route.source.release_server());
+		EXPECT_EQ(-EBADF, copy.join());
+		EXPECT_EQ(SN_COPY_READ, route.result.failed);
+	}
+}
+
+TASK_TEST(CopyDeadline, OfReadingAndOfWriting)
+{
+	Route route;
+
+	sn_tcp_set_read_deadline(route.source.server, sn_now() + 5 * test::ms);
+	EXPECT_EQ(-ETIMEDOUT, route.copy());
+	EXPECT_EQ(SN_COPY_READ, route.result.failed);
+	// A past deadline ends the copy immediately, even if there are bytes to copy.
+	EXPECT_EQ(1, sn_tcp_write(route.source.client, "x", 1));
+	EXPECT_TRUE(test::eventually([&] { return test::unread(route.source.server) == 1; }));
+	EXPECT_EQ(-ETIMEDOUT, route.copy());
+	EXPECT_EQ(SN_COPY_READ, route.result.failed);
+	EXPECT_EQ(0u, route.result.bytes_read);
+	// The copy can be repeated, and nothing was lost.
+	sn_tcp_set_read_deadline(route.source.server, SN_NO_DEADLINE);
+	EXPECT_EQ(0, route.copy(1));
+
+	test::fill(route.sink.client);
+	sn_tcp_set_write_deadline(route.sink.client, sn_now() + 5 * test::ms);
+	Task writer([&] {
+		const std::string chunk(100000, 'x');
+
+		while (sn_tcp_write(route.source.client, chunk.data(), chunk.size()) > 0)
+			continue;
 	});
+	EXPECT_EQ(-ETIMEDOUT, route.copy());
+	EXPECT_EQ(SN_COPY_WRITE, route.result.failed);
+	sn_tcp_cancel(route.source.client);
+	writer.join();
 }
 
 struct Progress {
@@ -353,43 +337,40 @@ size_t heap_in_use()
 
 // 200 copies have copied something and wait for more. If each held its buffer, that would take 13
 // MB; the pool keeps at most 4 MiB.
-TEST(CopyIdle, HoldsNoBuffer)
+TASK_TEST(CopyIdle, HoldsNoBuffer)
 {
-	test::run([] {
-		const int n = 200;
-		Listener listener;
-		std::vector<std::unique_ptr<Pair>> pairs;
-		std::vector<Task> copies;
+	const int n = 200;
+	Listener listener;
+	std::vector<std::unique_ptr<Pair>> pairs;
+	std::vector<Task> copies;
 
-		for (int i = 0; i < 2 * n; i++)
-			pairs.push_back(std::make_unique<Pair>(listener));
-		const size_t before = heap_in_use();
-		for (int i = 0; i < n; i++)
-			copies.emplace_back([&, i] {
-				return sn_copy(sn_tcp_stream(pairs[size_t(2 * i)]->client),
-					       sn_tcp_stream(pairs[size_t(2 * i + 1)]->server), -1,
-					       nullptr, nullptr, nullptr);
-			});
-		for (int i = 0; i < n; i++) {
-			const std::string text = std::to_string(i);
-			char buf[16] = {};
+	for (int i = 0; i < 2 * n; i++)
+		pairs.push_back(std::make_unique<Pair>(listener));
+	const size_t before = heap_in_use();
+	for (int i = 0; i < n; i++)
+		copies.emplace_back([&, i] {
+			return sn_copy(sn_tcp_stream(pairs[size_t(2 * i)]->client),
+				       sn_tcp_stream(pairs[size_t(2 * i + 1)]->server), -1, nullptr,
+				       nullptr, nullptr);
+		});
+	for (int i = 0; i < n; i++) {
+		const std::string text = std::to_string(i);
+		char buf[16] = {};
 
-			EXPECT_EQ(ssize_t(text.size()),
-				  sn_tcp_write(pairs[size_t(2 * i + 1)]->client, text.data(),
-					       text.size()));
-			EXPECT_EQ(ssize_t(text.size()),
-				  sn_tcp_read(pairs[size_t(2 * i)]->server, buf, sizeof buf));
-			EXPECT_EQ(text, buf);
-		}
-		for (int i = 0; i < n; i++)
-			EXPECT_TRUE(test::someone_reads(pairs[size_t(2 * i + 1)]->server));
-		const size_t after = heap_in_use();
-		EXPECT_LT(after, before + (size_t(6) << 20)) << before << " before";
-		for (int i = 0; i < n; i++)
-			sn_tcp_shutdown(pairs[size_t(2 * i + 1)]->client, SN_SHUT_WRITE);
-		for (Task &copy : copies)
-			EXPECT_EQ(0, copy.join());
-	});
+		EXPECT_EQ(ssize_t(text.size()),
+			  sn_tcp_write(pairs[size_t(2 * i + 1)]->client, text.data(), text.size()));
+		EXPECT_EQ(ssize_t(text.size()),
+			  sn_tcp_read(pairs[size_t(2 * i)]->server, buf, sizeof buf));
+		EXPECT_EQ(text, buf);
+	}
+	for (int i = 0; i < n; i++)
+		EXPECT_TRUE(test::someone_reads(pairs[size_t(2 * i + 1)]->server));
+	const size_t after = heap_in_use();
+	EXPECT_LT(after, before + (size_t(6) << 20)) << before << " before";
+	for (int i = 0; i < n; i++)
+		sn_tcp_shutdown(pairs[size_t(2 * i + 1)]->client, SN_SHUT_WRITE);
+	for (Task &copy : copies)
+		EXPECT_EQ(0, copy.join());
 }
 
 TEST(CopyOutside, IsRefused)

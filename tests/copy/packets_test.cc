@@ -64,63 +64,56 @@ TEST(Packets, AnEndGoesWithTheLastBytes)
 
 // If a relay closes both connections when it ends, that close passes the last end on, together with
 // the bytes before it.
-TEST(Packets, TheLastEndGoesWithTheClose)
+TASK_TEST(Packets, TheLastEndGoesWithTheClose)
 {
-	test::run([] {
-		Route route;
+	Route route;
 
-		EXPECT_EQ(0, sn_tcp_shutdown(route.to.server, SN_SHUT_WRITE));
-		route.start(true);
-		EXPECT_EQ("", test::read_to_end(route.from.client));
-		// The relay is waiting. The bytes and the end may arrive together or one after the
-		// other.
-		route.write("the last");
-		EXPECT_EQ(0, sn_tcp_shutdown(route.from.client, SN_SHUT_WRITE));
-		EXPECT_EQ(0, route.relay->join());
-		route.from.close_server();
-		route.to.close_client();
-		EXPECT_EQ("the last", test::read_to_end(route.to.server));
-	});
+	EXPECT_EQ(0, sn_tcp_shutdown(route.to.server, SN_SHUT_WRITE));
+	route.start(true);
+	EXPECT_EQ("", test::read_to_end(route.from.client));
+	// The relay is waiting. The bytes and the end may arrive together or one after the
+	// other.
+	route.write("the last");
+	EXPECT_EQ(0, sn_tcp_shutdown(route.from.client, SN_SHUT_WRITE));
+	EXPECT_EQ(0, route.relay->join());
+	route.from.close_server();
+	route.to.close_client();
+	EXPECT_EQ("the last", test::read_to_end(route.to.server));
 }
 
 // Bytes without an end after them are not held back; a hundred delays of 200 ms would show.
-TEST(Packets, BytesWithoutAnEndGoAtOnce)
+TASK_TEST(Packets, BytesWithoutAnEndGoAtOnce)
 {
-	test::run([] {
-		const int64_t began = sn_now();
-		Route route;
+	const int64_t began = sn_now();
+	Route route;
 
-		route.start();
-		for (int i = 0; i < 100; i++) {
-			const std::string piece = std::to_string(i);
-			char buf[16];
-
-			route.write(piece);
-			EXPECT_EQ(ssize_t(piece.size()),
-				  sn_tcp_read(route.to.server, buf, sizeof buf));
-		}
-		EXPECT_LT(sn_now() - began, INT64_C(15000000000));
-		sn_tcp_cancel(route.from.server);
-		EXPECT_EQ(-ECANCELED, route.relay->join());
-	});
-}
-
-TEST(Packets, BytesBeforeAResetAreDeliveredFirst)
-{
-	test::run([] {
-		Route route;
+	route.start();
+	for (int i = 0; i < 100; i++) {
+		const std::string piece = std::to_string(i);
 		char buf[16];
 
-		route.write("the last");
-		EXPECT_EQ(0, sn_tcp_abort(route.from.release_client()));
-		route.await_end();
-		route.start();
-		EXPECT_EQ(8, sn_tcp_read(route.to.server, buf, sizeof buf));
-		EXPECT_EQ(-ECONNRESET, route.relay->join());
-		EXPECT_EQ(SN_RELAY_FAILED, route.result.end);
-		EXPECT_EQ(8u, route.result.directions[0].bytes_written);
-		EXPECT_EQ(0, route.result.side);
-	});
+		route.write(piece);
+		EXPECT_EQ(ssize_t(piece.size()), sn_tcp_read(route.to.server, buf, sizeof buf));
+	}
+	EXPECT_LT(sn_now() - began, INT64_C(15000000000));
+	sn_tcp_cancel(route.from.server);
+	EXPECT_EQ(-ECANCELED, route.relay->join());
+}
+
+TASK_TEST(Packets, BytesBeforeAResetAreDeliveredFirst)
+{
+	Route route;
+	char buf[16];
+
+	route.write("the last");
+	EXPECT_EQ(0, sn_tcp_abort(route.from.release_client()));
+	route.await_end();
+	route.start();
+	EXPECT_EQ(8, sn_tcp_read(route.to.server, buf, sizeof buf));
+	EXPECT_EQ(-ECONNRESET, route.relay->join());
+	EXPECT_EQ(SN_RELAY_FAILED, route.result.end);
+	EXPECT_EQ(8u, route.result.directions[0].bytes_written);
+	EXPECT_EQ(0, route.result.side);
 }
 
 sn_tcp *connect_to_write(const Listener &listener)
@@ -150,77 +143,69 @@ bool holds_acks(sn_tcp *conn)
 
 // If the machine stalls the test for 200 ms in between, the kernel has stopped waiting. Then the
 // test tries again.
-TEST(ConnectToWrite, TheFirstBytesEndTheHandshake)
+TASK_TEST(ConnectToWrite, TheFirstBytesEndTheHandshake)
 {
-	test::run([] {
-		EXPECT_TRUE(test::eventually([] {
-			Listener listener;
-			sn_tcp *client = connect_to_write(listener);
-			const bool waited = !has_one_to_accept(listener);
-			char buf[8];
+	EXPECT_TRUE(test::eventually([] {
+		Listener listener;
+		sn_tcp *client = connect_to_write(listener);
+		const bool waited = !has_one_to_accept(listener);
+		char buf[8];
 
-			EXPECT_EQ(5, sn_tcp_write_all(client, "hello", 5, nullptr));
-			EXPECT_TRUE(has_one_to_accept(listener));
-			sn_tcp *server = listener.accept();
-			EXPECT_EQ(5, sn_tcp_read(server, buf, sizeof buf));
-			sn_tcp_close(server);
-			sn_tcp_close(client);
-			return waited;
-		}));
-	});
+		EXPECT_EQ(5, sn_tcp_write_all(client, "hello", 5, nullptr));
+		EXPECT_TRUE(has_one_to_accept(listener));
+		sn_tcp *server = listener.accept();
+		EXPECT_EQ(5, sn_tcp_read(server, buf, sizeof buf));
+		sn_tcp_close(server);
+		sn_tcp_close(client);
+		return waited;
+	}));
 }
 
 // An ordinary connect completes the handshake immediately.
-TEST(ConnectToWrite, APlainConnectDoesNotWait)
+TASK_TEST(ConnectToWrite, APlainConnectDoesNotWait)
 {
-	test::run([] {
-		Listener listener;
-		sn_tcp *client = test::connect(listener.address());
+	Listener listener;
+	sn_tcp *client = test::connect(listener.address());
 
-		EXPECT_TRUE(has_one_to_accept(listener));
-		EXPECT_FALSE(holds_acks(client));
-		sn_tcp_close(client);
-	});
+	EXPECT_TRUE(has_one_to_accept(listener));
+	EXPECT_FALSE(holds_acks(client));
+	sn_tcp_close(client);
 }
 
 // A connection that does not write, as it promised, is delayed, but nothing else happens.
-TEST(ConnectToWrite, ASilentClientIsConnectedNevertheless)
+TASK_TEST(ConnectToWrite, ASilentClientIsConnectedNevertheless, 2)
 {
-	test::run({2}, [] {
-		Listener listener;
-		sn_tcp *client = connect_to_write(listener), *server = listener.accept();
-		char buf[8];
+	Listener listener;
+	sn_tcp *client = connect_to_write(listener), *server = listener.accept();
+	char buf[8];
 
-		EXPECT_EQ(3, sn_tcp_write_all(server, "220", 3, nullptr));
-		EXPECT_EQ(3, sn_tcp_read(client, buf, sizeof buf));
-		sn_tcp_close(client);
-		EXPECT_EQ(0, sn_tcp_read(server, buf, sizeof buf));
-		sn_tcp_close(server);
-	});
+	EXPECT_EQ(3, sn_tcp_write_all(server, "220", 3, nullptr));
+	EXPECT_EQ(3, sn_tcp_read(client, buf, sizeof buf));
+	sn_tcp_close(client);
+	EXPECT_EQ(0, sn_tcp_read(server, buf, sizeof buf));
+	sn_tcp_close(server);
 }
 
 // Otherwise a peer whose second write waits for the acknowledgement of the first one would wait for
 // 40 ms.
-TEST(ConnectToWrite, AWaitingReaderAcknowledgesWhatItHasRead)
+TASK_TEST(ConnectToWrite, AWaitingReaderAcknowledgesWhatItHasRead)
 {
-	test::run([] {
-		Listener listener;
-		sn_tcp *client = connect_to_write(listener);
-		char buf[8];
+	Listener listener;
+	sn_tcp *client = connect_to_write(listener);
+	char buf[8];
 
-		EXPECT_EQ(1, sn_tcp_write_all(client, "?", 1, nullptr));
-		sn_tcp *server = listener.accept();
-		EXPECT_EQ(1, sn_tcp_read(server, buf, sizeof buf));
-		EXPECT_EQ(1, sn_tcp_write_all(server, "!", 1, nullptr));
-		EXPECT_EQ(1, sn_tcp_read(client, buf, sizeof buf));
-		Task reader([&] { return int(sn_tcp_read(client, buf, sizeof buf)); });
-		EXPECT_TRUE(test::someone_reads(client));
-		EXPECT_FALSE(holds_acks(client));
-		EXPECT_EQ(0, test::unsent(server));
-		sn_tcp_close(server);
-		EXPECT_EQ(0, reader.join());
-		sn_tcp_close(client);
-	});
+	EXPECT_EQ(1, sn_tcp_write_all(client, "?", 1, nullptr));
+	sn_tcp *server = listener.accept();
+	EXPECT_EQ(1, sn_tcp_read(server, buf, sizeof buf));
+	EXPECT_EQ(1, sn_tcp_write_all(server, "!", 1, nullptr));
+	EXPECT_EQ(1, sn_tcp_read(client, buf, sizeof buf));
+	Task reader([&] { return int(sn_tcp_read(client, buf, sizeof buf)); });
+	EXPECT_TRUE(test::someone_reads(client));
+	EXPECT_FALSE(holds_acks(client));
+	EXPECT_EQ(0, test::unsent(server));
+	sn_tcp_close(server);
+	EXPECT_EQ(0, reader.join());
+	sn_tcp_close(client);
 }
 
 // The same for a relay, in userspace and, with a large answer, in the kernel.

@@ -74,121 +74,111 @@ void pass(sn_tcp *from, sn_tcp *to, const std::string &bytes)
 	ASSERT_EQ(bytes, got);
 }
 
-TEST(RelayAlone, OneTaskPassesMessagesBothWays)
+TASK_TEST(RelayAlone, OneTaskPassesMessagesBothWays)
 {
-	test::run([] {
+	Listener listener;
+	Relay relay(listener);
+
+	relay.start();
+	EXPECT_TRUE(relay.is_waiting());
+	const uint64_t tasks = test::stats().tasks_spawned;
+	for (int i = 0; i < 100; i++) {
+		pass(relay.left.client, relay.right.client, std::string(1 + i, 'q'));
+		pass(relay.right.client, relay.left.client, std::string(1 + 30 * i, 'a'));
+	}
+	relay.finish();
+	EXPECT_EQ(tasks, test::stats().tasks_spawned);
+}
+
+TASK_TEST(RelayAlone, ALargeFlowGetsATaskOfItsOwn)
+{
+	Listener listener;
+	Relay relay(listener);
+	const std::string large(4 << 20, 'x');
+
+	relay.start();
+	pass(relay.left.client, relay.right.client, "small");
+	const uint64_t tasks = test::stats().tasks_spawned;
+	Task writer([&] {
+		return int(
+			sn_tcp_write_all(relay.right.client, large.data(), large.size(), nullptr));
+	});
+	std::string got(large.size(), 0);
+	for (size_t n = 0; n < got.size();)
+		n += size_t(sn_tcp_read(relay.left.client, &got[n], got.size() - n));
+	EXPECT_EQ(int(large.size()), writer.join());
+	EXPECT_EQ(large, got);
+	EXPECT_EQ(tasks + 2, test::stats().tasks_spawned)
+		<< "the relay's second task, and the writer";
+	pass(relay.left.client, relay.right.client, "small");
+	relay.finish();
+}
+
+// When a peer does not read, the other direction continues.
+TASK_TEST(RelayAlone, AStuckDirectionDoesNotBlockTheOther)
+{
+	for (const bool towards_left : {false, true}) {
+		Listener listener;
+		Relay relay(listener);
+		sn_tcp *from = relay.left.client, *to = relay.right.client;
+
+		if (towards_left)
+			std::swap(from, to);
+		test::fill(towards_left ? relay.left.server : relay.right.server);
+		const int filled = test::unread(to);
+		relay.start();
+		EXPECT_EQ(3, sn_tcp_write_all(from, "abc", 3, nullptr));
+		EXPECT_TRUE(test::someone_writes(towards_left ? relay.left.server
+							      : relay.right.server));
+		for (int i = 0; i < 20; i++)
+			pass(to, from, "goes on");
+		std::string all;
+		char buf[65536];
+		// First come the bytes that filled the buffers, some of which had not been
+		// sent yet, then the relayed ones.
+		while (all.size() < 3 || all.substr(all.size() - 3) != "abc") {
+			const ssize_t n = sn_tcp_read(to, buf, sizeof buf);
+
+			ASSERT_GT(n, 0);
+			all.append(buf, size_t(n));
+		}
+		EXPECT_GE(all.size(), size_t(filled));
+		relay.finish();
+	}
+}
+
+TASK_TEST(RelayAlone, IsCancelledByEither)
+{
+	for (const bool left : {false, true}) {
 		Listener listener;
 		Relay relay(listener);
 
 		relay.start();
 		EXPECT_TRUE(relay.is_waiting());
-		const uint64_t tasks = test::stats().tasks_spawned;
-		for (int i = 0; i < 100; i++) {
-			pass(relay.left.client, relay.right.client, std::string(1 + i, 'q'));
-			pass(relay.right.client, relay.left.client, std::string(1 + 30 * i, 'a'));
-		}
-		relay.finish();
-		EXPECT_EQ(tasks, test::stats().tasks_spawned);
-	});
-}
-
-TEST(RelayAlone, ALargeFlowGetsATaskOfItsOwn)
-{
-	test::run([] {
-		Listener listener;
-		Relay relay(listener);
-		const std::string large(4 << 20, 'x');
-
-		relay.start();
-		pass(relay.left.client, relay.right.client, "small");
-		const uint64_t tasks = test::stats().tasks_spawned;
-		Task writer([&] {
-			return int(sn_tcp_write_all(relay.right.client, large.data(), large.size(),
-						    nullptr));
-		});
-		std::string got(large.size(), 0);
-		for (size_t n = 0; n < got.size();)
-			n += size_t(sn_tcp_read(relay.left.client, &got[n], got.size() - n));
-		EXPECT_EQ(int(large.size()), writer.join());
-		EXPECT_EQ(large, got);
-		EXPECT_EQ(tasks + 2, test::stats().tasks_spawned)
-			<< "the relay's second task, and the writer";
-		pass(relay.left.client, relay.right.client, "small");
-		relay.finish();
-	});
-}
-
-// When a peer does not read, the other direction continues.
-TEST(RelayAlone, AStuckDirectionDoesNotBlockTheOther)
-{
-	test::run([] {
-		for (const bool towards_left : {false, true}) {
-			Listener listener;
-			Relay relay(listener);
-			sn_tcp *from = relay.left.client, *to = relay.right.client;
-
-			if (towards_left)
-				std::swap(from, to);
-			test::fill(towards_left ? relay.left.server : relay.right.server);
-			const int filled = test::unread(to);
-			relay.start();
-			EXPECT_EQ(3, sn_tcp_write_all(from, "abc", 3, nullptr));
-			EXPECT_TRUE(test::someone_writes(towards_left ? relay.left.server
-								      : relay.right.server));
-			for (int i = 0; i < 20; i++)
-				pass(to, from, "goes on");
-			std::string all;
-			char buf[65536];
-			// First come the bytes that filled the buffers, some of which had not been
-			// sent yet, then the relayed ones.
-			while (all.size() < 3 || all.substr(all.size() - 3) != "abc") {
-				const ssize_t n = sn_tcp_read(to, buf, sizeof buf);
-
-				ASSERT_GT(n, 0);
-				all.append(buf, size_t(n));
-			}
-			EXPECT_GE(all.size(), size_t(filled));
-			relay.finish();
-		}
-	});
-}
-
-TEST(RelayAlone, IsCancelledByEither)
-{
-	test::run([] {
-		for (const bool left : {false, true}) {
-			Listener listener;
-			Relay relay(listener);
-
-			relay.start();
-			EXPECT_TRUE(relay.is_waiting());
-			EXPECT_EQ(0, sn_tcp_cancel(left ? relay.left.server : relay.right.server));
-			EXPECT_EQ(-ECANCELED, relay.task->join());
-			EXPECT_EQ(SN_RELAY_CANCELED, relay.result.end);
-		}
-	});
+		EXPECT_EQ(0, sn_tcp_cancel(left ? relay.left.server : relay.right.server));
+		EXPECT_EQ(-ECANCELED, relay.task->join());
+		EXPECT_EQ(SN_RELAY_CANCELED, relay.result.end);
+	}
 }
 
 // Closing a relayed stream is wrong, but must not harm others.
-TEST(RelayAlone, ClosingAStreamEndsIt)
+TASK_TEST(RelayAlone, ClosingAStreamEndsIt)
 {
-	test::run([] {
-		for (const bool left : {false, true}) {
-			Listener listener;
-			Relay relay(listener);
+	for (const bool left : {false, true}) {
+		Listener listener;
+		Relay relay(listener);
 
-			relay.start();
-			EXPECT_TRUE(relay.is_waiting());
-			if (left)
-				relay.left.close_server();
-			else
-				relay.right.close_server();
-			EXPECT_EQ(-EBADF, relay.task->join());
-			EXPECT_EQ(SN_RELAY_CANCELED, relay.result.end);
-			for (const auto &direction : relay.result.directions)
-				EXPECT_EQ(SN_COPY_READ, direction.failed);
-		}
-	});
+		relay.start();
+		EXPECT_TRUE(relay.is_waiting());
+		if (left)
+			relay.left.close_server();
+		else
+			relay.right.close_server();
+		EXPECT_EQ(-EBADF, relay.task->join());
+		EXPECT_EQ(SN_RELAY_CANCELED, relay.result.end);
+		for (const auto &direction : relay.result.directions)
+			EXPECT_EQ(SN_COPY_READ, direction.failed);
+	}
 }
 
 // The task reads within an operation that it has begun before its last wait.
@@ -247,147 +237,135 @@ TEST(RelayAlone, ReadsNothingFromAStreamThatHasEndedSinceItWoke)
 		});
 }
 
-TEST(RelayAlone, NobodyElseReadsFromItsStreamsUntilItIsDone)
+TASK_TEST(RelayAlone, NobodyElseReadsFromItsStreamsUntilItIsDone)
 {
-	test::run([] {
-		for (const bool left : {false, true}) {
-			Listener listener;
-			Relay relay(listener);
-			char buf[8];
-
-			relay.options.arg = left ? relay.left.server : relay.right.server;
-			relay.options.progress = [](void *arg, enum sn_relay_direction, size_t n) {
-				const auto stream = static_cast<sn_tcp *>(arg);
-
-				if (n == 2) {
-					EXPECT_EQ(-EBUSY, sn_tcp_read(stream, &n, 0));
-				}
-			};
-			relay.start();
-			pass(relay.left.client, relay.right.client, "w");
-			EXPECT_TRUE(relay.is_waiting());
-			pass(relay.left.client, relay.right.client, "ab");
-			pass(relay.right.client, relay.left.client, "ab");
-			relay.finish();
-			EXPECT_EQ(0, sn_tcp_read(relay.left.server, buf, sizeof buf));
-			EXPECT_EQ(0, sn_tcp_read(relay.right.server, buf, sizeof buf));
-		}
-	});
-}
-
-TEST(RelayAlone, IsIdleWhenNeitherSendsAnything)
-{
-	test::run([] {
+	for (const bool left : {false, true}) {
 		Listener listener;
 		Relay relay(listener);
+		char buf[8];
 
-		relay.options.idle_timeout = 20 * test::ms;
+		relay.options.arg = left ? relay.left.server : relay.right.server;
+		relay.options.progress = [](void *arg, enum sn_relay_direction, size_t n) {
+			const auto stream = static_cast<sn_tcp *>(arg);
+
+			if (n == 2) {
+				EXPECT_EQ(-EBUSY, sn_tcp_read(stream, &n, 0));
+			}
+		};
 		relay.start();
-		EXPECT_EQ(-ETIMEDOUT, relay.task->join());
-		EXPECT_EQ(SN_RELAY_IDLE, relay.result.end);
-	});
+		pass(relay.left.client, relay.right.client, "w");
+		EXPECT_TRUE(relay.is_waiting());
+		pass(relay.left.client, relay.right.client, "ab");
+		pass(relay.right.client, relay.left.client, "ab");
+		relay.finish();
+		EXPECT_EQ(0, sn_tcp_read(relay.left.server, buf, sizeof buf));
+		EXPECT_EQ(0, sn_tcp_read(relay.right.server, buf, sizeof buf));
+	}
+}
+
+TASK_TEST(RelayAlone, IsIdleWhenNeitherSendsAnything)
+{
+	Listener listener;
+	Relay relay(listener);
+
+	relay.options.idle_timeout = 20 * test::ms;
+	relay.start();
+	EXPECT_EQ(-ETIMEDOUT, relay.task->join());
+	EXPECT_EQ(SN_RELAY_IDLE, relay.result.end);
 }
 
 // A limit beyond the clock's range is no limit, even after one stream has ended.
-TEST(RelayAlone, IsNeverIdleWithTheLongestLimit)
+TASK_TEST(RelayAlone, IsNeverIdleWithTheLongestLimit)
 {
-	test::run([] {
-		for (const int64_t limit : {INT64_MAX, INT64_MAX - sn_now(), INT64_MAX / 9 * 8}) {
-			Listener listener;
-			Relay relay(listener);
-			char byte = 0;
+	for (const int64_t limit : {INT64_MAX, INT64_MAX - sn_now(), INT64_MAX / 9 * 8}) {
+		Listener listener;
+		Relay relay(listener);
+		char byte = 0;
 
-			relay.options.idle_timeout = limit;
-			relay.options.half_close_timeout = limit;
-			relay.start();
-			EXPECT_TRUE(relay.is_waiting());
-			EXPECT_EQ(1, sn_tcp_write(relay.left.client, "a", 1));
-			EXPECT_EQ(1, sn_tcp_read(relay.right.client, &byte, 1));
-			EXPECT_EQ(0, sn_tcp_shutdown(relay.left.client, SN_SHUT_WRITE));
-			EXPECT_EQ("", test::read_to_end(relay.right.client));
-			EXPECT_EQ(1, sn_tcp_write(relay.right.client, "b", 1));
-			EXPECT_EQ(1, sn_tcp_read(relay.left.client, &byte, 1));
-			relay.right.close_client();
-			EXPECT_EQ(0, relay.task->join());
-			EXPECT_EQ(SN_RELAY_FINISHED, relay.result.end);
-		}
-	});
+		relay.options.idle_timeout = limit;
+		relay.options.half_close_timeout = limit;
+		relay.start();
+		EXPECT_TRUE(relay.is_waiting());
+		EXPECT_EQ(1, sn_tcp_write(relay.left.client, "a", 1));
+		EXPECT_EQ(1, sn_tcp_read(relay.right.client, &byte, 1));
+		EXPECT_EQ(0, sn_tcp_shutdown(relay.left.client, SN_SHUT_WRITE));
+		EXPECT_EQ("", test::read_to_end(relay.right.client));
+		EXPECT_EQ(1, sn_tcp_write(relay.right.client, "b", 1));
+		EXPECT_EQ(1, sn_tcp_read(relay.left.client, &byte, 1));
+		relay.right.close_client();
+		EXPECT_EQ(0, relay.task->join());
+		EXPECT_EQ(SN_RELAY_FINISHED, relay.result.end);
+	}
 }
 
 // This holds, too, after an end in one direction, which is passed on.
-TEST(RelayAlone, ReportsAResetOfEither)
+TASK_TEST(RelayAlone, ReportsAResetOfEither)
 {
-	test::run([] {
-		for (const bool half_closed : {false, true})
-			for (const int side : {0, 1}) {
-				Listener listener;
-				Relay relay(listener);
-				Pair &resets = side == 0 ? relay.left : relay.right;
-				Pair &other = side == 0 ? relay.right : relay.left;
+	for (const bool half_closed : {false, true})
+		for (const int side : {0, 1}) {
+			Listener listener;
+			Relay relay(listener);
+			Pair &resets = side == 0 ? relay.left : relay.right;
+			Pair &other = side == 0 ? relay.right : relay.left;
 
-				relay.start();
-				if (half_closed) {
-					EXPECT_EQ(0, sn_tcp_shutdown(resets.client, SN_SHUT_WRITE));
-					EXPECT_EQ("", test::read_to_end(other.client));
-				}
-				EXPECT_EQ(0, sn_tcp_abort(resets.release_client()));
-				EXPECT_EQ(-ECONNRESET, relay.task->join());
-				EXPECT_EQ(SN_RELAY_FAILED, relay.result.end);
-				EXPECT_EQ(side, relay.result.side);
+			relay.start();
+			if (half_closed) {
+				EXPECT_EQ(0, sn_tcp_shutdown(resets.client, SN_SHUT_WRITE));
+				EXPECT_EQ("", test::read_to_end(other.client));
 			}
-	});
+			EXPECT_EQ(0, sn_tcp_abort(resets.release_client()));
+			EXPECT_EQ(-ECONNRESET, relay.task->join());
+			EXPECT_EQ(SN_RELAY_FAILED, relay.result.end);
+			EXPECT_EQ(side, relay.result.side);
+		}
 }
 
 // Both peers write at random times, each in a task of its own. If an event is lost, a peer waits
 // forever.
-TEST(RelayAlone, NoEventIsLost)
+TASK_TEST(RelayAlone, NoEventIsLost)
 {
-	test::run([] {
-		const int messages = test::scaled(2000);
-		Listener listener;
-		std::vector<std::unique_ptr<Relay>> relays;
-		std::vector<Task> peers;
-		test::Random seeds;
+	const int messages = test::scaled(2000);
+	Listener listener;
+	std::vector<std::unique_ptr<Relay>> relays;
+	std::vector<Task> peers;
+	test::Random seeds;
 
-		for (int i = 0; i < 8; i++) {
-			relays.push_back(std::make_unique<Relay>(listener));
-			Relay &relay = *relays.back();
-			relay.tuning.coalesce =
-				SN_RELAY_COALESCE_NEVER; // coalescing would add a task
-			relay.start();
-			for (sn_tcp *me : {relay.left.client.load(), relay.right.client.load()}) {
-				peers.emplace_back([=, seed = seeds.next()] {
-					test::Random random(seed);
+	for (int i = 0; i < 8; i++) {
+		relays.push_back(std::make_unique<Relay>(listener));
+		Relay &relay = *relays.back();
+		relay.tuning.coalesce = SN_RELAY_COALESCE_NEVER; // coalescing would add a task
+		relay.start();
+		for (sn_tcp *me : {relay.left.client.load(), relay.right.client.load()}) {
+			peers.emplace_back([=, seed = seeds.next()] {
+				test::Random random(seed);
 
-					for (int n = 0; n < messages; n++) {
-						if (random.below(8) == 0)
-							sn_yield();
-						if (random.below(64) == 0)
-							sn_sleep(int64_t(random.below(100)) *
-								 test::us);
-						EXPECT_EQ(1, sn_tcp_write_all(me, "m", 1, nullptr));
-					}
-					return 0;
-				});
-				peers.emplace_back([=] {
-					char buf[256];
+				for (int n = 0; n < messages; n++) {
+					if (random.below(8) == 0)
+						sn_yield();
+					if (random.below(64) == 0)
+						sn_sleep(int64_t(random.below(100)) * test::us);
+					EXPECT_EQ(1, sn_tcp_write_all(me, "m", 1, nullptr));
+				}
+				return 0;
+			});
+			peers.emplace_back([=] {
+				char buf[256];
 
-					for (int got = 0; got < messages;) {
-						const ssize_t n = sn_tcp_read(me, buf, sizeof buf);
+				for (int got = 0; got < messages;) {
+					const ssize_t n = sn_tcp_read(me, buf, sizeof buf);
 
-						if (n <= 0)
-							return 1;
-						got += int(n);
-					}
-					return 0;
-				});
-			}
+					if (n <= 0)
+						return 1;
+					got += int(n);
+				}
+				return 0;
+			});
 		}
-		for (Task &peer : peers)
-			EXPECT_EQ(0, peer.join());
-		for (auto &relay : relays)
-			relay->finish();
-	});
+	}
+	for (Task &peer : peers)
+		EXPECT_EQ(0, peer.join());
+	for (auto &relay : relays)
+		relay->finish();
 }
 
 } // namespace

@@ -141,35 +141,33 @@ void expect_exact(const struct sn_copy_result &result)
 
 // ---- the policy ----
 
-TEST(Splice, TakesLargeFlowsAndGivesBackSmallOnes)
+TASK_TEST(Splice, TakesLargeFlowsAndGivesBackSmallOnes)
 {
-	test::run([] {
-		probe_pipes_reset();
-		Route route;
-		Task copy([&] { return route.copy(); });
+	probe_pipes_reset();
+	Route route;
+	Task copy([&] { return route.copy(); });
 
-		// Small pieces go through userspace.
-		for (int i = 0; i < 100; i++) {
-			route.send("ping");
-			EXPECT_EQ("ping", route.receive(4));
-		}
-		EXPECT_EQ(0u, pool().pipes);
-		route.promote();
-		// When the copy is idle, it holds no pipe.
-		EXPECT_TRUE(test::eventually([] { return pool().pipes_borrowed == 0; }));
-		// Small pieces again: after at most eight short spliced passes they go through
-		// userspace.
-		for (int i = 0; i < 100; i++) {
-			route.send("pong");
-			EXPECT_EQ("pong", route.receive(4));
-		}
-		sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
-		EXPECT_EQ(0, copy.join());
-		EXPECT_EQ(FLOW + 800, route.result.bytes_written);
-		EXPECT_GT(route.result.bytes_spliced, MiB);
-		EXPECT_GE(route.result.bytes_userspace, 400u + 368u);
-		expect_exact(route.result);
-	});
+	// Small pieces go through userspace.
+	for (int i = 0; i < 100; i++) {
+		route.send("ping");
+		EXPECT_EQ("ping", route.receive(4));
+	}
+	EXPECT_EQ(0u, pool().pipes);
+	route.promote();
+	// When the copy is idle, it holds no pipe.
+	EXPECT_TRUE(test::eventually([] { return pool().pipes_borrowed == 0; }));
+	// Small pieces again: after at most eight short spliced passes they go through
+	// userspace.
+	for (int i = 0; i < 100; i++) {
+		route.send("pong");
+		EXPECT_EQ("pong", route.receive(4));
+	}
+	sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+	EXPECT_EQ(0, copy.join());
+	EXPECT_EQ(FLOW + 800, route.result.bytes_written);
+	EXPECT_GT(route.result.bytes_spliced, MiB);
+	EXPECT_GE(route.result.bytes_userspace, 400u + 368u);
+	expect_exact(route.result);
 }
 
 TEST(Splice, IsNotUsedWhenForbidden)
@@ -366,43 +364,40 @@ TEST(SpliceTrap, SmallPiecesFillThePipe)
 
 // SPLICE_F_NONBLOCK does not make a blocking socket non-blocking: with one processor, a blocked
 // thread would hold up the task that is supposed to send.
-TEST(SpliceTrap, BlockingDescriptorsAreMadeNonBlocking)
+TASK_TEST(SpliceTrap, BlockingDescriptorsAreMadeNonBlocking, 1)
 {
-	test::run({1}, [] {
-		int in[2], out[2];
-		sn_stream *ends[4];
-		struct sn_copy_result result;
-		const std::string sent = pattern(FLOW / 2);
+	int in[2], out[2];
+	sn_stream *ends[4];
+	struct sn_copy_result result;
+	const std::string sent = pattern(FLOW / 2);
 
-		ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, in));
-		ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, out));
-		for (int i = 0; i < 4; i++) {
-			ASSERT_EQ(0, sn_stream_adopt(&ends[i], i < 2 ? in[i] : out[i - 2]));
-			EXPECT_TRUE(fcntl(sn_stream_fd(ends[i]), F_GETFL) & O_NONBLOCK);
-		}
-		Task copy([&] { return sn_copy(ends[2], ends[1], -1, nullptr, nullptr, &result); });
-		Task writer([&] {
-			EXPECT_EQ(ssize_t(sent.size()),
-				  sn_stream_write_all(ends[0], sent.data(), sent.size(), nullptr));
-			sn_sleep(20 * test::ms);
-			EXPECT_EQ(4, sn_stream_write_all(ends[0], "last", 4, nullptr));
-			EXPECT_EQ(0, sn_stream_shutdown(ends[0], SN_SHUT_WRITE));
-		});
-		std::string got(sent.size() + 4, 0);
-		for (size_t done = 0; done < got.size();) {
-			const ssize_t n =
-				sn_stream_read(ends[3], got.data() + done, got.size() - done);
-
-			ASSERT_GT(n, 0);
-			done += size_t(n);
-		}
-		EXPECT_TRUE(got == sent + "last");
-		EXPECT_EQ(0, copy.join());
-		writer.join();
-		expect_exact(result);
-		for (sn_stream *end : ends)
-			EXPECT_EQ(0, sn_stream_close(end));
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, in));
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, out));
+	for (int i = 0; i < 4; i++) {
+		ASSERT_EQ(0, sn_stream_adopt(&ends[i], i < 2 ? in[i] : out[i - 2]));
+		EXPECT_TRUE(fcntl(sn_stream_fd(ends[i]), F_GETFL) & O_NONBLOCK);
+	}
+	Task copy([&] { return sn_copy(ends[2], ends[1], -1, nullptr, nullptr, &result); });
+	Task writer([&] {
+		EXPECT_EQ(ssize_t(sent.size()),
+			  sn_stream_write_all(ends[0], sent.data(), sent.size(), nullptr));
+		sn_sleep(20 * test::ms);
+		EXPECT_EQ(4, sn_stream_write_all(ends[0], "last", 4, nullptr));
+		EXPECT_EQ(0, sn_stream_shutdown(ends[0], SN_SHUT_WRITE));
 	});
+	std::string got(sent.size() + 4, 0);
+	for (size_t done = 0; done < got.size();) {
+		const ssize_t n = sn_stream_read(ends[3], got.data() + done, got.size() - done);
+
+		ASSERT_GT(n, 0);
+		done += size_t(n);
+	}
+	EXPECT_TRUE(got == sent + "last");
+	EXPECT_EQ(0, copy.join());
+	writer.join();
+	expect_exact(result);
+	for (sn_stream *end : ends)
+		EXPECT_EQ(0, sn_stream_close(end));
 }
 
 // splice(2) to a socket whose writing half is shut down raises SIGPIPE, which would end this
@@ -437,34 +432,32 @@ TEST(SpliceTrap, RaisesNoSigpipe)
 }
 
 // A pending SIGPIPE that the program blocks stays pending, because the program owns it.
-TEST(SpliceTrap, LeavesAPendingSigpipe)
+TASK_TEST(SpliceTrap, LeavesAPendingSigpipe, 1)
 {
-	test::run({1}, [] {
-		sigset_t set, pending;
-		int ends[2];
-		sn_stream *out;
+	sigset_t set, pending;
+	int ends[2];
+	sn_stream *out;
 
-		sn_pin();
-		sigemptyset(&set);
-		sigaddset(&set, SIGPIPE);
-		ASSERT_EQ(0, pthread_sigmask(SIG_BLOCK, &set, nullptr));
-		ASSERT_EQ(0, raise(SIGPIPE));
-		ASSERT_EQ(0, pipe(ends));
-		close(ends[0]);
-		ASSERT_EQ(0, sn_stream_adopt(&out, ends[1]));
-		EXPECT_EQ(-EPIPE, sn_stream_write(out, "x", 1));
-		EXPECT_EQ(0, sigpending(&pending));
-		EXPECT_TRUE(sigismember(&pending, SIGPIPE));
-		const struct timespec now = {};
-		EXPECT_EQ(SIGPIPE, sigtimedwait(&set, nullptr, &now));
-		// If no SIGPIPE was pending before, none is afterwards.
-		EXPECT_EQ(-EPIPE, sn_stream_write(out, "x", 1));
-		EXPECT_EQ(0, sigpending(&pending));
-		EXPECT_FALSE(sigismember(&pending, SIGPIPE));
-		ASSERT_EQ(0, pthread_sigmask(SIG_UNBLOCK, &set, nullptr));
-		EXPECT_EQ(0, sn_stream_close(out));
-		sn_unpin();
-	});
+	sn_pin();
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	ASSERT_EQ(0, pthread_sigmask(SIG_BLOCK, &set, nullptr));
+	ASSERT_EQ(0, raise(SIGPIPE));
+	ASSERT_EQ(0, pipe(ends));
+	close(ends[0]);
+	ASSERT_EQ(0, sn_stream_adopt(&out, ends[1]));
+	EXPECT_EQ(-EPIPE, sn_stream_write(out, "x", 1));
+	EXPECT_EQ(0, sigpending(&pending));
+	EXPECT_TRUE(sigismember(&pending, SIGPIPE));
+	const struct timespec now = {};
+	EXPECT_EQ(SIGPIPE, sigtimedwait(&set, nullptr, &now));
+	// If no SIGPIPE was pending before, none is afterwards.
+	EXPECT_EQ(-EPIPE, sn_stream_write(out, "x", 1));
+	EXPECT_EQ(0, sigpending(&pending));
+	EXPECT_FALSE(sigismember(&pending, SIGPIPE));
+	ASSERT_EQ(0, pthread_sigmask(SIG_UNBLOCK, &set, nullptr));
+	EXPECT_EQ(0, sn_stream_close(out));
+	sn_unpin();
 }
 
 // If urgent data is next, splice returns EAGAIN forever while poll reports the socket as readable;
@@ -528,33 +521,30 @@ TEST(CopyInUserspace, ShortReadsMissNothingThatCameWithThem)
 
 // Splicing zero bytes returns 0, which does not mean the end of the stream; and no bytes beyond the
 // limit are taken.
-TEST(SpliceTrap, LimitsAreExact)
+TASK_TEST(SpliceTrap, LimitsAreExact)
 {
-	test::run([] {
-		const std::string sent = pattern(FLOW / 4 * 3);
+	const std::string sent = pattern(FLOW / 4 * 3);
 
-		for (int64_t limit :
-		     {int64_t(FLOW / 2), int64_t(FLOW / 2 + 1), int64_t(FLOW / 8 * 5 - 1)}) {
-			Route route;
-			Task writer([&] {
-				route.send(sent);
-				sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
-			});
-			std::string got;
-			Task reader([&] { got = test::read_to_end(route.sink.server); });
+	for (int64_t limit :
+	     {int64_t(FLOW / 2), int64_t(FLOW / 2 + 1), int64_t(FLOW / 8 * 5 - 1)}) {
+		Route route;
+		Task writer([&] {
+			route.send(sent);
+			sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+		});
+		std::string got;
+		Task reader([&] { got = test::read_to_end(route.sink.server); });
 
-			EXPECT_EQ(0, route.copy(limit));
-			EXPECT_EQ(uint64_t(limit), route.result.bytes_written);
-			EXPECT_GT(route.result.bytes_spliced, 0u);
-			expect_exact(route.result);
-			sn_tcp_shutdown(route.sink.client, SN_SHUT_WRITE);
-			reader.join();
-			EXPECT_TRUE(got == sent.substr(0, size_t(limit)));
-			EXPECT_TRUE(test::read_to_end(route.source.server) ==
-				    sent.substr(size_t(limit)));
-			writer.join();
-		}
-	});
+		EXPECT_EQ(0, route.copy(limit));
+		EXPECT_EQ(uint64_t(limit), route.result.bytes_written);
+		EXPECT_GT(route.result.bytes_spliced, 0u);
+		expect_exact(route.result);
+		sn_tcp_shutdown(route.sink.client, SN_SHUT_WRITE);
+		reader.join();
+		EXPECT_TRUE(got == sent.substr(0, size_t(limit)));
+		EXPECT_TRUE(test::read_to_end(route.source.server) == sent.substr(size_t(limit)));
+		writer.join();
+	}
 }
 
 // The FIN arrives while the pipe is full and the receiver does not read. Then the same with a
@@ -612,28 +602,26 @@ TEST(SpliceTrap, NoEndBeforeTheBytesInThePipe)
 
 // SPLICE_F_MORE would hold the last segment back for 200 ms each time. One quick round is enough,
 // because the machine may be busy.
-TEST(SpliceTrap, TheLastPieceIsNotDelayed)
+TASK_TEST(SpliceTrap, TheLastPieceIsNotDelayed)
 {
-	test::run([] {
-		Route route;
-		Task copy([&] { return route.copy(); });
-		int64_t best = INT64_MAX;
+	Route route;
+	Task copy([&] { return route.copy(); });
+	int64_t best = INT64_MAX;
 
-		for (int i = 0; i < 5 || (best >= 100 * test::ms && i < 50); i++) {
-			const std::string bytes = pattern(MiB + 100 + size_t(i));
-			Task writer([&] { route.send(bytes); });
+	for (int i = 0; i < 5 || (best >= 100 * test::ms && i < 50); i++) {
+		const std::string bytes = pattern(MiB + 100 + size_t(i));
+		Task writer([&] { route.send(bytes); });
 
-			EXPECT_EQ(bytes.size() - 100, route.receive(bytes.size() - 100).size());
-			const int64_t began = sn_now();
-			route.receive(100);
-			best = std::min(best, sn_now() - began);
-			writer.join();
-		}
-		EXPECT_LT(best, 100 * test::ms);
-		sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
-		EXPECT_EQ(0, copy.join());
-		EXPECT_GT(route.result.bytes_spliced, 0u);
-	});
+		EXPECT_EQ(bytes.size() - 100, route.receive(bytes.size() - 100).size());
+		const int64_t began = sn_now();
+		route.receive(100);
+		best = std::min(best, sn_now() - began);
+		writer.join();
+	}
+	EXPECT_LT(best, 100 * test::ms);
+	sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
+	EXPECT_EQ(0, copy.join());
+	EXPECT_GT(route.result.bytes_spliced, 0u);
 }
 
 int tcp_state(sn_tcp *conn)
@@ -649,102 +637,97 @@ int tcp_state(sn_tcp *conn)
 // direction of the relay may get the error. If the relay had passed an end on, the FIN would have
 // changed the state of its connection to the other peer, which is read before the close. (The other
 // peer cannot show it: it writes, too, and is therefore in the same trap.)
-TEST(SpliceTrap, AResetIsNeverAnEnd)
+TASK_TEST(SpliceTrap, AResetIsNeverAnEnd)
 {
-	test::run([] {
-		for (int i = 0; i < test::scaled(200); i++) {
-			Route route;
-			struct sn_relay_result result;
-			int state = -1;
-			Task relay([&] {
-				const int err = sn_relay(sn_tcp_stream(route.source.server),
-							 sn_tcp_stream(route.sink.client), &result,
-							 nullptr);
+	for (int i = 0; i < test::scaled(200); i++) {
+		Route route;
+		struct sn_relay_result result;
+		int state = -1;
+		Task relay([&] {
+			const int err =
+				sn_relay(sn_tcp_stream(route.source.server),
+					 sn_tcp_stream(route.sink.client), &result, nullptr);
 
-				state = tcp_state(route.sink.client);
-				sn_tcp_abort(route.source.release_server());
-				sn_tcp_abort(route.sink.release_client());
-				return err;
-			});
-			auto write = [&](sn_tcp *conn) {
-				const std::string chunk(i % 2 ? 1000 : 100000, 'x');
+			state = tcp_state(route.sink.client);
+			sn_tcp_abort(route.source.release_server());
+			sn_tcp_abort(route.sink.release_client());
+			return err;
+		});
+		auto write = [&](sn_tcp *conn) {
+			const std::string chunk(i % 2 ? 1000 : 100000, 'x');
 
-				while (sn_tcp_write(conn, chunk.data(), chunk.size()) > 0)
-					continue;
-			};
-			auto read = [&](sn_tcp *conn) {
-				std::string buf(200000, 0);
+			while (sn_tcp_write(conn, chunk.data(), chunk.size()) > 0)
+				continue;
+		};
+		auto read = [&](sn_tcp *conn) {
+			std::string buf(200000, 0);
 
-				while (sn_tcp_read(conn, buf.data(), buf.size()) > 0)
-					continue;
-			};
-			Task writers[] = {Task([&] { write(route.source.client); }),
-					  Task([&] { write(route.sink.server); })};
-			Task readers[] = {Task([&] { read(route.source.client); }),
-					  Task([&] { read(route.sink.server); })};
+			while (sn_tcp_read(conn, buf.data(), buf.size()) > 0)
+				continue;
+		};
+		Task writers[] = {Task([&] { write(route.source.client); }),
+				  Task([&] { write(route.sink.server); })};
+		Task readers[] = {Task([&] { read(route.source.client); }),
+				  Task([&] { read(route.sink.server); })};
 
-			sn_sleep(i % 7 * 300 * test::us);
-			// Ends the reader and the writer at this end, without a FIN; the abort
-			// below sends the reset.
-			sn_tcp_cancel(route.source.client);
-			writers[0].join();
-			readers[0].join();
-			sn_tcp_abort(route.source.release_client());
-			EXPECT_GT(0, relay.join());
-			EXPECT_EQ(SN_RELAY_FAILED, result.end);
-			writers[1].join();
-			readers[1].join();
-			EXPECT_EQ(TCP_ESTABLISHED, state) << "round " << i;
-		}
-	});
+		sn_sleep(i % 7 * 300 * test::us);
+		// Ends the reader and the writer at this end, without a FIN; the abort
+		// below sends the reset.
+		sn_tcp_cancel(route.source.client);
+		writers[0].join();
+		readers[0].join();
+		sn_tcp_abort(route.source.release_client());
+		EXPECT_GT(0, relay.join());
+		EXPECT_EQ(SN_RELAY_FAILED, result.end);
+		writers[1].join();
+		readers[1].join();
+		EXPECT_EQ(TCP_ESTABLISHED, state) << "round " << i;
+	}
 }
 
 // The relay reports which side ended first, or whose connection failed, because only the relay can
 // know.
-TEST(Relay, ReportsWhichSideEndedIt)
+TASK_TEST(Relay, ReportsWhichSideEndedIt)
 {
-	test::run([] {
-		for (int i = 0; i < 8; i++) {
-			Route route;
-			struct sn_relay_result result;
-			sn_tcp *const peers[] = {route.source.client, route.sink.server};
-			const int side = i % 2;
-			char byte;
-			Task relay([&] {
-				return sn_relay(sn_tcp_stream(route.source.server),
-						sn_tcp_stream(route.sink.client), &result, nullptr);
-			});
+	for (int i = 0; i < 8; i++) {
+		Route route;
+		struct sn_relay_result result;
+		sn_tcp *const peers[] = {route.source.client, route.sink.server};
+		const int side = i % 2;
+		char byte;
+		Task relay([&] {
+			return sn_relay(sn_tcp_stream(route.source.server),
+					sn_tcp_stream(route.sink.client), &result, nullptr);
+		});
 
-			switch (i / 2) {
-			case 0: // this side ends first, the other one when that end has arrived
-				EXPECT_EQ(0, sn_tcp_shutdown(peers[side], SN_SHUT_WRITE));
-				EXPECT_EQ(0, sn_tcp_read(peers[1 - side], &byte, 1));
+		switch (i / 2) {
+		case 0: // this side ends first, the other one when that end has arrived
+			EXPECT_EQ(0, sn_tcp_shutdown(peers[side], SN_SHUT_WRITE));
+			EXPECT_EQ(0, sn_tcp_read(peers[1 - side], &byte, 1));
+			EXPECT_EQ(0, sn_tcp_shutdown(peers[1 - side], SN_SHUT_WRITE));
+			EXPECT_EQ(0, relay.join());
+			EXPECT_EQ(SN_RELAY_FINISHED, result.end);
+			EXPECT_EQ(side, result.side);
+			break;
+		case 1: // a reset
+		case 2: // this side resets after the other's end
+			if (i / 2 == 2) {
 				EXPECT_EQ(0, sn_tcp_shutdown(peers[1 - side], SN_SHUT_WRITE));
-				EXPECT_EQ(0, relay.join());
-				EXPECT_EQ(SN_RELAY_FINISHED, result.end);
-				EXPECT_EQ(side, result.side);
-				break;
-			case 1: // a reset
-			case 2: // this side resets after the other's end
-				if (i / 2 == 2) {
-					EXPECT_EQ(0,
-						  sn_tcp_shutdown(peers[1 - side], SN_SHUT_WRITE));
-					EXPECT_EQ(0, sn_tcp_read(peers[side], &byte, 1));
-				}
-				sn_tcp_abort(side ? route.sink.release_server()
-						  : route.source.release_client());
-				EXPECT_GT(0, relay.join());
-				EXPECT_EQ(SN_RELAY_FAILED, result.end);
-				EXPECT_EQ(side, result.side);
-				break;
-			case 3: // neither side
-				sn_tcp_cancel(side ? route.sink.client : route.source.server);
-				EXPECT_EQ(-ECANCELED, relay.join());
-				EXPECT_EQ(-1, result.side);
-				break;
+				EXPECT_EQ(0, sn_tcp_read(peers[side], &byte, 1));
 			}
+			sn_tcp_abort(side ? route.sink.release_server()
+					  : route.source.release_client());
+			EXPECT_GT(0, relay.join());
+			EXPECT_EQ(SN_RELAY_FAILED, result.end);
+			EXPECT_EQ(side, result.side);
+			break;
+		case 3: // neither side
+			sn_tcp_cancel(side ? route.sink.client : route.source.server);
+			EXPECT_EQ(-ECANCELED, relay.join());
+			EXPECT_EQ(-1, result.side);
+			break;
 		}
-	});
+	}
 }
 
 // ---- shortage ----
@@ -1044,34 +1027,30 @@ void copy_between(Kind from, Kind to, int file_flags, struct sn_copy_result *res
 	expect_exact(*result);
 }
 
-TEST(CopyBetween, EveryPairOfKinds)
+TASK_TEST(CopyBetween, EveryPairOfKinds, 1, 4)
 {
-	test::run({1, 4}, [] {
-		for (Kind from : {Kind::tcp, Kind::unix_socket, Kind::pipe, Kind::file})
-			for (Kind to : {Kind::tcp, Kind::unix_socket, Kind::pipe, Kind::file}) {
-				struct sn_copy_result result;
+	for (Kind from : {Kind::tcp, Kind::unix_socket, Kind::pipe, Kind::file})
+		for (Kind to : {Kind::tcp, Kind::unix_socket, Kind::pipe, Kind::file}) {
+			struct sn_copy_result result;
 
-				copy_between(from, to, 0, &result);
-				if (from == Kind::file) {
-					EXPECT_GT(result.bytes_file, 0u);
-				}
+			copy_between(from, to, 0, &result);
+			if (from == Kind::file) {
+				EXPECT_GT(result.bytes_file, 0u);
 			}
-	});
+		}
 }
 
 // Bytes that were spliced into a pipe have to be read from it again if the kernel refuses to splice
 // them on, as it does for files that are open for appending.
-TEST(CopyBetween, FilesThatTheKernelRefusesGoThroughUserspace)
+TASK_TEST(CopyBetween, FilesThatTheKernelRefusesGoThroughUserspace, 1, 4)
 {
-	test::run({1, 4}, [] {
-		for (Kind from : {Kind::tcp, Kind::unix_socket, Kind::pipe, Kind::file}) {
-			struct sn_copy_result result;
+	for (Kind from : {Kind::tcp, Kind::unix_socket, Kind::pipe, Kind::file}) {
+		struct sn_copy_result result;
 
-			copy_between(from, Kind::file, O_APPEND, &result);
-			EXPECT_EQ(0u, result.bytes_spliced);
-			EXPECT_EQ(0u, result.bytes_file);
-		}
-	});
+		copy_between(from, Kind::file, O_APPEND, &result);
+		EXPECT_EQ(0u, result.bytes_spliced);
+		EXPECT_EQ(0u, result.bytes_file);
+	}
 }
 
 // On some network file systems copy_file_range() fails in several ways although both files can be
@@ -1097,84 +1076,74 @@ TEST(CopyBetween, FilesOfAFileSystemThatRefusesGoThroughUserspace)
 	}
 }
 
-TEST(CopyBetween, DevicesAndFilesThatClaimToBeEmpty)
+TASK_TEST(CopyBetween, DevicesAndFilesThatClaimToBeEmpty, 1, 4)
 {
-	test::run({1, 4}, [] {
-		struct sn_copy_result result;
-		sn_stream *zero, *null, *proc;
-		End out;
+	struct sn_copy_result result;
+	sn_stream *zero, *null, *proc;
+	End out;
 
-		adopt(&zero, open("/dev/zero", O_RDONLY | O_CLOEXEC));
-		adopt(&null, open("/dev/null", O_WRONLY | O_CLOEXEC));
-		EXPECT_EQ(0, sn_copy(null, zero, int64_t(3 * MiB), nullptr, nullptr, &result));
-		EXPECT_EQ(3 * MiB, result.bytes_written);
-		adopt(&proc, open("/proc/self/status", O_RDONLY | O_CLOEXEC));
-		open_end(out, Kind::file, false);
-		EXPECT_EQ(0, sn_copy(out.stream, proc, -1, nullptr, nullptr, &result));
-		EXPECT_EQ(0u, file_content(out.file).rfind("Name:", 0));
-		for (sn_stream *stream : {zero, null, proc})
-			sn_stream_close(stream);
-	});
+	adopt(&zero, open("/dev/zero", O_RDONLY | O_CLOEXEC));
+	adopt(&null, open("/dev/null", O_WRONLY | O_CLOEXEC));
+	EXPECT_EQ(0, sn_copy(null, zero, int64_t(3 * MiB), nullptr, nullptr, &result));
+	EXPECT_EQ(3 * MiB, result.bytes_written);
+	adopt(&proc, open("/proc/self/status", O_RDONLY | O_CLOEXEC));
+	open_end(out, Kind::file, false);
+	EXPECT_EQ(0, sn_copy(out.stream, proc, -1, nullptr, nullptr, &result));
+	EXPECT_EQ(0u, file_content(out.file).rfind("Name:", 0));
+	for (sn_stream *stream : {zero, null, proc})
+		sn_stream_close(stream);
 }
 
 // Writing to a pipe that has lost its reader, and copying a file to a socket that is shut down.
-TEST(CopyBetween, FailuresOfPipesAndFiles)
+TASK_TEST(CopyBetween, FailuresOfPipesAndFiles, 1, 4)
 {
-	test::run({1, 4}, [] {
-		struct sn_copy_result result;
-		{
-			End src, dst;
+	struct sn_copy_result result;
+	{
+		End src, dst;
 
-			open_end(src, Kind::unix_socket, true);
-			open_end(dst, Kind::pipe, false);
-			dst.finish();
-			EXPECT_EQ(4, sn_stream_write_all(src.other, "abcd", 4, nullptr));
-			EXPECT_EQ(-EPIPE,
-				  sn_copy(dst.stream, src.stream, -1, nullptr, nullptr, &result));
-			EXPECT_EQ(SN_COPY_WRITE, result.failed);
-		}
-		{
-			End src, dst;
+		open_end(src, Kind::unix_socket, true);
+		open_end(dst, Kind::pipe, false);
+		dst.finish();
+		EXPECT_EQ(4, sn_stream_write_all(src.other, "abcd", 4, nullptr));
+		EXPECT_EQ(-EPIPE, sn_copy(dst.stream, src.stream, -1, nullptr, nullptr, &result));
+		EXPECT_EQ(SN_COPY_WRITE, result.failed);
+	}
+	{
+		End src, dst;
 
-			open_end(src, Kind::file, true);
-			open_end(dst, Kind::tcp, false);
-			ASSERT_EQ(4, pwrite(src.file, "abcd", 4, 0));
-			sn_stream_shutdown(dst.stream, SN_SHUT_WRITE);
-			EXPECT_EQ(-EPIPE,
-				  sn_copy(dst.stream, src.stream, -1, nullptr, nullptr, &result));
-			EXPECT_EQ(SN_COPY_WRITE, result.failed);
-			EXPECT_EQ(0u, result.bytes_written);
-		}
-	});
+		open_end(src, Kind::file, true);
+		open_end(dst, Kind::tcp, false);
+		ASSERT_EQ(4, pwrite(src.file, "abcd", 4, 0));
+		sn_stream_shutdown(dst.stream, SN_SHUT_WRITE);
+		EXPECT_EQ(-EPIPE, sn_copy(dst.stream, src.stream, -1, nullptr, nullptr, &result));
+		EXPECT_EQ(SN_COPY_WRITE, result.failed);
+		EXPECT_EQ(0u, result.bytes_written);
+	}
 }
 
 // Deadlines while a copy waits for either side of the caller's own pipes.
-TEST(CopyBetween, DeadlinesOfPipes)
+TASK_TEST(CopyBetween, DeadlinesOfPipes, 1, 4)
 {
-	test::run({1, 4}, [] {
-		struct sn_copy_result result;
-		End src, dst;
+	struct sn_copy_result result;
+	End src, dst;
 
-		open_end(src, Kind::pipe, true);
-		open_end(dst, Kind::pipe, false);
-		sn_stream_set_read_deadline(src.stream, sn_now() + 5 * test::ms);
-		EXPECT_EQ(-ETIMEDOUT,
-			  sn_copy(dst.stream, src.stream, -1, nullptr, nullptr, &result));
-		EXPECT_EQ(SN_COPY_READ, result.failed);
-		sn_stream_set_read_deadline(src.stream, SN_NO_DEADLINE);
-		Task writer([&] {
-			const std::string chunk(MiB, 'x');
+	open_end(src, Kind::pipe, true);
+	open_end(dst, Kind::pipe, false);
+	sn_stream_set_read_deadline(src.stream, sn_now() + 5 * test::ms);
+	EXPECT_EQ(-ETIMEDOUT, sn_copy(dst.stream, src.stream, -1, nullptr, nullptr, &result));
+	EXPECT_EQ(SN_COPY_READ, result.failed);
+	sn_stream_set_read_deadline(src.stream, SN_NO_DEADLINE);
+	Task writer([&] {
+		const std::string chunk(MiB, 'x');
 
-			while (sn_stream_write(src.other, chunk.data(), chunk.size()) > 0)
-				continue;
-		});
-		sn_stream_set_write_deadline(dst.stream, sn_now() + 20 * test::ms);
-		EXPECT_EQ(-ETIMEDOUT,
-			  sn_copy(dst.stream, src.stream, -1, nullptr, nullptr, &result));
-		EXPECT_EQ(SN_COPY_WRITE, result.failed);
-		sn_stream_cancel(src.other);
-		writer.join();
+		while (sn_stream_write(src.other, chunk.data(), chunk.size()) > 0)
+			continue;
 	});
+	sn_stream_set_write_deadline(dst.stream, sn_now() + 20 * test::ms);
+	EXPECT_EQ(-ETIMEDOUT, sn_copy(dst.stream, src.stream, -1, nullptr, nullptr, &result));
+	EXPECT_EQ(SN_COPY_WRITE, result.failed);
+	sn_stream_cancel(src.other);
+	writer.join();
 }
 
 TEST(Stream, RefusesDescriptorsWithoutStreams)

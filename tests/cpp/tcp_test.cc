@@ -272,42 +272,38 @@ struct echo {
 	}
 };
 
-TEST(Tcp, TasksBeginWhenThereIsSomethingToRead)
+TASK_TEST(Tcp, TasksBeginWhenThereIsSomethingToRead)
 {
-	test::run([] {
-		auto [client, server] = connected();
-		std::atomic<int> ended{0};
-		char c = 0;
+	auto [client, server] = connected();
+	std::atomic<int> ended{0};
+	char c = 0;
 
-		ASSERT_TRUE(sn::go_when_readable(std::move(server), echo{&ended}));
-		for (const char sent : {'a', 'b', 'c'}) {
-			ASSERT_TRUE(client.write(&sent, 1));
-			ASSERT_TRUE(client.read(&c, 1));
-			EXPECT_EQ(sent, c);
-		}
-		EXPECT_EQ(0, ended);
-		client.close();
-		EXPECT_TRUE(test::eventually([&] { return ended == 1; }));
-	});
+	ASSERT_TRUE(sn::go_when_readable(std::move(server), echo{&ended}));
+	for (const char sent : {'a', 'b', 'c'}) {
+		ASSERT_TRUE(client.write(&sent, 1));
+		ASSERT_TRUE(client.read(&c, 1));
+		EXPECT_EQ(sent, c);
+	}
+	EXPECT_EQ(0, ended);
+	client.close();
+	EXPECT_TRUE(test::eventually([&] { return ended == 1; }));
 }
 
-TEST(Tcp, AScopesTasksBeginWhenItIsCancelled)
+TASK_TEST(Tcp, AScopesTasksBeginWhenItIsCancelled)
 {
-	test::run([] {
-		auto [client, server] = connected();
-		std::error_code found;
-		sn::scope scope;
+	auto [client, server] = connected();
+	std::error_code found;
+	sn::scope scope;
 
-		ASSERT_TRUE(sn::go_when_readable(scope, std::move(server), [&](sn::tcp peer) {
-			char c;
-			found = peer.read(&c, 1).error();
-		}));
-		scope.cancel();
-		EXPECT_EQ(std::errc::operation_canceled, scope.join().error());
-		EXPECT_EQ(std::errc::operation_canceled, found);
-		EXPECT_EQ(std::errc::invalid_argument,
-			  sn::go_when_readable(scope, std::move(client), [](sn::tcp) {}).error());
-	});
+	ASSERT_TRUE(sn::go_when_readable(scope, std::move(server), [&](sn::tcp peer) {
+		char c;
+		found = peer.read(&c, 1).error();
+	}));
+	scope.cancel();
+	EXPECT_EQ(std::errc::operation_canceled, scope.join().error());
+	EXPECT_EQ(std::errc::operation_canceled, found);
+	EXPECT_EQ(std::errc::invalid_argument,
+		  sn::go_when_readable(scope, std::move(client), [](sn::tcp) {}).error());
 }
 
 } // namespace

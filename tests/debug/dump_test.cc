@@ -107,71 +107,66 @@ TEST(Dump, NoneOutsideARun)
 	EXPECT_EQ(-ESRCH, sn_dump(2));
 }
 
-TEST(Dump, DescribesEachKindOfTask)
+TASK_TEST(Dump, DescribesEachKindOfTask, 2, 4)
 {
-	test::run({2, 4}, [] {
-		std::atomic<bool> stop{false};
-		sn_mutex mutex = SN_MUTEX_INIT;
-		sn_task *tasks[5] = {};
-		sn_chan *chan;
-		int ends[2];
+	std::atomic<bool> stop{false};
+	sn_mutex mutex = SN_MUTEX_INIT;
+	sn_task *tasks[5] = {};
+	sn_chan *chan;
+	int ends[2];
 
-		ASSERT_EQ(0, sn_chan_new(&chan, sizeof(int), 0));
-		ASSERT_EQ(0, sn_mutex_lock(&mutex));
-		ASSERT_EQ(0, pipe(ends));
-		ASSERT_EQ(0, dump_test_spawns(&tasks[0], dump_test_sleeps, nullptr, "sleeper"));
-		ASSERT_EQ(0, dump_test_spawns(&tasks[1], dump_test_receives, chan, "receiver"));
-		ASSERT_EQ(0, dump_test_spawns(&tasks[2], dump_test_locks, &mutex, "locker"));
-		ASSERT_EQ(0, dump_test_spawns(&tasks[3], dump_test_reads, &ends[0], "reader"));
-		ASSERT_EQ(0, dump_test_spawns(&tasks[4], dump_test_computes, &stop, "computer"));
-		sn_sleep(50 * test::ms);
-		// TSan passes a signal on so late that the registers have changed long before.
-		const char *in_loop = TEST_TSAN ? "running|blocking" : "dump_test_computes";
-		std::string text;
-		// Repeats until all tasks are where they stay. Before that, the dump may show them
-		// on their way.
-		EXPECT_TRUE(test::eventually([&] {
-			text = dump();
-			return has(part(text, "sleeper"), "parked") &&
-			       has(part(text, "receiver"), "parked") &&
-			       has(part(text, "locker"), "parked") &&
-			       has(part(text, "reader"), "dump_test_reads") &&
-			       has(part(text, "computer"), in_loop);
-		})) << text;
-		EXPECT_TRUE(has(text, "^sennit: 6 tasks,")) << text;
-		EXPECT_TRUE(has(text, "\nsennit: end of the dump\n$")) << text;
-		std::string sleeper = part(text, "sleeper");
-		EXPECT_TRUE(has(sleeper, "1 task parked, waits for a time, for ")) << text;
-		EXPECT_TRUE(has(sleeper, "spawned at dump_test_spawns\\+0x.* by task [0-9]+"))
-			<< text;
-		EXPECT_TRUE(has(sleeper, "#[0-9]+ 0x[0-9a-f]+ dump_test_sleeps\\+0x[0-9a-f]+ \\("))
-			<< text;
-		// The backtrace ends at the task's function.
-		for (const char *name : {"sleeper", "receiver", "locker", "reader"})
-			EXPECT_TRUE(has(part(text, name), "sn_arch_task_start[^\n]*$"))
-				<< name << text;
-		char object[64];
-		snprintf(object, sizeof object, "in %p", static_cast<void *>(chan));
-		EXPECT_NE(std::string::npos, part(text, "receiver").find(object)) << text;
-		EXPECT_TRUE(has(part(text, "receiver"), "waits for a channel")) << text;
-		EXPECT_TRUE(has(part(text, "receiver"), "dump_test_receives")) << text;
-		EXPECT_TRUE(has(part(text, "locker"), "waits for a mutex")) << text;
-		EXPECT_TRUE(has(part(text, "locker"), "dump_test_locks")) << text;
-		EXPECT_TRUE(has(part(text, "reader"), "(blocking|running), for ")) << text;
-		EXPECT_TRUE(has(part(text, "computer"), "(blocking|running), for ")) << text;
-		EXPECT_TRUE(has(part(text, "main"), "sn_dump")) << text;
+	ASSERT_EQ(0, sn_chan_new(&chan, sizeof(int), 0));
+	ASSERT_EQ(0, sn_mutex_lock(&mutex));
+	ASSERT_EQ(0, pipe(ends));
+	ASSERT_EQ(0, dump_test_spawns(&tasks[0], dump_test_sleeps, nullptr, "sleeper"));
+	ASSERT_EQ(0, dump_test_spawns(&tasks[1], dump_test_receives, chan, "receiver"));
+	ASSERT_EQ(0, dump_test_spawns(&tasks[2], dump_test_locks, &mutex, "locker"));
+	ASSERT_EQ(0, dump_test_spawns(&tasks[3], dump_test_reads, &ends[0], "reader"));
+	ASSERT_EQ(0, dump_test_spawns(&tasks[4], dump_test_computes, &stop, "computer"));
+	sn_sleep(50 * test::ms);
+	// TSan passes a signal on so late that the registers have changed long before.
+	const char *in_loop = TEST_TSAN ? "running|blocking" : "dump_test_computes";
+	std::string text;
+	// Repeats until all tasks are where they stay. Before that, the dump may show them
+	// on their way.
+	EXPECT_TRUE(test::eventually([&] {
+		text = dump();
+		return has(part(text, "sleeper"), "parked") &&
+		       has(part(text, "receiver"), "parked") &&
+		       has(part(text, "locker"), "parked") &&
+		       has(part(text, "reader"), "dump_test_reads") &&
+		       has(part(text, "computer"), in_loop);
+	})) << text;
+	EXPECT_TRUE(has(text, "^sennit: 6 tasks,")) << text;
+	EXPECT_TRUE(has(text, "\nsennit: end of the dump\n$")) << text;
+	std::string sleeper = part(text, "sleeper");
+	EXPECT_TRUE(has(sleeper, "1 task parked, waits for a time, for ")) << text;
+	EXPECT_TRUE(has(sleeper, "spawned at dump_test_spawns\\+0x.* by task [0-9]+")) << text;
+	EXPECT_TRUE(has(sleeper, "#[0-9]+ 0x[0-9a-f]+ dump_test_sleeps\\+0x[0-9a-f]+ \\(")) << text;
+	// The backtrace ends at the task's function.
+	for (const char *name : {"sleeper", "receiver", "locker", "reader"})
+		EXPECT_TRUE(has(part(text, name), "sn_arch_task_start[^\n]*$")) << name << text;
+	char object[64];
+	snprintf(object, sizeof object, "in %p", static_cast<void *>(chan));
+	EXPECT_NE(std::string::npos, part(text, "receiver").find(object)) << text;
+	EXPECT_TRUE(has(part(text, "receiver"), "waits for a channel")) << text;
+	EXPECT_TRUE(has(part(text, "receiver"), "dump_test_receives")) << text;
+	EXPECT_TRUE(has(part(text, "locker"), "waits for a mutex")) << text;
+	EXPECT_TRUE(has(part(text, "locker"), "dump_test_locks")) << text;
+	EXPECT_TRUE(has(part(text, "reader"), "(blocking|running), for ")) << text;
+	EXPECT_TRUE(has(part(text, "computer"), "(blocking|running), for ")) << text;
+	EXPECT_TRUE(has(part(text, "main"), "sn_dump")) << text;
 
-		stop = true;
-		ASSERT_EQ(1, write(ends[1], "x", 1));
-		ASSERT_EQ(0, sn_mutex_unlock(&mutex));
-		ASSERT_EQ(0, sn_chan_close(chan));
-		for (int i = 1; i < 5; i++)
-			EXPECT_EQ(0, sn_join(tasks[i], nullptr));
-		sn_detach(tasks[0]);
-		sn_chan_unref(chan);
-		close(ends[0]);
-		close(ends[1]);
-	});
+	stop = true;
+	ASSERT_EQ(1, write(ends[1], "x", 1));
+	ASSERT_EQ(0, sn_mutex_unlock(&mutex));
+	ASSERT_EQ(0, sn_chan_close(chan));
+	for (int i = 1; i < 5; i++)
+		EXPECT_EQ(0, sn_join(tasks[i], nullptr));
+	sn_detach(tasks[0]);
+	sn_chan_unref(chan);
+	close(ends[0]);
+	close(ends[1]);
 }
 
 TEST(Dump, GroupsTasksThatDoTheSame)
@@ -198,94 +193,86 @@ TEST(Dump, GroupsTasksThatDoTheSame)
 	});
 }
 
-TEST(Dump, WorksFromAForeignThread)
+TASK_TEST(Dump, WorksFromAForeignThread, 2)
 {
-	test::run(2, [] {
-		std::string text;
+	std::string text;
 
-		std::thread([&] { text = dump(); }).join();
-		EXPECT_TRUE(has(text, "^sennit: 1 task,")) << text;
-		EXPECT_TRUE(has(part(text, "main"), "(running|blocking)")) << text;
-	});
+	std::thread([&] { text = dump(); }).join();
+	EXPECT_TRUE(has(text, "^sennit: 1 task,")) << text;
+	EXPECT_TRUE(has(part(text, "main"), "(running|blocking)")) << text;
 }
 
-TEST(Dump, ReportsWriteErrors)
+TASK_TEST(Dump, ReportsWriteErrors, 2)
 {
-	test::run(2, [] {
-		int fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
+	int fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
 
-		EXPECT_EQ(-ENOSPC, sn_dump(fd));
-		EXPECT_EQ(-EBADF, sn_dump(-1));
-		close(fd);
-	});
+	EXPECT_EQ(-ENOSPC, sn_dump(fd));
+	EXPECT_EQ(-EBADF, sn_dump(-1));
+	close(fd);
 }
 
-TEST(Dump, OneAtATime)
+TASK_TEST(Dump, OneAtATime, 2, 4)
 {
-	test::run({2, 4}, [] {
-		int ends[2];
-		std::vector<test::Task> many;
-		std::atomic<int> result{1};
+	int ends[2];
+	std::vector<test::Task> many;
+	std::atomic<int> result{1};
 
-		ASSERT_EQ(0, pipe(ends));
-		fcntl(ends[1], F_SETPIPE_SZ, 4096);
-		for (int i = 0; i < 200; i++) // more than the pipe holds
-			many.emplace_back([] { sn_sleep(INT64_MAX); });
-		test::Environment listed("SENNIT_DUMP_TASKS", "1000");
-		std::thread first([&] { result = sn_dump(ends[1]); });
-		struct pollfd readable = {ends[0], POLLIN, 0};
-		while (poll(&readable, 1, -1) < 0) // the dump's signal interrupts this thread
-			EXPECT_EQ(EINTR, errno);
-		EXPECT_EQ(-EBUSY, sn_dump(2));
-		char buffer[65536];
-		while (result == 1)
-			if (poll(&readable, 1, 10) > 0) {
-				EXPECT_LT(0, read(ends[0], buffer, sizeof buffer));
-			}
-		first.join();
-		EXPECT_EQ(0, result);
-		for (test::Task &task : many)
-			task.detach();
-		close(ends[0]);
-		close(ends[1]);
-	});
+	ASSERT_EQ(0, pipe(ends));
+	fcntl(ends[1], F_SETPIPE_SZ, 4096);
+	for (int i = 0; i < 200; i++) // more than the pipe holds
+		many.emplace_back([] { sn_sleep(INT64_MAX); });
+	test::Environment listed("SENNIT_DUMP_TASKS", "1000");
+	std::thread first([&] { result = sn_dump(ends[1]); });
+	struct pollfd readable = {ends[0], POLLIN, 0};
+	while (poll(&readable, 1, -1) < 0) // the dump's signal interrupts this thread
+		EXPECT_EQ(EINTR, errno);
+	EXPECT_EQ(-EBUSY, sn_dump(2));
+	char buffer[65536];
+	while (result == 1)
+		if (poll(&readable, 1, 10) > 0) {
+			EXPECT_LT(0, read(ends[0], buffer, sizeof buffer));
+		}
+	first.join();
+	EXPECT_EQ(0, result);
+	for (test::Task &task : many)
+		task.detach();
+	close(ends[0]);
+	close(ends[1]);
 }
 
 // While tasks of all kinds begin and end, none of them is lost, and each dump is complete.
-TEST(Dump, WhileEverythingMoves)
+TASK_TEST(Dump, WhileEverythingMoves, 1, 4)
 {
-	test::run({1, 4}, [] {
-		std::atomic<bool> stop{false};
-		std::atomic<uint64_t> rounds{0};
-		std::vector<test::Task> tasks;
+	std::atomic<bool> stop{false};
+	std::atomic<uint64_t> rounds{0};
+	std::vector<test::Task> tasks;
 
-		for (int i = 0; i < 20; i++)
-			tasks.emplace_back([&, i] {
-				while (!stop) {
-					test::Task child([] { sn_yield(); });
+	for (int i = 0; i < 20; i++)
+		tasks.emplace_back([&, i] {
+			while (!stop) {
+				test::Task child([] { sn_yield(); });
 
-					child.join();
-					if (i % 4 == 0)
-						sn_sleep(100 * test::us);
-					else if (i % 4 == 1)
-						usleep(50);
-					else
-						sn_yield();
-					rounds++;
-				}
-			});
-		for (int i = 0; i < test::scaled(30); i++) {
-			const uint64_t before = rounds;
-			std::string text = dump();
+				child.join();
+				if (i % 4 == 0)
+					sn_sleep(100 * test::us);
+				else if (i % 4 == 1)
+					usleep(50);
+				else
+					sn_yield();
+				rounds++;
+			}
+		});
+	for (int i = 0; i < test::scaled(30); i++) {
+		const uint64_t before = rounds;
+		std::string text = dump();
 
-			ASSERT_TRUE(has(text, "^sennit: [0-9]+ tasks,")) << text;
-			ASSERT_TRUE(has(text, "sennit: end of the dump\n$")) << text;
-			ASSERT_TRUE(test::eventually([&] { return rounds > before + 20; }));
-		}
-		stop = true;
-		test::join_all(tasks);
-		EXPECT_TRUE(test::all_ended());
-	});
+		ASSERT_TRUE(has(text, "^sennit: [0-9]+ tasks,")) << text;
+		ASSERT_TRUE(has(text, "sennit: end of the dump\n$")) << text;
+		ASSERT_TRUE(test::eventually([&] { return rounds > before + 20; }));
+	}
+	stop = true;
+	test::join_all(tasks);
+	EXPECT_TRUE(test::all_ended());
 }
 
 // ---- by signal ----

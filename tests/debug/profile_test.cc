@@ -250,37 +250,35 @@ void until_parked(int64_t n)
 
 // ---- tasks ----
 
-TEST(ProfileTasks, CountTasksByStackAndSpawn)
+TASK_TEST(ProfileTasks, CountTasksByStackAndSpawn, 1, 2)
 {
-	test::run({1, 2}, [] {
-		Waiting waiting;
+	Waiting waiting;
 
-		for (int i = 0; i < 7; i++)
-			waiting.spawn(profile_test_receives, waiting.chan, "receiver");
-		for (int i = 0; i < 3; i++)
-			waiting.spawn(profile_test_receives, waiting.chan, nullptr);
-		until_parked(10);
-		Profile profile = tasks();
+	for (int i = 0; i < 7; i++)
+		waiting.spawn(profile_test_receives, waiting.chan, "receiver");
+	for (int i = 0; i < 3; i++)
+		waiting.spawn(profile_test_receives, waiting.chan, nullptr);
+	until_parked(10);
+	Profile profile = tasks();
 
-		ASSERT_EQ(4u, profile.types.size());
-		EXPECT_EQ("tasks/count", profile.types[0]);
-		EXPECT_EQ("tasks", profile.main_type);
-		EXPECT_EQ(11, profile.sum(COUNT));
-		EXPECT_EQ(10, profile.sum(COUNT, in("profile_test_receives")));
-		EXPECT_EQ(7, profile.sum(COUNT, named("receiver")));
-		EXPECT_EQ(1, profile.sum(COUNT, named("main")));
-		EXPECT_EQ(10, profile.sum(COUNT, [&](const Sample &sample) {
-			return sample.label("spawned_at").rfind("profile_test_spawns+0x", 0) == 0 &&
-			       sample.label("state") == "parked" &&
-			       sample.label("waits_for") == "a channel";
-		}));
-		for (const auto &sample : profile.samples) {
-			EXPECT_LT(0, sample.values[1]) << "in use";
-			EXPECT_LE(sample.values[1], sample.values[2]) << "resident";
-			EXPECT_LE(sample.values[2], sample.values[3]) << "reserved";
-		}
-		waiting.end();
-	});
+	ASSERT_EQ(4u, profile.types.size());
+	EXPECT_EQ("tasks/count", profile.types[0]);
+	EXPECT_EQ("tasks", profile.main_type);
+	EXPECT_EQ(11, profile.sum(COUNT));
+	EXPECT_EQ(10, profile.sum(COUNT, in("profile_test_receives")));
+	EXPECT_EQ(7, profile.sum(COUNT, named("receiver")));
+	EXPECT_EQ(1, profile.sum(COUNT, named("main")));
+	EXPECT_EQ(10, profile.sum(COUNT, [&](const Sample &sample) {
+		return sample.label("spawned_at").rfind("profile_test_spawns+0x", 0) == 0 &&
+		       sample.label("state") == "parked" &&
+		       sample.label("waits_for") == "a channel";
+	}));
+	for (const auto &sample : profile.samples) {
+		EXPECT_LT(0, sample.values[1]) << "in use";
+		EXPECT_LE(sample.values[1], sample.values[2]) << "resident";
+		EXPECT_LE(sample.values[2], sample.values[3]) << "reserved";
+	}
+	waiting.end();
 }
 
 TEST(ProfileTasks, AreTakenFromAnyThreadAndOfEveryState)
@@ -329,59 +327,51 @@ TEST(ProfileTasks, ThatCannotBeMadeSayWhy)
 
 // ---- labels ----
 
-TEST(Labels, AreInheritedReplacedAndRemoved)
+TASK_TEST(Labels, AreInheritedReplacedAndRemoved, 1, 2)
 {
-	test::run({1, 2}, [] {
-		Waiting waiting;
+	Waiting waiting;
 
-		EXPECT_EQ(0, sn_label("route", "/a"));
-		EXPECT_EQ(0, sn_label("user", "17"));
-		waiting.spawn(profile_test_receives, waiting.chan, "both");
-		EXPECT_EQ(0, sn_label("user", nullptr));
-		EXPECT_EQ(0, sn_label("route", "/b"));
-		waiting.spawn(profile_test_receives, waiting.chan, "one");
-		EXPECT_EQ(0, sn_label("route", nullptr));
-		EXPECT_EQ(0, sn_label("route", nullptr));
-		waiting.spawn(profile_test_receives, waiting.chan, "none");
-		EXPECT_EQ(0, sn_label("state of mind", "gr\xc3\xbcn"));
-		until_parked(3);
-		Profile profile = tasks();
+	EXPECT_EQ(0, sn_label("route", "/a"));
+	EXPECT_EQ(0, sn_label("user", "17"));
+	waiting.spawn(profile_test_receives, waiting.chan, "both");
+	EXPECT_EQ(0, sn_label("user", nullptr));
+	EXPECT_EQ(0, sn_label("route", "/b"));
+	waiting.spawn(profile_test_receives, waiting.chan, "one");
+	EXPECT_EQ(0, sn_label("route", nullptr));
+	EXPECT_EQ(0, sn_label("route", nullptr));
+	waiting.spawn(profile_test_receives, waiting.chan, "none");
+	EXPECT_EQ(0, sn_label("state of mind", "gr\xc3\xbcn"));
+	until_parked(3);
+	Profile profile = tasks();
 
-		for (const auto &sample : profile.samples) {
-			const auto task = sample.label("task");
+	for (const auto &sample : profile.samples) {
+		const auto task = sample.label("task");
 
-			EXPECT_EQ(task == "both" ? "17" : "", sample.label("user"));
-			EXPECT_EQ(task == "both"  ? "/a"
-				  : task == "one" ? "/b"
-						  : "",
-				  sample.label("route"));
-			EXPECT_EQ(task == "main" ? "gr\xc3\xbcn" : "",
-				  sample.label("state of mind"));
-		}
-		waiting.end();
-	});
+		EXPECT_EQ(task == "both" ? "17" : "", sample.label("user"));
+		EXPECT_EQ(task == "both" ? "/a" : task == "one" ? "/b" : "", sample.label("route"));
+		EXPECT_EQ(task == "main" ? "gr\xc3\xbcn" : "", sample.label("state of mind"));
+	}
+	waiting.end();
 }
 
-TEST(Labels, AreInDumps)
+TASK_TEST(Labels, AreInDumps, 1, 2)
 {
-	test::run({1, 2}, [] {
-		Waiting waiting;
-		int fd = test::temporary();
+	Waiting waiting;
+	int fd = test::temporary();
 
-		EXPECT_EQ(0, sn_label("route", "/a"));
-		EXPECT_EQ(0, sn_label("user", "17"));
-		waiting.spawn(profile_test_receives, waiting.chan, "receiver");
-		EXPECT_EQ(0, sn_label("user", nullptr));
-		until_parked(1);
-		EXPECT_EQ(0, sn_dump(fd));
-		std::string text = test::contents(fd);
+	EXPECT_EQ(0, sn_label("route", "/a"));
+	EXPECT_EQ(0, sn_label("user", "17"));
+	waiting.spawn(profile_test_receives, waiting.chan, "receiver");
+	EXPECT_EQ(0, sn_label("user", nullptr));
+	until_parked(1);
+	EXPECT_EQ(0, sn_dump(fd));
+	std::string text = test::contents(fd);
 
-		close(fd);
-		for (const char *line : {"\"receiver\" for [^\n]*, route=/a, user=17\n",
-					 "\"main\" for [^\n]*, route=/a\n"})
-			EXPECT_TRUE(std::regex_search(text, std::regex(line))) << text;
-		waiting.end();
-	});
+	close(fd);
+	for (const char *line :
+	     {"\"receiver\" for [^\n]*, route=/a, user=17\n", "\"main\" for [^\n]*, route=/a\n"})
+		EXPECT_TRUE(std::regex_search(text, std::regex(line))) << text;
+	waiting.end();
 }
 
 TEST(Labels, HaveLimits)
@@ -510,68 +500,64 @@ TEST(ProfileCpu, LeavesTheSignalToAProgramThatCatchesIt)
 
 // ---- waits ----
 
-TEST(ProfileWaits, FindTheContendedMutexFirst)
+TASK_TEST(ProfileWaits, FindTheContendedMutexFirst, 1, 2)
 {
-	test::run({1, 2}, [] {
-		auto contended = std::make_unique<Contended>();
-		Waiting waiting;
+	auto contended = std::make_unique<Contended>();
+	Waiting waiting;
 
-		for (int i = 0; i < 6; i++)
-			waiting.spawn(profile_test_contends, contended.get(), "contends");
-		EXPECT_TRUE(test::eventually([&] { return contended->taken > 2; }));
-		Profile profile = waits(300 * test::ms, 0);
+	for (int i = 0; i < 6; i++)
+		waiting.spawn(profile_test_contends, contended.get(), "contends");
+	EXPECT_TRUE(test::eventually([&] { return contended->taken > 2; }));
+	Profile profile = waits(300 * test::ms, 0);
 
-		EXPECT_EQ("wait", profile.main_type);
-		EXPECT_EQ(10000, profile.period);
-		EXPECT_LE(290 * test::ms, profile.duration);
-		auto at = [&](const sn_mutex &mutex) {
-			return [&](const Sample &sample) {
-				auto object = sample.numbers.find("object");
+	EXPECT_EQ("wait", profile.main_type);
+	EXPECT_EQ(10000, profile.period);
+	EXPECT_LE(290 * test::ms, profile.duration);
+	auto at = [&](const sn_mutex &mutex) {
+		return [&](const Sample &sample) {
+			auto object = sample.numbers.find("object");
 
-				return object != sample.numbers.end() &&
-				       object->second >= uintptr_t(&mutex) &&
-				       object->second < uintptr_t(&mutex + 1);
-			};
+			return object != sample.numbers.end() &&
+			       object->second >= uintptr_t(&mutex) &&
+			       object->second < uintptr_t(&mutex + 1);
 		};
-		int64_t hot = profile.sum(TIME, at(contended->hot));
+	};
+	int64_t hot = profile.sum(TIME, at(contended->hot));
 
-		EXPECT_LT(0, profile.sum(COUNT, at(contended->hot)));
-		// Of the six tasks, five wait for the mutex at any time.
-		EXPECT_GT(hot, profile.sum(TIME, named("contends")) / 2);
-		EXPECT_GT(hot, 10 * profile.sum(TIME, at(contended->cool)));
-		for (const auto &sample : profile.samples)
-			if (at(contended->hot)(sample)) {
-				EXPECT_EQ("a mutex", sample.label("waits_for"));
-				EXPECT_TRUE(sample.calls("profile_test_contends"));
-			}
-		// A task either waits or runs.
-		EXPECT_LE(profile.sum(TIME, named("contends")), 6 * profile.duration);
-		EXPECT_GE(profile.sum(TIME, named("contends")), 3 * profile.duration);
-		contended->stop = true;
-		waiting.end();
-	});
+	EXPECT_LT(0, profile.sum(COUNT, at(contended->hot)));
+	// Of the six tasks, five wait for the mutex at any time.
+	EXPECT_GT(hot, profile.sum(TIME, named("contends")) / 2);
+	EXPECT_GT(hot, 10 * profile.sum(TIME, at(contended->cool)));
+	for (const auto &sample : profile.samples)
+		if (at(contended->hot)(sample)) {
+			EXPECT_EQ("a mutex", sample.label("waits_for"));
+			EXPECT_TRUE(sample.calls("profile_test_contends"));
+		}
+	// A task either waits or runs.
+	EXPECT_LE(profile.sum(TIME, named("contends")), 6 * profile.duration);
+	EXPECT_GE(profile.sum(TIME, named("contends")), 3 * profile.duration);
+	contended->stop = true;
+	waiting.end();
 }
 
-TEST(ProfileWaits, CountWhatLastsFromBeforeToAfter)
+TASK_TEST(ProfileWaits, CountWhatLastsFromBeforeToAfter, 1, 2)
 {
-	test::run({1, 2}, [] {
-		Waiting waiting;
+	Waiting waiting;
 
-		for (int i = 0; i < 5; i++)
-			waiting.spawn(profile_test_receives, waiting.chan, "receiver");
-		until_parked(5);
-		Profile profile = waits(50 * test::ms, 0);
+	for (int i = 0; i < 5; i++)
+		waiting.spawn(profile_test_receives, waiting.chan, "receiver");
+	until_parked(5);
+	Profile profile = waits(50 * test::ms, 0);
 
-		EXPECT_EQ(5, profile.sum(COUNT, named("receiver")));
-		EXPECT_EQ(5 * profile.duration, profile.sum(TIME, named("receiver")));
-		for (const auto &sample : profile.samples)
-			if (sample.label("task") == "receiver") {
-				EXPECT_EQ("a channel", sample.label("waits_for"));
-				EXPECT_TRUE(sample.calls("profile_test_receives"));
-				EXPECT_EQ(uintptr_t(waiting.chan), sample.numbers.at("object"));
-			}
-		waiting.end();
-	});
+	EXPECT_EQ(5, profile.sum(COUNT, named("receiver")));
+	EXPECT_EQ(5 * profile.duration, profile.sum(TIME, named("receiver")));
+	for (const auto &sample : profile.samples)
+		if (sample.label("task") == "receiver") {
+			EXPECT_EQ("a channel", sample.label("waits_for"));
+			EXPECT_TRUE(sample.calls("profile_test_receives"));
+			EXPECT_EQ(uintptr_t(waiting.chan), sample.numbers.at("object"));
+		}
+	waiting.end();
 }
 
 TEST(ProfileWaits, ForAProcessorAreWaitsToo)
@@ -602,48 +588,46 @@ TEST(ProfileWaits, ForAProcessorAreWaitsToo)
 }
 
 // Sampling does not change the sums: short waits are sampled rarely and count more.
-TEST(ProfileWaits, AreScaledWithoutBias)
+TASK_TEST(ProfileWaits, AreScaledWithoutBias, 1)
 {
-	test::run({1}, [] {
-		sn_chan *pings = make_chan(0), *pongs = make_chan(0);
-		std::atomic<bool> stop{false};
-		struct sn_task_attr attr = {};
-		int item = 0;
+	sn_chan *pings = make_chan(0), *pongs = make_chan(0);
+	std::atomic<bool> stop{false};
+	struct sn_task_attr attr = {};
+	int item = 0;
 
-		attr.name = "player";
-		test::Task ponger(
-			[&] {
-				while (sn_chan_recv(pings, &item) == 0)
-					(void)!sn_chan_send(pongs, &item);
-			},
-			&attr);
-		test::Task pinger(
-			[&] {
-				while (!stop) {
-					(void)!sn_chan_send(pings, &item);
-					(void)!sn_chan_recv(pongs, &item);
-				}
-				sn_chan_close(pings);
-			},
-			&attr);
-		const int64_t period = 100 * test::us;
-		Profile profile = waits(300 * test::ms, period);
-		int64_t time = profile.sum(TIME, named("player"));
+	attr.name = "player";
+	test::Task ponger(
+		[&] {
+			while (sn_chan_recv(pings, &item) == 0)
+				(void)!sn_chan_send(pongs, &item);
+		},
+		&attr);
+	test::Task pinger(
+		[&] {
+			while (!stop) {
+				(void)!sn_chan_send(pings, &item);
+				(void)!sn_chan_recv(pongs, &item);
+			}
+			sn_chan_close(pings);
+		},
+		&attr);
+	const int64_t period = 100 * test::us;
+	Profile profile = waits(300 * test::ms, period);
+	int64_t time = profile.sum(TIME, named("player"));
 
-		stop = true;
-		pinger.join();
-		ponger.join();
-		// At most one of the two tasks runs at a time, so together they wait for one to two
-		// times the duration. With some thousand samples, the error is a few percent.
-		EXPECT_GT(time, profile.duration * 8 / 10);
-		EXPECT_LT(time, profile.duration * 22 / 10);
-		// Most waits of the two tasks are much shorter than the period.
-		if (!TEST_TSAN && !TEST_EMULATED) {
-			EXPECT_GT(profile.sum(COUNT, named("player")), time / period);
-		}
-		sn_chan_unref(pings);
-		sn_chan_unref(pongs);
-	});
+	stop = true;
+	pinger.join();
+	ponger.join();
+	// At most one of the two tasks runs at a time, so together they wait for one to two
+	// times the duration. With some thousand samples, the error is a few percent.
+	EXPECT_GT(time, profile.duration * 8 / 10);
+	EXPECT_LT(time, profile.duration * 22 / 10);
+	// Most waits of the two tasks are much shorter than the period.
+	if (!TEST_TSAN && !TEST_EMULATED) {
+		EXPECT_GT(profile.sum(COUNT, named("player")), time / period);
+	}
+	sn_chan_unref(pings);
+	sn_chan_unref(pongs);
 }
 
 TEST(ProfileWaits, NeedRecords)
@@ -655,22 +639,18 @@ TEST(ProfileWaits, NeedRecords)
 
 // ---- one at a time; the end; fork() ----
 
-TEST(Profiles, AreMadeOneAtATimeOfEachKind)
+TASK_TEST(Profiles, AreMadeOneAtATimeOfEachKind, 2)
 {
-	test::run({2}, [] {
-		int fd = test::temporary(), other = test::temporary();
-		test::Task profiler([&] {
-			return in_turn([&] { return sn_profile_waits(fd, 200 * test::ms, 0); });
-		});
+	int fd = test::temporary(), other = test::temporary();
+	test::Task profiler(
+		[&] { return in_turn([&] { return sn_profile_waits(fd, 200 * test::ms, 0); }); });
 
-		EXPECT_TRUE(
-			test::eventually([&] { return is_busy(sn_profile_waits(other, 0, 0)); }));
-		EXPECT_EQ(0, sn_profile_tasks(other));
-		EXPECT_EQ(0, profiler.join());
-		EXPECT_EQ(0, sn_profile_waits(other, 0, 0));
-		close(fd);
-		close(other);
-	});
+	EXPECT_TRUE(test::eventually([&] { return is_busy(sn_profile_waits(other, 0, 0)); }));
+	EXPECT_EQ(0, sn_profile_tasks(other));
+	EXPECT_EQ(0, profiler.join());
+	EXPECT_EQ(0, sn_profile_waits(other, 0, 0));
+	close(fd);
+	close(other);
 }
 
 int null_device()
@@ -798,40 +778,36 @@ int profile_again()
 		nullptr);
 }
 
-TEST(Profiles, DoNotGoOnInAChildOfFork)
+TASK_TEST(Profiles, DoNotGoOnInAChildOfFork, 2)
 {
-	test::run({2}, [] {
-		int status = 0;
-		std::atomic<bool> stop{false};
-		/* Again and again, because this task may find out late that one has begun. */
-		auto repeat = [&stop](auto call) {
-			int err;
+	int status = 0;
+	std::atomic<bool> stop{false};
+	/* Again and again, because this task may find out late that one has begun. */
+	auto repeat = [&stop](auto call) {
+		int err;
 
-			do
-				err = in_turn(
-					[=] { return call(null_device(), 300 * test::ms, 0); });
-			while (err == 0 && !stop);
-			return err;
-		};
-		test::Task waits([&] { return repeat(sn_profile_waits); });
-		test::Task cpu([&] { return repeat(sn_profile_cpu); });
-		test::Task burner([&] { profile_test_simmers(&stop); });
+		do
+			err = in_turn([=] { return call(null_device(), 300 * test::ms, 0); });
+		while (err == 0 && !stop);
+		return err;
+	};
+	test::Task waits([&] { return repeat(sn_profile_waits); });
+	test::Task cpu([&] { return repeat(sn_profile_cpu); });
+	test::Task burner([&] { profile_test_simmers(&stop); });
 
-		EXPECT_TRUE(test::eventually(
-			[&] { return is_busy(sn_profile_waits(null_device(), 0, 0)); }));
-		EXPECT_TRUE(test::eventually(
-			[&] { return is_busy(sn_profile_cpu(null_device(), 0, 0)); }));
-		pid_t child = fork();
-		ASSERT_LE(0, child);
-		if (child == 0)
-			_exit(profile_again() == 0 ? 0 : 1);
-		EXPECT_EQ(child, waitpid(child, &status, 0));
-		EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-		stop = true;
-		EXPECT_EQ(0, waits.join());
-		cpu.join();
-		burner.join();
-	});
+	EXPECT_TRUE(
+		test::eventually([&] { return is_busy(sn_profile_waits(null_device(), 0, 0)); }));
+	EXPECT_TRUE(test::eventually([&] { return is_busy(sn_profile_cpu(null_device(), 0, 0)); }));
+	pid_t child = fork();
+	ASSERT_LE(0, child);
+	if (child == 0)
+		_exit(profile_again() == 0 ? 0 : 1);
+	EXPECT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+	stop = true;
+	EXPECT_EQ(0, waits.join());
+	cpu.join();
+	burner.join();
 }
 
 // ---- while tasks come and go ----

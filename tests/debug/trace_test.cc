@@ -123,32 +123,30 @@ TEST(Trace, EveryWakeUpLeadsToATurn)
 	});
 }
 
-TEST(Trace, TimesAreThoseOfTheClock)
+TASK_TEST(Trace, TimesAreThoseOfTheClock, 1)
 {
-	test::run(1, [] {
-		int64_t before = sn_now();
-		for (int i = 0; i < 3; i++) {
-			EXPECT_EQ(0, sn_sleep(2 * test::ms));
-			int64_t end = sn_now() + test::ms;
-			while (sn_now() < end)
-				;
-		}
-		int64_t after = sn_now();
+	int64_t before = sn_now();
+	for (int i = 0; i < 3; i++) {
+		EXPECT_EQ(0, sn_sleep(2 * test::ms));
+		int64_t end = sn_now() + test::ms;
+		while (sn_now() < end)
+			;
+	}
+	int64_t after = sn_now();
 
-		Track track = Trace(written()).of("main");
-		int64_t slept = 0;
-		for (const Slice &slice : track.slices) {
-			if (slice.name != "a time")
-				continue;
-			// The clocks differ by microseconds (docs/clock.md).
-			slept++;
-			EXPECT_GE(static_cast<int64_t>(slice.end),
-				  before + slept * 2 * test::ms - test::ms / 2);
-			EXPECT_LE(static_cast<int64_t>(slice.end), after + test::ms / 2);
-			EXPECT_LE(slice.begin, slice.end);
-		}
-		EXPECT_EQ(3, slept);
-	});
+	Track track = Trace(written()).of("main");
+	int64_t slept = 0;
+	for (const Slice &slice : track.slices) {
+		if (slice.name != "a time")
+			continue;
+		// The clocks differ by microseconds (docs/clock.md).
+		slept++;
+		EXPECT_GE(static_cast<int64_t>(slice.end),
+			  before + slept * 2 * test::ms - test::ms / 2);
+		EXPECT_LE(static_cast<int64_t>(slice.end), after + test::ms / 2);
+		EXPECT_LE(slice.begin, slice.end);
+	}
+	EXPECT_EQ(3, slept);
 }
 
 // How long a turn of 50 ms has taken according to the trace.
@@ -178,43 +176,39 @@ int64_t shown_of_long_turn(const std::string &name)
 }
 
 // A long turn directly follows turns that are so short that they share one time.
-TEST(Trace, ALongTurnIsShownAsThat)
+TASK_TEST(Trace, ALongTurnIsShownAsThat, 1, 2)
 {
-	test::run({1, 2}, [] {
-		int64_t took = 0;
+	int64_t took = 0;
 
-		// The monitor's clock is at most 10 ms late, unless the machine is so busy that the
-		// monitor does not run.
-		for (int i = 0; i < 20 && took < 40 * test::ms; i++)
-			took = shown_of_long_turn("hog-" + std::to_string(i));
-		EXPECT_GE(took, 40 * test::ms);
-	});
+	// The monitor's clock is at most 10 ms late, unless the machine is so busy that the
+	// monitor does not run.
+	for (int i = 0; i < 20 && took < 40 * test::ms; i++)
+		took = shown_of_long_turn("hog-" + std::to_string(i));
+	EXPECT_GE(took, 40 * test::ms);
 }
 
-TEST(Trace, KeepsTheNamesOfTasksThatHaveEnded)
+TASK_TEST(Trace, KeepsTheNamesOfTasksThatHaveEnded, 2)
 {
-	test::run(2, [] {
-		struct sn_task_attr attr = {};
-		sn_task *task;
+	struct sn_task_attr attr = {};
+	sn_task *task;
 
-		attr.name = "a name of twenty-three";
-		ASSERT_EQ(0, sn_spawn(
-				     &task, [](void *) { return 0; }, nullptr, &attr));
-		EXPECT_EQ(0, sn_join(task, nullptr));
-		attr.name = "31 bytes and not one more of it";
-		ASSERT_EQ(0, sn_spawn(
-				     &task, [](void *) { return 0; }, nullptr, &attr));
-		EXPECT_EQ(0, sn_join(task, nullptr));
-		attr.name = "\x80 is no UTF-8";
-		ASSERT_EQ(0, sn_spawn(
-				     &task, [](void *) { return 0; }, nullptr, &attr));
-		EXPECT_EQ(0, sn_join(task, nullptr));
+	attr.name = "a name of twenty-three";
+	ASSERT_EQ(0, sn_spawn(
+			     &task, [](void *) { return 0; }, nullptr, &attr));
+	EXPECT_EQ(0, sn_join(task, nullptr));
+	attr.name = "31 bytes and not one more of it";
+	ASSERT_EQ(0, sn_spawn(
+			     &task, [](void *) { return 0; }, nullptr, &attr));
+	EXPECT_EQ(0, sn_join(task, nullptr));
+	attr.name = "\x80 is no UTF-8";
+	ASSERT_EQ(0, sn_spawn(
+			     &task, [](void *) { return 0; }, nullptr, &attr));
+	EXPECT_EQ(0, sn_join(task, nullptr));
 
-		Trace trace(written());
-		EXPECT_FALSE(trace.of("a name of twenty-three").slices.empty());
-		EXPECT_FALSE(trace.of("31 bytes and not one more of it").slices.empty());
-		EXPECT_FALSE(trace.of("? is no UTF-8").slices.empty());
-	});
+	Trace trace(written());
+	EXPECT_FALSE(trace.of("a name of twenty-three").slices.empty());
+	EXPECT_FALSE(trace.of("31 bytes and not one more of it").slices.empty());
+	EXPECT_FALSE(trace.of("? is no UTF-8").slices.empty());
 }
 
 TEST(Trace, IsWholeWhileTheProgramRunsOn)
@@ -248,30 +242,28 @@ TEST(Trace, CanBeWrittenAfterTheRun)
 	EXPECT_EQ(3u, trace.instants("round"));
 }
 
-TEST(Trace, RevokedProcessorsAreShown)
+TASK_TEST(Trace, RevokedProcessorsAreShown, 1)
 {
-	test::run(1, [] {
-		std::atomic<bool> ran{false};
-		sn_task *task;
+	std::atomic<bool> ran{false};
+	sn_task *task;
 
-		ASSERT_EQ(0, sn_spawn(
-				     &task,
-				     [](void *arg) {
-					     *static_cast<std::atomic<bool> *>(arg) = true;
-					     return 0;
-				     },
-				     &ran, nullptr));
-		int64_t end = sn_now() + test::patience;
-		while (!ran && sn_now() < end)
-			// without a call of sennit, so that the processor has to be revoked
-			usleep(1000);
-		EXPECT_TRUE(ran);
-		EXPECT_EQ(0, sn_join(task, nullptr));
+	ASSERT_EQ(0, sn_spawn(
+			     &task,
+			     [](void *arg) {
+				     *static_cast<std::atomic<bool> *>(arg) = true;
+				     return 0;
+			     },
+			     &ran, nullptr));
+	int64_t end = sn_now() + test::patience;
+	while (!ran && sn_now() < end)
+		// without a call of sennit, so that the processor has to be revoked
+		usleep(1000);
+	EXPECT_TRUE(ran);
+	EXPECT_EQ(0, sn_join(task, nullptr));
 
-		Trace trace(written());
-		EXPECT_GE(trace.instants("processor revoked"), 1u);
-		EXPECT_GE(trace.count("tasks", "in foreign code without a processor"), 1u);
-	});
+	Trace trace(written());
+	EXPECT_GE(trace.instants("processor revoked"), 1u);
+	EXPECT_GE(trace.count("tasks", "in foreign code without a processor"), 1u);
 }
 
 TEST(Trace, ThreadsOfTheProgramAreShown)

@@ -200,38 +200,35 @@ TEST(Threads, AreFewWhileTasksWriteMuch)
 
 // ---- limits of time ----
 
-TEST(Timeouts, OfSocketsAreHonoured)
+TASK_TEST(Timeouts, OfSocketsAreHonoured)
 {
-	test::run([] {
-		hooked([] {
-			SocketPair pair;
-			const struct timeval time = {0, 30000};
-			char byte;
+	hooked([] {
+		SocketPair pair;
+		const struct timeval time = {0, 30000};
+		char byte;
 
-			for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO})
-				EXPECT_EQ(0, setsockopt(pair.fd[0], SOL_SOCKET, option, &time,
-							sizeof time));
-			for (int i = 0; i < 3; i++) {
-				const int64_t begun = sn_now();
-
-				EXPECT_EQ(-EAGAIN, outcome(recv(pair.fd[0], &byte, 1, 0)));
-				EXPECT_GE(sn_now() - begun, 30 * ms);
-			}
-			// A part of the bytes is sent, which is what the call reports.
-			const std::string much(8 << 20, 'm');
+		for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO})
+			EXPECT_EQ(0,
+				  setsockopt(pair.fd[0], SOL_SOCKET, option, &time, sizeof time));
+		for (int i = 0; i < 3; i++) {
 			const int64_t begun = sn_now();
-			const int64_t sent = outcome(send(pair.fd[0], much.data(), much.size(), 0));
-			EXPECT_GT(sent, 0);
-			EXPECT_LT(sent, int64_t(much.size()));
-			EXPECT_GE(sn_now() - begun, 30 * ms);
-			EXPECT_EQ(-EAGAIN, outcome(send(pair.fd[0], "x", 1, 0)));
 
-			TcpListener listener;
-			EXPECT_EQ(0, setsockopt(listener.fd, SOL_SOCKET, SO_RCVTIMEO, &time,
-						sizeof time));
-			EXPECT_EQ(-EAGAIN, outcome(accept(listener.fd, nullptr, nullptr)));
-		}).join();
-	});
+			EXPECT_EQ(-EAGAIN, outcome(recv(pair.fd[0], &byte, 1, 0)));
+			EXPECT_GE(sn_now() - begun, 30 * ms);
+		}
+		// A part of the bytes is sent, which is what the call reports.
+		const std::string much(8 << 20, 'm');
+		const int64_t begun = sn_now();
+		const int64_t sent = outcome(send(pair.fd[0], much.data(), much.size(), 0));
+		EXPECT_GT(sent, 0);
+		EXPECT_LT(sent, int64_t(much.size()));
+		EXPECT_GE(sn_now() - begun, 30 * ms);
+		EXPECT_EQ(-EAGAIN, outcome(send(pair.fd[0], "x", 1, 0)));
+
+		TcpListener listener;
+		EXPECT_EQ(0, setsockopt(listener.fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time));
+		EXPECT_EQ(-EAGAIN, outcome(accept(listener.fd, nullptr, nullptr)));
+	}).join();
 }
 
 // Sets errno of the thread on which the task is now.
@@ -242,112 +239,101 @@ __attribute__((noinline)) void set_error(int err)
 }
 
 // As in the C library, a call that succeeds does not change errno.
-TEST(Timeouts, LeaveErrno)
+TASK_TEST(Timeouts, LeaveErrno)
 {
-	test::run([] {
-		hooked([] {
-			const uint64_t before = hooks().parked;
-			SocketPair pair;
-			struct pollfd one = {pair.fd[0], POLLIN, 0};
-			struct timeval time = {0, 2000};
-			struct timespec same = {0, 2000000};
-			struct epoll_event event = {};
-			const int poller = epoll_create1(EPOLL_CLOEXEC);
-
-			set_error(ENOENT);
-			EXPECT_EQ(0, poll(&one, 1, 2));
-			EXPECT_EQ(ENOENT, error_now());
-			EXPECT_EQ(0, ppoll(&one, 1, &same, nullptr));
-			EXPECT_EQ(ENOENT, error_now());
-			EXPECT_EQ(0, select(0, nullptr, nullptr, nullptr, &time));
-			EXPECT_EQ(ENOENT, error_now());
-			EXPECT_EQ(0, epoll_wait(poller, &event, 1, 2));
-			EXPECT_EQ(ENOENT, error_now());
-			EXPECT_LE(before + 4, hooks().parked);
-			close(poller);
-		}).join();
-	});
-}
-
-TEST(Timeouts, OfSelectTellWhatIsLeft)
-{
-	test::run([] {
-		hooked([] {
-			SocketPair pair;
-			struct timeval time = {60, 0};
-			fd_set set;
-
-			const uint64_t before = hooks().parked;
-			Task writer([&] {
-				EXPECT_TRUE(
-					test::eventually([&] { return hooks().parked > before; }));
-				EXPECT_EQ(1, write(pair.fd[1], "x", 1));
-			});
-			FD_ZERO(&set);
-			FD_SET(pair.fd[0], &set);
-			EXPECT_EQ(1,
-				  outcome(select(pair.fd[0] + 1, &set, nullptr, nullptr, &time)));
-			EXPECT_LT(time.tv_sec, 60);
-			EXPECT_GE(time.tv_sec, 20);
-			writer.join();
-
-			time = {0, 10000};
-			FD_ZERO(&set);
-			FD_SET(pair.fd[1], &set);
-			EXPECT_EQ(0,
-				  outcome(select(pair.fd[1] + 1, &set, nullptr, nullptr, &time)));
-			EXPECT_FALSE(FD_ISSET(pair.fd[1], &set));
-			EXPECT_EQ(0, time.tv_sec + time.tv_usec);
-		}).join();
-	});
-}
-
-TEST(Waitall, TakesAllThatComesInPieces)
-{
-	test::run([] {
+	hooked([] {
+		const uint64_t before = hooks().parked;
 		SocketPair pair;
-		Task reader = hooked([&] {
-			std::string got(1000, 0);
+		struct pollfd one = {pair.fd[0], POLLIN, 0};
+		struct timeval time = {0, 2000};
+		struct timespec same = {0, 2000000};
+		struct epoll_event event = {};
+		const int poller = epoll_create1(EPOLL_CLOEXEC);
 
-			EXPECT_EQ(1000, outcome(recv(pair.fd[0], got.data(), 1000, MSG_WAITALL)));
-			EXPECT_EQ(std::string(1000, 'p'), got);
-			// The stream ends before all bytes have come.
-			EXPECT_EQ(5, outcome(recv(pair.fd[0], got.data(), 1000, MSG_WAITALL)));
-			EXPECT_EQ(0, outcome(recv(pair.fd[0], got.data(), 1000, MSG_WAITALL)));
-		});
-		for (int i = 0; i < 100; i++) {
-			EXPECT_EQ(10, write(pair.fd[1], "pppppppppp", 10));
-			sn_sleep(100 * test::us);
-		}
-		EXPECT_EQ(5, write(pair.fd[1], "last.", 5));
-		pair.close_end(1);
-		reader.join();
-	});
+		set_error(ENOENT);
+		EXPECT_EQ(0, poll(&one, 1, 2));
+		EXPECT_EQ(ENOENT, error_now());
+		EXPECT_EQ(0, ppoll(&one, 1, &same, nullptr));
+		EXPECT_EQ(ENOENT, error_now());
+		EXPECT_EQ(0, select(0, nullptr, nullptr, nullptr, &time));
+		EXPECT_EQ(ENOENT, error_now());
+		EXPECT_EQ(0, epoll_wait(poller, &event, 1, 2));
+		EXPECT_EQ(ENOENT, error_now());
+		EXPECT_LE(before + 4, hooks().parked);
+		close(poller);
+	}).join();
 }
 
-TEST(LowWater, IsWaitedFor)
+TASK_TEST(Timeouts, OfSelectTellWhatIsLeft)
 {
-	test::run([] {
-		TcpListener listener;
-		const int client = test::tcp_socket(), bytes = 100;
+	hooked([] {
+		SocketPair pair;
+		struct timeval time = {60, 0};
+		fd_set set;
 
-		ASSERT_EQ(0, listener.connect_to(client));
-		const int server = accept(listener.fd, nullptr, nullptr);
-		ASSERT_EQ(0, setsockopt(server, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes));
-		Task reader = hooked([&] {
-			char buf[200];
-
-			// Linux waits for so many bytes beyond those that the call has taken
-			// already.
-			EXPECT_EQ(150, outcome(recv(server, buf, sizeof buf, 0)));
+		const uint64_t before = hooks().parked;
+		Task writer([&] {
+			EXPECT_TRUE(test::eventually([&] { return hooks().parked > before; }));
+			EXPECT_EQ(1, write(pair.fd[1], "x", 1));
 		});
-		ASSERT_EQ(50, write(client, std::string(50, 'x').data(), 50));
-		sn_sleep(20 * ms);
-		ASSERT_EQ(100, write(client, std::string(100, 'x').data(), 100));
-		reader.join();
-		close(client);
-		close(server);
+		FD_ZERO(&set);
+		FD_SET(pair.fd[0], &set);
+		EXPECT_EQ(1, outcome(select(pair.fd[0] + 1, &set, nullptr, nullptr, &time)));
+		EXPECT_LT(time.tv_sec, 60);
+		EXPECT_GE(time.tv_sec, 20);
+		writer.join();
+
+		time = {0, 10000};
+		FD_ZERO(&set);
+		FD_SET(pair.fd[1], &set);
+		EXPECT_EQ(0, outcome(select(pair.fd[1] + 1, &set, nullptr, nullptr, &time)));
+		EXPECT_FALSE(FD_ISSET(pair.fd[1], &set));
+		EXPECT_EQ(0, time.tv_sec + time.tv_usec);
+	}).join();
+}
+
+TASK_TEST(Waitall, TakesAllThatComesInPieces)
+{
+	SocketPair pair;
+	Task reader = hooked([&] {
+		std::string got(1000, 0);
+
+		EXPECT_EQ(1000, outcome(recv(pair.fd[0], got.data(), 1000, MSG_WAITALL)));
+		EXPECT_EQ(std::string(1000, 'p'), got);
+		// The stream ends before all bytes have come.
+		EXPECT_EQ(5, outcome(recv(pair.fd[0], got.data(), 1000, MSG_WAITALL)));
+		EXPECT_EQ(0, outcome(recv(pair.fd[0], got.data(), 1000, MSG_WAITALL)));
 	});
+	for (int i = 0; i < 100; i++) {
+		EXPECT_EQ(10, write(pair.fd[1], "pppppppppp", 10));
+		sn_sleep(100 * test::us);
+	}
+	EXPECT_EQ(5, write(pair.fd[1], "last.", 5));
+	pair.close_end(1);
+	reader.join();
+}
+
+TASK_TEST(LowWater, IsWaitedFor)
+{
+	TcpListener listener;
+	const int client = test::tcp_socket(), bytes = 100;
+
+	ASSERT_EQ(0, listener.connect_to(client));
+	const int server = accept(listener.fd, nullptr, nullptr);
+	ASSERT_EQ(0, setsockopt(server, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes));
+	Task reader = hooked([&] {
+		char buf[200];
+
+		// Linux waits for so many bytes beyond those that the call has taken
+		// already.
+		EXPECT_EQ(150, outcome(recv(server, buf, sizeof buf, 0)));
+	});
+	ASSERT_EQ(50, write(client, std::string(50, 'x').data(), 50));
+	sn_sleep(20 * ms);
+	ASSERT_EQ(100, write(client, std::string(100, 'x').data(), 100));
+	reader.join();
+	close(client);
+	close(server);
 }
 
 // ---- cancellation ----
@@ -460,41 +446,37 @@ TEST(Cancellation, EndsAccepting)
 	});
 }
 
-TEST(Cancellation, LeavesWhatNeedNotWait)
+TASK_TEST(Cancellation, LeavesWhatNeedNotWait)
 {
-	test::run([] {
-		hooked([] {
-			SocketPair pair;
-			sn_scope *scope;
-			char byte;
+	hooked([] {
+		SocketPair pair;
+		sn_scope *scope;
+		char byte;
 
-			ASSERT_EQ(0, sn_scope_open(&scope, 0));
-			sn_scope_cancel(scope);
-			EXPECT_EQ(1, outcome(write(pair.fd[0], "x", 1)));
-			EXPECT_EQ(1, outcome(read(pair.fd[1], &byte, 1)));
-			EXPECT_EQ(-ECANCELED, outcome(read(pair.fd[1], &byte, 1)));
-			sn_scope_close(scope);
-		}).join();
-	});
+		ASSERT_EQ(0, sn_scope_open(&scope, 0));
+		sn_scope_cancel(scope);
+		EXPECT_EQ(1, outcome(write(pair.fd[0], "x", 1)));
+		EXPECT_EQ(1, outcome(read(pair.fd[1], &byte, 1)));
+		EXPECT_EQ(-ECANCELED, outcome(read(pair.fd[1], &byte, 1)));
+		sn_scope_close(scope);
+	}).join();
 }
 
 // ---- closing ----
 
-TEST(Close, ByAnotherTaskEndsTheWait)
+TASK_TEST(Close, ByAnotherTaskEndsTheWait)
 {
-	test::run([] {
-		SocketPair pair;
-		const uint64_t before = hooks().parked;
-		Task reader = hooked([&] {
-			char byte;
+	SocketPair pair;
+	const uint64_t before = hooks().parked;
+	Task reader = hooked([&] {
+		char byte;
 
-			EXPECT_EQ(-EBADF, outcome(recv(pair.fd[0], &byte, 1, 0)));
-		});
-
-		EXPECT_TRUE(test::eventually([&] { return hooks().parked > before; }));
-		hooked([&] { pair.close_end(0); }).join();
-		reader.join();
+		EXPECT_EQ(-EBADF, outcome(recv(pair.fd[0], &byte, 1, 0)));
 	});
+
+	EXPECT_TRUE(test::eventually([&] { return hooks().parked > before; }));
+	hooked([&] { pair.close_end(0); }).join();
+	reader.join();
 }
 
 // Ways to close a descriptor without calling close(). at_once: the wait has ended when the call
@@ -553,53 +535,49 @@ TEST(Close, ByASystemCallEndsTheWait)
 	expect_closing([](int fd) { EXPECT_EQ(0, syscall(SYS_close, fd)); }, false);
 }
 
-TEST(Close, OfAPipeToAProgramEndsTheWait)
+TASK_TEST(Close, OfAPipeToAProgramEndsTheWait)
 {
-	test::run([] {
-		FILE *pipe = popen("read line", "w");
+	FILE *pipe = popen("read line", "w");
 
-		ASSERT_NE(nullptr, pipe);
-		const uint64_t before = hooks().parked;
-		Task waiter = hooked([&] {
-			struct pollfd one = {fileno(pipe), POLLERR, 0};
+	ASSERT_NE(nullptr, pipe);
+	const uint64_t before = hooks().parked;
+	Task waiter = hooked([&] {
+		struct pollfd one = {fileno(pipe), POLLERR, 0};
 
-			EXPECT_EQ(1, outcome(poll(&one, 1, -1)));
-			EXPECT_EQ(POLLNVAL, one.revents);
-		});
-
-		EXPECT_TRUE(test::eventually([&] { return hooks().parked > before; }));
-		hooked([&] { EXPECT_NE(-1, pclose(pipe)); }).join();
-		waiter.join();
+		EXPECT_EQ(1, outcome(poll(&one, 1, -1)));
+		EXPECT_EQ(POLLNVAL, one.revents);
 	});
+
+	EXPECT_TRUE(test::eventually([&] { return hooks().parked > before; }));
+	hooked([&] { EXPECT_NE(-1, pclose(pipe)); }).join();
+	waiter.join();
 }
 
 // ---- connect ----
 
-TEST(Connect, ReportsItsOutcome)
+TASK_TEST(Connect, ReportsItsOutcome)
 {
-	test::run([] {
-		hooked([] {
-			TcpListener listener, silent(-1);
-			const int fd = test::tcp_socket();
-			struct sockaddr_in peer;
-			socklen_t length = sizeof peer;
+	hooked([] {
+		TcpListener listener, silent(-1);
+		const int fd = test::tcp_socket();
+		struct sockaddr_in peer;
+		socklen_t length = sizeof peer;
 
-			for (int i = 0; i < 3; i++) {
-				EXPECT_EQ(-ECONNREFUSED, outcome(silent.connect_to(fd)));
-				EXPECT_FALSE(test::is_nonblocking(fd));
-			}
-			EXPECT_EQ(0, outcome(listener.connect_to(fd)));
+		for (int i = 0; i < 3; i++) {
+			EXPECT_EQ(-ECONNREFUSED, outcome(silent.connect_to(fd)));
 			EXPECT_FALSE(test::is_nonblocking(fd));
-			EXPECT_EQ(-EISCONN, outcome(listener.connect_to(fd)));
-			EXPECT_EQ(0, getpeername(fd, (struct sockaddr *)&peer, &length));
-			close(fd);
+		}
+		EXPECT_EQ(0, outcome(listener.connect_to(fd)));
+		EXPECT_FALSE(test::is_nonblocking(fd));
+		EXPECT_EQ(-EISCONN, outcome(listener.connect_to(fd)));
+		EXPECT_EQ(0, getpeername(fd, (struct sockaddr *)&peer, &length));
+		close(fd);
 
-			const int other = test::tcp_socket();
-			EXPECT_EQ(0, outcome(listener.connect_to(other)));
-			EXPECT_FALSE(test::is_nonblocking(other));
-			close(other);
-		}).join();
-	});
+		const int other = test::tcp_socket();
+		EXPECT_EQ(0, outcome(listener.connect_to(other)));
+		EXPECT_FALSE(test::is_nonblocking(other));
+		close(other);
+	}).join();
 }
 
 // A socket whose backlog is full: the kernel does not answer further connections, so they wait.
@@ -625,29 +603,27 @@ public:
 	std::vector<int> held;
 };
 
-TEST(Connect, ParksUntilItsTimeout)
+TASK_TEST(Connect, ParksUntilItsTimeout, 2)
 {
-	test::run({2}, [] {
-		Full full;
-		std::vector<Task> tasks;
-		const uint64_t before = hooks().parked;
+	Full full;
+	std::vector<Task> tasks;
+	const uint64_t before = hooks().parked;
 
-		for (int i = 0; i < 20; i++)
-			tasks.push_back(hooked([&] {
-				const int fd = test::tcp_socket();
-				const struct timeval time = {0, 300000};
-				const int64_t begun = sn_now();
+	for (int i = 0; i < 20; i++)
+		tasks.push_back(hooked([&] {
+			const int fd = test::tcp_socket();
+			const struct timeval time = {0, 300000};
+			const int64_t begun = sn_now();
 
-				setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
-				EXPECT_EQ(-EINPROGRESS, outcome(full.listener.connect_to(fd)));
-				EXPECT_GE(sn_now() - begun, 300 * ms);
-				EXPECT_FALSE(test::is_nonblocking(fd));
-				close(fd);
-			}));
-		EXPECT_TRUE(test::eventually([&] { return hooks().parked >= before + 20; }));
-		EXPECT_LE(test::process_status("Threads"), FewThreads);
-		join_all(tasks);
-	});
+			setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
+			EXPECT_EQ(-EINPROGRESS, outcome(full.listener.connect_to(fd)));
+			EXPECT_GE(sn_now() - begun, 300 * ms);
+			EXPECT_FALSE(test::is_nonblocking(fd));
+			close(fd);
+		}));
+	EXPECT_TRUE(test::eventually([&] { return hooks().parked >= before + 20; }));
+	EXPECT_LE(test::process_status("Threads"), FewThreads);
+	join_all(tasks);
 }
 
 TEST(Connect, IsCancelled)
@@ -664,52 +640,48 @@ TEST(Connect, IsCancelled)
 }
 
 // If others may have the socket, the hooks never set its flag, not even for a moment.
-TEST(Connect, PassesDuplicatesThrough)
+TASK_TEST(Connect, PassesDuplicatesThrough, 2)
 {
-	test::run({2}, [] {
-		hooked([] {
-			TcpListener listener;
+	hooked([] {
+		TcpListener listener;
 
-			for (int way = 0; way < 4; way++) {
-				const int fd = test::tcp_socket();
-				const int copy = way == 0   ? dup(fd)
-						 : way == 1 ? fcntl(fd, F_DUPFD_CLOEXEC, 0)
-						 : way == 2 ? dup2(fd, 900)
-							    : dup3(fd, 901, O_CLOEXEC);
-				const uint64_t before = hooks().parked;
+		for (int way = 0; way < 4; way++) {
+			const int fd = test::tcp_socket();
+			const int copy = way == 0   ? dup(fd)
+					 : way == 1 ? fcntl(fd, F_DUPFD_CLOEXEC, 0)
+					 : way == 2 ? dup2(fd, 900)
+						    : dup3(fd, 901, O_CLOEXEC);
+			const uint64_t before = hooks().parked;
 
-				EXPECT_GE(copy, 0);
-				EXPECT_EQ(0, outcome(listener.connect_to(fd)));
-				EXPECT_EQ(before, hooks().parked) << way;
-				close(copy);
-				close(fd);
-			}
-		}).join();
-	});
+			EXPECT_GE(copy, 0);
+			EXPECT_EQ(0, outcome(listener.connect_to(fd)));
+			EXPECT_EQ(before, hooks().parked) << way;
+			close(copy);
+			close(fd);
+		}
+	}).join();
 }
 
 // The same holds if a child of fork() has the socket, too.
-TEST(Connect, PassesSocketsOfTheChildrenThrough)
+TASK_TEST(Connect, PassesSocketsOfTheChildrenThrough, 2)
 {
-	test::run({2}, [] {
-		hooked([] {
-			TcpListener listener;
-			const int before_fork = test::tcp_socket();
-			const pid_t child = fork();
+	hooked([] {
+		TcpListener listener;
+		const int before_fork = test::tcp_socket();
+		const pid_t child = fork();
 
-			if (child == 0)
-				_exit(0);
-			const int after_fork = test::tcp_socket();
-			while (waitpid(child, nullptr, 0) < 0 && errno == EINTR)
-				;
-			const uint64_t before = hooks().parked;
-			EXPECT_EQ(0, outcome(listener.connect_to(before_fork)));
-			EXPECT_EQ(before, hooks().parked);
-			EXPECT_EQ(0, outcome(listener.connect_to(after_fork)));
-			close(before_fork);
-			close(after_fork);
-		}).join();
-	});
+		if (child == 0)
+			_exit(0);
+		const int after_fork = test::tcp_socket();
+		while (waitpid(child, nullptr, 0) < 0 && errno == EINTR)
+			;
+		const uint64_t before = hooks().parked;
+		EXPECT_EQ(0, outcome(listener.connect_to(before_fork)));
+		EXPECT_EQ(before, hooks().parked);
+		EXPECT_EQ(0, outcome(listener.connect_to(after_fork)));
+		close(before_fork);
+		close(after_fork);
+	}).join();
 }
 
 // ---- names ----
@@ -770,36 +742,32 @@ TEST(Names, AreWhatTheResolverSays)
 }
 
 // The modules of the name service make hooked calls while they hold locks of the C library.
-TEST(Names, ThatAreAskedForOtherwiseDoNotPark)
+TASK_TEST(Names, ThatAreAskedForOtherwiseDoNotPark, 1)
 {
-	test::run({1}, [] {
-		hooked([] {
-			const uint64_t before = hooks().parked;
+	hooked([] {
+		const uint64_t before = hooks().parked;
 
-			EXPECT_NE(nullptr, gethostbyname("localhost"));
-			EXPECT_NE(nullptr, getpwuid(0));
-			EXPECT_NE(nullptr, getgrgid(0));
-			EXPECT_EQ(nullptr, getservbyname("no-such", "tcp"));
-			EXPECT_EQ(before, hooks().parked);
-			usleep(1000);
-			EXPECT_EQ(before + 1, hooks().parked) << "a lock is still held";
-		}).join();
-	});
+		EXPECT_NE(nullptr, gethostbyname("localhost"));
+		EXPECT_NE(nullptr, getpwuid(0));
+		EXPECT_NE(nullptr, getgrgid(0));
+		EXPECT_EQ(nullptr, getservbyname("no-such", "tcp"));
+		EXPECT_EQ(before, hooks().parked);
+		usleep(1000);
+		EXPECT_EQ(before + 1, hooks().parked) << "a lock is still held";
+	}).join();
 }
 
-TEST(Names, AreLeftWhenCancelled)
+TASK_TEST(Names, AreLeftWhenCancelled)
 {
-	test::run([] {
-		hooked([] {
-			sn_scope *scope;
+	hooked([] {
+		sn_scope *scope;
 
-			ASSERT_EQ(0, sn_scope_open(&scope, 0));
-			sn_scope_cancel(scope);
-			EXPECT_EQ(EAI_SYSTEM, find("localhost", "80", nullptr).error);
-			EXPECT_EQ(ECANCELED, error_now());
-			sn_scope_close(scope);
-		}).join();
-	});
+		ASSERT_EQ(0, sn_scope_open(&scope, 0));
+		sn_scope_cancel(scope);
+		EXPECT_EQ(EAI_SYSTEM, find("localhost", "80", nullptr).error);
+		EXPECT_EQ(ECANCELED, error_now());
+		sn_scope_close(scope);
+	}).join();
 }
 
 // The structure in a program that was compiled with an older header.

@@ -68,39 +68,37 @@ void expect_passed(uint64_t Counters::*which)
 	EXPECT_EQ(thread, gettid());
 }
 
-TEST(Pass, WithALock)
+TASK_TEST(Pass, WithALock)
 {
-	test::run([] {
-		hooked([] {
-			pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-			pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
-			std::mutex outer;
-			std::shared_mutex shared;
-			struct timespec past = {1, 0};
+	hooked([] {
+		pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+		pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+		std::mutex outer;
+		std::shared_mutex shared;
+		struct timespec past = {1, 0};
 
-			{
-				std::lock_guard<std::mutex> hold(outer);
-				expect_passed(&Counters::passed_held);
-				EXPECT_EQ(0, pthread_mutex_trylock(&mutex));
-				EXPECT_EQ(EBUSY, pthread_mutex_trylock(&mutex));
-				EXPECT_EQ(ETIMEDOUT, pthread_mutex_timedlock(&mutex, &past));
-				EXPECT_EQ(ETIMEDOUT, pthread_cond_timedwait(&cond, &mutex, &past));
-				expect_passed(&Counters::passed_held);
-				EXPECT_EQ(0, pthread_mutex_unlock(&mutex));
-				expect_passed(&Counters::passed_held);
-			}
-			expect_waits(&Counters::parked);
-			{
-				std::shared_lock<std::shared_mutex> hold(shared);
-				expect_passed(&Counters::passed_held);
-			}
-			{
-				std::unique_lock<std::shared_mutex> hold(shared);
-				expect_passed(&Counters::passed_held);
-			}
-			expect_waits(&Counters::parked);
-		}).join();
-	});
+		{
+			std::lock_guard<std::mutex> hold(outer);
+			expect_passed(&Counters::passed_held);
+			EXPECT_EQ(0, pthread_mutex_trylock(&mutex));
+			EXPECT_EQ(EBUSY, pthread_mutex_trylock(&mutex));
+			EXPECT_EQ(ETIMEDOUT, pthread_mutex_timedlock(&mutex, &past));
+			EXPECT_EQ(ETIMEDOUT, pthread_cond_timedwait(&cond, &mutex, &past));
+			expect_passed(&Counters::passed_held);
+			EXPECT_EQ(0, pthread_mutex_unlock(&mutex));
+			expect_passed(&Counters::passed_held);
+		}
+		expect_waits(&Counters::parked);
+		{
+			std::shared_lock<std::shared_mutex> hold(shared);
+			expect_passed(&Counters::passed_held);
+		}
+		{
+			std::unique_lock<std::shared_mutex> hold(shared);
+			expect_passed(&Counters::passed_held);
+		}
+		expect_waits(&Counters::parked);
+	}).join();
 }
 
 TEST(Pass, InAFunctionThatRunsOnce)
@@ -118,141 +116,129 @@ TEST(Pass, InAFunctionThatRunsOnce)
 	});
 }
 
-TEST(Pass, WithALockOfC11)
+TASK_TEST(Pass, WithALockOfC11)
 {
-	test::run([] {
-		hooked([] {
-			struct timespec past = {1, 0};
-			mtx_t mutex, recursive;
+	hooked([] {
+		struct timespec past = {1, 0};
+		mtx_t mutex, recursive;
 
-			ASSERT_EQ(thrd_success, mtx_init(&mutex, mtx_timed));
-			ASSERT_EQ(thrd_success, mtx_init(&recursive, mtx_plain | mtx_recursive));
-			EXPECT_EQ(thrd_success, mtx_lock(&mutex));
-			expect_passed(&Counters::passed_held);
-			EXPECT_EQ(thrd_busy, mtx_trylock(&mutex));
-			EXPECT_EQ(thrd_timedout, mtx_timedlock(&mutex, &past));
-			EXPECT_EQ(thrd_success, mtx_unlock(&mutex));
-			expect_waits(&Counters::parked);
-			EXPECT_EQ(thrd_success, mtx_timedlock(&mutex, &past));
-			expect_passed(&Counters::passed_held);
-			EXPECT_EQ(thrd_success, mtx_unlock(&mutex));
-			EXPECT_EQ(thrd_success, mtx_trylock(&recursive));
-			EXPECT_EQ(thrd_success, mtx_lock(&recursive));
-			EXPECT_EQ(thrd_success, mtx_unlock(&recursive));
-			expect_passed(&Counters::passed_held);
-			EXPECT_EQ(thrd_success, mtx_unlock(&recursive));
-			expect_waits(&Counters::parked);
-			mtx_destroy(&mutex);
-			mtx_destroy(&recursive);
-		}).join();
-	});
+		ASSERT_EQ(thrd_success, mtx_init(&mutex, mtx_timed));
+		ASSERT_EQ(thrd_success, mtx_init(&recursive, mtx_plain | mtx_recursive));
+		EXPECT_EQ(thrd_success, mtx_lock(&mutex));
+		expect_passed(&Counters::passed_held);
+		EXPECT_EQ(thrd_busy, mtx_trylock(&mutex));
+		EXPECT_EQ(thrd_timedout, mtx_timedlock(&mutex, &past));
+		EXPECT_EQ(thrd_success, mtx_unlock(&mutex));
+		expect_waits(&Counters::parked);
+		EXPECT_EQ(thrd_success, mtx_timedlock(&mutex, &past));
+		expect_passed(&Counters::passed_held);
+		EXPECT_EQ(thrd_success, mtx_unlock(&mutex));
+		EXPECT_EQ(thrd_success, mtx_trylock(&recursive));
+		EXPECT_EQ(thrd_success, mtx_lock(&recursive));
+		EXPECT_EQ(thrd_success, mtx_unlock(&recursive));
+		expect_passed(&Counters::passed_held);
+		EXPECT_EQ(thrd_success, mtx_unlock(&recursive));
+		expect_waits(&Counters::parked);
+		mtx_destroy(&mutex);
+		mtx_destroy(&recursive);
+	}).join();
 }
 
-TEST(Pass, WithAFileLocked)
+TASK_TEST(Pass, WithAFileLocked)
 {
-	test::run([] {
-		hooked([] {
-			FILE *file = tmpfile();
+	hooked([] {
+		FILE *file = tmpfile();
 
-			ASSERT_NE(nullptr, file);
-			flockfile(file);
-			expect_passed(&Counters::passed_held);
-			EXPECT_EQ(0, ftrylockfile(file));
-			funlockfile(file);
-			expect_passed(&Counters::passed_held);
-			funlockfile(file);
-			expect_waits(&Counters::parked);
-			EXPECT_EQ(0, ftrylockfile(file));
-			expect_passed(&Counters::passed_held);
-			std::thread([&] { EXPECT_NE(0, ftrylockfile(file)); }).join();
-			funlockfile(file);
-			expect_waits(&Counters::parked);
-			fclose(file);
-		}).join();
-	});
+		ASSERT_NE(nullptr, file);
+		flockfile(file);
+		expect_passed(&Counters::passed_held);
+		EXPECT_EQ(0, ftrylockfile(file));
+		funlockfile(file);
+		expect_passed(&Counters::passed_held);
+		funlockfile(file);
+		expect_waits(&Counters::parked);
+		EXPECT_EQ(0, ftrylockfile(file));
+		expect_passed(&Counters::passed_held);
+		std::thread([&] { EXPECT_NE(0, ftrylockfile(file)); }).join();
+		funlockfile(file);
+		expect_waits(&Counters::parked);
+		fclose(file);
+	}).join();
 }
 
-TEST(Pass, WithASpinLock)
+TASK_TEST(Pass, WithASpinLock)
 {
-	test::run([] {
-		hooked([] {
-			pthread_spinlock_t lock;
+	hooked([] {
+		pthread_spinlock_t lock;
 
-			ASSERT_EQ(0, pthread_spin_init(&lock, PTHREAD_PROCESS_PRIVATE));
-			EXPECT_EQ(0, pthread_spin_lock(&lock));
-			expect_passed(&Counters::passed_held);
-			EXPECT_EQ(EBUSY, pthread_spin_trylock(&lock));
-			EXPECT_EQ(0, pthread_spin_unlock(&lock));
-			expect_waits(&Counters::parked);
-			EXPECT_EQ(0, pthread_spin_trylock(&lock));
-			expect_passed(&Counters::passed_held);
-			EXPECT_EQ(0, pthread_spin_unlock(&lock));
-			expect_waits(&Counters::parked);
-			pthread_spin_destroy(&lock);
-		}).join();
-	});
+		ASSERT_EQ(0, pthread_spin_init(&lock, PTHREAD_PROCESS_PRIVATE));
+		EXPECT_EQ(0, pthread_spin_lock(&lock));
+		expect_passed(&Counters::passed_held);
+		EXPECT_EQ(EBUSY, pthread_spin_trylock(&lock));
+		EXPECT_EQ(0, pthread_spin_unlock(&lock));
+		expect_waits(&Counters::parked);
+		EXPECT_EQ(0, pthread_spin_trylock(&lock));
+		expect_passed(&Counters::passed_held);
+		EXPECT_EQ(0, pthread_spin_unlock(&lock));
+		expect_waits(&Counters::parked);
+		pthread_spin_destroy(&lock);
+	}).join();
 }
 
 // A lock that a task holds does not affect other tasks on the thread.
-TEST(Pass, ConcernsTheTask)
+TASK_TEST(Pass, ConcernsTheTask, 1)
 {
-	test::run(1, [] {
-		std::mutex mutex;
-		Task holder = hooked([&] {
-			std::lock_guard<std::mutex> hold(mutex);
-			// Parking with a lock is a mistake, but must not spoil the counts.
-			sn_sleep(20 * ms);
-			expect_passed(&Counters::passed_held);
-		});
-		Task other = hooked([&] { expect_waits(&Counters::parked); });
-
-		holder.join();
-		other.join();
+	std::mutex mutex;
+	Task holder = hooked([&] {
+		std::lock_guard<std::mutex> hold(mutex);
+		// Parking with a lock is a mistake, but must not spoil the counts.
+		sn_sleep(20 * ms);
+		expect_passed(&Counters::passed_held);
 	});
+	Task other = hooked([&] { expect_waits(&Counters::parked); });
+
+	holder.join();
+	other.join();
 }
 
-TEST(Pass, PinnedAndInBrackets)
+TASK_TEST(Pass, PinnedAndInBrackets)
 {
-	test::run([] {
-		hooked([] {
-			ASSERT_EQ(0, sn_pin());
-			expect_passed(&Counters::passed_busy);
-			ASSERT_EQ(0, sn_unpin());
-			expect_waits(&Counters::parked);
-			sn_enter_blocking();
-			expect_passed(&Counters::passed_busy);
-			sn_exit_blocking();
-			expect_waits(&Counters::parked);
-		}).join();
-	});
+	hooked([] {
+		ASSERT_EQ(0, sn_pin());
+		expect_passed(&Counters::passed_busy);
+		ASSERT_EQ(0, sn_unpin());
+		expect_waits(&Counters::parked);
+		sn_enter_blocking();
+		expect_passed(&Counters::passed_busy);
+		sn_exit_blocking();
+		expect_waits(&Counters::parked);
+	}).join();
 }
 
-TEST(Pass, InSignalHandlersAndWithAnotherMask)
+TASK_TEST(Pass, InSignalHandlersAndWithAnotherMask)
 {
-	test::run([] {
-		hooked([] {
-			struct sigaction action = {}, former;
-			sigset_t set, before;
+	hooked([] {
+		struct sigaction action = {}, former;
+		sigset_t set, before;
 
-			action.sa_handler = [](int) {
-				struct pollfd none = {-1, 0, 0};
+		action.sa_handler = [](int) {
+			struct pollfd none = {-1, 0, 0};
 
-				EXPECT_EQ(0, poll(&none, 1, 5));
-			};
-			ASSERT_EQ(0, sigaction(SIGUSR2, &action, &former));
-			const uint64_t parked = hooks().parked;
-			expect_count(&Counters::passed_mask, [] { raise(SIGUSR2); });
-			EXPECT_EQ(parked, hooks().parked);
-			sigaction(SIGUSR2, &former, nullptr);
+			EXPECT_EQ(0, poll(&none, 1, 5));
+		};
+		ASSERT_EQ(0, sigaction(SIGUSR2, &action, &former));
+		const uint64_t parked = hooks().parked;
+		expect_count(&Counters::passed_mask, [] { raise(SIGUSR2); });
+		EXPECT_EQ(parked, hooks().parked);
+		sigaction(SIGUSR2, &former, nullptr);
 
-			sigemptyset(&set);
-			sigaddset(&set, SIGPIPE);
-			ASSERT_EQ(0, pthread_sigmask(SIG_BLOCK, &set, &before));
-			expect_passed(&Counters::passed_mask);
-			ASSERT_EQ(0, pthread_sigmask(SIG_SETMASK, &before, nullptr));
-			expect_waits(&Counters::parked);
-		}).join();
-	});
+		sigemptyset(&set);
+		sigaddset(&set, SIGPIPE);
+		ASSERT_EQ(0, pthread_sigmask(SIG_BLOCK, &set, &before));
+		expect_passed(&Counters::passed_mask);
+		ASSERT_EQ(0, pthread_sigmask(SIG_SETMASK, &before, nullptr));
+		expect_waits(&Counters::parked);
+	}).join();
 }
 
 // A wait without descriptors and without a time can only wait for a signal, but a signal ends no
@@ -325,40 +311,38 @@ TEST(Pass, WithoutTasksAndInChildren)
 
 // A child of vfork() has the parent's memory, including its thread-locals, so it looks like the
 // task.
-TEST(Pass, InChildrenThatShareTheMemory)
+TASK_TEST(Pass, InChildrenThatShareTheMemory, 2)
 {
-	test::run(2, [] {
-		SocketPair pair;
-		const uint64_t before = hooks().parked;
-		Task reader = hooked([&] {
-			char byte;
+	SocketPair pair;
+	const uint64_t before = hooks().parked;
+	Task reader = hooked([&] {
+		char byte;
 
-			EXPECT_EQ(1, outcome(recv(pair.fd[0], &byte, 1, 0)));
-		});
-		EXPECT_TRUE(test::eventually([&] { return hooks().parked > before; }));
-		hooked([&] {
-			const int fd = pair.fd[0];
-			struct pollfd none = {-1, 0, 0};
-			// Does not count calls that have parked, because the reader may park again.
-			const uint64_t passed = hooks().passed_busy;
-			const pid_t child = vfork();
-
-			if (child == 0) {
-				close(fd);
-				_exit(poll(&none, 1, 5));
-			}
-			int status = 1;
-			while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-				;
-			EXPECT_EQ(0, status);
-			// The thread sanitizer turns vfork() into fork(), and so does an emulator.
-			if (!TEST_TSAN && !TEST_EMULATED) {
-				EXPECT_EQ(passed + 1, hooks().passed_busy);
-			}
-		}).join();
-		EXPECT_EQ(1, write(pair.fd[1], "x", 1));
-		reader.join();
+		EXPECT_EQ(1, outcome(recv(pair.fd[0], &byte, 1, 0)));
 	});
+	EXPECT_TRUE(test::eventually([&] { return hooks().parked > before; }));
+	hooked([&] {
+		const int fd = pair.fd[0];
+		struct pollfd none = {-1, 0, 0};
+		// Does not count calls that have parked, because the reader may park again.
+		const uint64_t passed = hooks().passed_busy;
+		const pid_t child = vfork();
+
+		if (child == 0) {
+			close(fd);
+			_exit(poll(&none, 1, 5));
+		}
+		int status = 1;
+		while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+			;
+		EXPECT_EQ(0, status);
+		// The thread sanitizer turns vfork() into fork(), and so does an emulator.
+		if (!TEST_TSAN && !TEST_EMULATED) {
+			EXPECT_EQ(passed + 1, hooks().passed_busy);
+		}
+	}).join();
+	EXPECT_EQ(1, write(pair.fd[1], "x", 1));
+	reader.join();
 }
 
 // The runtime's own calls are not hooked, even if all tasks have hooks.

@@ -86,180 +86,163 @@ void await_waiting(int fd, int tasks)
 	EXPECT_TRUE(test::eventually([&] { return probe_watch_waits(fd) == tasks; })) << fd;
 }
 
-TEST(FdWait, ReturnsAtOnceWhatIsReady)
+TASK_TEST(FdWait, ReturnsAtOnceWhatIsReady)
 {
-	test::run([] {
-		Event event(1);
-		Sockets sockets;
+	Event event(1);
+	Sockets sockets;
 
-		EXPECT_EQ(POLLIN, sn_fd_wait(event.fd(), POLLIN, soon()));
-		EXPECT_EQ(POLLIN | POLLOUT, sn_fd_wait(event.fd(), POLLIN | POLLOUT, soon()));
-		EXPECT_EQ(POLLOUT, sn_fd_wait(sockets.fd[0], POLLIN | POLLOUT, soon()));
-		EXPECT_EQ(POLLIN, sn_fd_wait(event.fd(), POLLIN, 1))
-			<< "with a deadline in the past";
-		event.clear();
-		EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(event.fd(), POLLIN, 1));
-	});
+	EXPECT_EQ(POLLIN, sn_fd_wait(event.fd(), POLLIN, soon()));
+	EXPECT_EQ(POLLIN | POLLOUT, sn_fd_wait(event.fd(), POLLIN | POLLOUT, soon()));
+	EXPECT_EQ(POLLOUT, sn_fd_wait(sockets.fd[0], POLLIN | POLLOUT, soon()));
+	EXPECT_EQ(POLLIN, sn_fd_wait(event.fd(), POLLIN, 1)) << "with a deadline in the past";
+	event.clear();
+	EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(event.fd(), POLLIN, 1));
 }
 
-TEST(FdWait, EndsWhenItIsReady)
+TASK_TEST(FdWait, EndsWhenItIsReady)
 {
-	test::run([] {
-		Event event;
-		Task waits([&] { return sn_fd_wait(event.fd(), POLLIN, soon()); });
+	Event event;
+	Task waits([&] { return sn_fd_wait(event.fd(), POLLIN, soon()); });
 
-		await_waiting(event.fd(), 1);
-		event.set();
-		EXPECT_EQ(POLLIN, waits.join());
-		// Readiness is a level: it stays, because nothing was read.
-		EXPECT_EQ(POLLIN, sn_fd_wait(event.fd(), POLLIN, soon()));
-	});
+	await_waiting(event.fd(), 1);
+	event.set();
+	EXPECT_EQ(POLLIN, waits.join());
+	// Readiness is a level: it stays, because nothing was read.
+	EXPECT_EQ(POLLIN, sn_fd_wait(event.fd(), POLLIN, soon()));
 }
 
-TEST(FdWait, ChangesNothingOfTheDescriptor)
+TASK_TEST(FdWait, ChangesNothingOfTheDescriptor)
 {
-	test::run([] {
-		Sockets sockets;
-		const int flags = fcntl(sockets.fd[0], F_GETFL);
-		Task waits([&] { return sn_fd_wait(sockets.fd[0], POLLIN, soon()); });
+	Sockets sockets;
+	const int flags = fcntl(sockets.fd[0], F_GETFL);
+	Task waits([&] { return sn_fd_wait(sockets.fd[0], POLLIN, soon()); });
 
-		await_waiting(sockets.fd[0], 1);
-		EXPECT_EQ(flags, fcntl(sockets.fd[0], F_GETFL));
-		EXPECT_EQ(1, write(sockets.fd[1], "x", 1));
-		EXPECT_EQ(POLLIN, waits.join());
-		EXPECT_EQ(flags, fcntl(sockets.fd[0], F_GETFL));
-	});
+	await_waiting(sockets.fd[0], 1);
+	EXPECT_EQ(flags, fcntl(sockets.fd[0], F_GETFL));
+	EXPECT_EQ(1, write(sockets.fd[1], "x", 1));
+	EXPECT_EQ(POLLIN, waits.join());
+	EXPECT_EQ(flags, fcntl(sockets.fd[0], F_GETFL));
 }
 
-TEST(FdWait, KindsOfDescriptors)
+TASK_TEST(FdWait, KindsOfDescriptors)
 {
-	test::run([] {
-		const timespec ms = {0, 1000000};
-		const itimerspec once = {{}, ms};
-		const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-		ASSERT_EQ(0, timerfd_settime(timer, 0, &once, nullptr));
-		EXPECT_EQ(POLLIN, sn_fd_wait(timer, POLLIN, soon()));
-		close(timer);
+	const timespec ms = {0, 1000000};
+	const itimerspec once = {{}, ms};
+	const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+	ASSERT_EQ(0, timerfd_settime(timer, 0, &once, nullptr));
+	EXPECT_EQ(POLLIN, sn_fd_wait(timer, POLLIN, soon()));
+	close(timer);
 
-		int ends[2];
-		ASSERT_EQ(0, pipe2(ends, O_CLOEXEC));
-		EXPECT_EQ(POLLOUT, sn_fd_wait(ends[1], POLLOUT, soon()));
-		Task closes([&] { close(ends[1]); });
-		closes.join();
-		EXPECT_EQ(POLLHUP, sn_fd_wait(ends[0], POLLIN, soon()));
-		close(ends[0]);
+	int ends[2];
+	ASSERT_EQ(0, pipe2(ends, O_CLOEXEC));
+	EXPECT_EQ(POLLOUT, sn_fd_wait(ends[1], POLLOUT, soon()));
+	Task closes([&] { close(ends[1]); });
+	closes.join();
+	EXPECT_EQ(POLLHUP, sn_fd_wait(ends[0], POLLIN, soon()));
+	close(ends[0]);
 
-		Event event;
-		const int inner = epoll_create1(EPOLL_CLOEXEC);
-		epoll_event wanted = {EPOLLIN, {}};
-		ASSERT_EQ(0, epoll_ctl(inner, EPOLL_CTL_ADD, event.fd(), &wanted));
-		Task waits([&] { return sn_fd_wait(inner, POLLIN, soon()); });
-		await_waiting(inner, 1);
-		event.set();
-		EXPECT_EQ(POLLIN, waits.join());
-		close(inner);
+	Event event;
+	const int inner = epoll_create1(EPOLL_CLOEXEC);
+	epoll_event wanted = {EPOLLIN, {}};
+	ASSERT_EQ(0, epoll_ctl(inner, EPOLL_CTL_ADD, event.fd(), &wanted));
+	Task waits([&] { return sn_fd_wait(inner, POLLIN, soon()); });
+	await_waiting(inner, 1);
+	event.set();
+	EXPECT_EQ(POLLIN, waits.join());
+	close(inner);
 
-		// A regular file is always ready, though epoll does not accept it.
-		const int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-		EXPECT_EQ(POLLIN | POLLOUT, sn_fd_wait(file, POLLIN | POLLOUT, soon()));
-		EXPECT_EQ(-EPERM, sn_fd_wait(file, POLLPRI, soon()));
-		close(file);
-	});
+	// A regular file is always ready, though epoll does not accept it.
+	const int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	EXPECT_EQ(POLLIN | POLLOUT, sn_fd_wait(file, POLLIN | POLLOUT, soon()));
+	EXPECT_EQ(-EPERM, sn_fd_wait(file, POLLPRI, soon()));
+	close(file);
 }
 
-TEST(FdWait, ForAProcess)
+TASK_TEST(FdWait, ForAProcess)
 {
-	test::run([] {
-		int ends[2];
-		ASSERT_EQ(0, pipe2(ends, O_CLOEXEC));
-		const pid_t child = fork();
-		if (child == 0) {
-			char byte;
+	int ends[2];
+	ASSERT_EQ(0, pipe2(ends, O_CLOEXEC));
+	const pid_t child = fork();
+	if (child == 0) {
+		char byte;
 
-			(void)!read(ends[0], &byte, 1);
-			_exit(7);
-		}
-		const int pidfd = int(syscall(SYS_pidfd_open, child, 0));
-		if (pidfd < 0 && (errno == ENOSYS || errno == EPERM)) {
-			kill(child, SIGKILL);
-			waitpid(child, nullptr, 0);
-			close(ends[0]);
-			close(ends[1]);
-			GTEST_SKIP() << "no pidfd_open() here";
-		}
-		ASSERT_LE(0, pidfd);
-		Task waits([&] { return sn_fd_wait(pidfd, POLLIN, soon()); });
-		await_waiting(pidfd, 1);
-		EXPECT_EQ(1, write(ends[1], "x", 1));
-		EXPECT_EQ(POLLIN, waits.join() & POLLIN);
-		int status = 0;
-		EXPECT_EQ(child, waitpid(child, &status, 0));
-		EXPECT_EQ(7, WEXITSTATUS(status));
-		close(pidfd);
+		(void)!read(ends[0], &byte, 1);
+		_exit(7);
+	}
+	const int pidfd = int(syscall(SYS_pidfd_open, child, 0));
+	if (pidfd < 0 && (errno == ENOSYS || errno == EPERM)) {
+		kill(child, SIGKILL);
+		waitpid(child, nullptr, 0);
 		close(ends[0]);
 		close(ends[1]);
-	});
+		GTEST_SKIP() << "no pidfd_open() here";
+	}
+	ASSERT_LE(0, pidfd);
+	Task waits([&] { return sn_fd_wait(pidfd, POLLIN, soon()); });
+	await_waiting(pidfd, 1);
+	EXPECT_EQ(1, write(ends[1], "x", 1));
+	EXPECT_EQ(POLLIN, waits.join() & POLLIN);
+	int status = 0;
+	EXPECT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(7, WEXITSTATUS(status));
+	close(pidfd);
+	close(ends[0]);
+	close(ends[1]);
 }
 
 // Each side has its own tasks, and an event of one side ends only the waits for it.
-TEST(FdWait, SidesAreIndependent)
+TASK_TEST(FdWait, SidesAreIndependent)
 {
-	test::run([] {
-		Sockets sockets;
-		const int fd = sockets.fd[0];
-		const std::string piece(4096, 'x');
+	Sockets sockets;
+	const int fd = sockets.fd[0];
+	const std::string piece(4096, 'x');
 
-		ASSERT_EQ(0, fcntl(fd, F_SETFL, O_NONBLOCK));
-		while (write(fd, piece.data(), piece.size()) > 0)
-			;
-		Task reads([&] { return sn_fd_wait(fd, POLLIN, soon()); });
-		Task writes([&] { return sn_fd_wait(fd, POLLOUT, soon()); });
-		Task both([&] { return sn_fd_wait(fd, POLLIN | POLLOUT, soon()); });
-		await_waiting(fd, 3);
-		EXPECT_EQ(1, write(sockets.fd[1], "x", 1));
-		EXPECT_EQ(POLLIN, reads.join());
-		EXPECT_EQ(POLLIN, both.join());
-		await_waiting(fd, 1);
-		std::string drained(1 << 20, 0);
-		EXPECT_LT(0, recv(sockets.fd[1], &drained[0], drained.size(), MSG_DONTWAIT));
-		while (recv(sockets.fd[1], &drained[0], drained.size(), MSG_DONTWAIT) > 0)
-			;
-		EXPECT_EQ(POLLOUT, writes.join());
-	});
+	ASSERT_EQ(0, fcntl(fd, F_SETFL, O_NONBLOCK));
+	while (write(fd, piece.data(), piece.size()) > 0)
+		;
+	Task reads([&] { return sn_fd_wait(fd, POLLIN, soon()); });
+	Task writes([&] { return sn_fd_wait(fd, POLLOUT, soon()); });
+	Task both([&] { return sn_fd_wait(fd, POLLIN | POLLOUT, soon()); });
+	await_waiting(fd, 3);
+	EXPECT_EQ(1, write(sockets.fd[1], "x", 1));
+	EXPECT_EQ(POLLIN, reads.join());
+	EXPECT_EQ(POLLIN, both.join());
+	await_waiting(fd, 1);
+	std::string drained(1 << 20, 0);
+	EXPECT_LT(0, recv(sockets.fd[1], &drained[0], drained.size(), MSG_DONTWAIT));
+	while (recv(sockets.fd[1], &drained[0], drained.size(), MSG_DONTWAIT) > 0)
+		;
+	EXPECT_EQ(POLLOUT, writes.join());
 }
 
-TEST(FdWait, EndsAtItsDeadline)
+TASK_TEST(FdWait, EndsAtItsDeadline)
 {
-	test::run([] {
-		Event event;
-		const int64_t deadline = sn_now() + 5 * test::ms;
+	Event event;
+	const int64_t deadline = sn_now() + 5 * test::ms;
 
-		EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(event.fd(), POLLIN, deadline));
-		EXPECT_GE(sn_now(), deadline);
-		EXPECT_EQ(0, probe_watch_waits(event.fd()));
-	});
+	EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(event.fd(), POLLIN, deadline));
+	EXPECT_GE(sn_now(), deadline);
+	EXPECT_EQ(0, probe_watch_waits(event.fd()));
 }
 
-TEST(FdWait, EndsWithItsScope)
+TASK_TEST(FdWait, EndsWithItsScope)
 {
-	test::run([] {
-		Event event;
-		sn_scope *scope;
-		std::atomic<int> result{0};
-		auto body = [&] { result = sn_fd_wait(event.fd(), POLLIN, soon()); };
-		auto call = [](void *arg) {
-			(*static_cast<decltype(body) *>(arg))();
-			return 0;
-		};
+	Event event;
+	sn_scope *scope;
+	std::atomic<int> result{0};
+	auto body = [&] { result = sn_fd_wait(event.fd(), POLLIN, soon()); };
+	auto call = [](void *arg) {
+		(*static_cast<decltype(body) *>(arg))();
+		return 0;
+	};
 
-		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-		ASSERT_EQ(0, sn_scope_go(scope, call, &body));
-		await_waiting(event.fd(), 1);
-		sn_scope_cancel(scope);
-		sn_scope_close(scope);
-		EXPECT_EQ(-ECANCELED, result);
-		EXPECT_EQ(0, probe_watch_waits(event.fd()));
-	});
+	ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	ASSERT_EQ(0, sn_scope_go(scope, call, &body));
+	await_waiting(event.fd(), 1);
+	sn_scope_cancel(scope);
+	sn_scope_close(scope);
+	EXPECT_EQ(-ECANCELED, result);
+	EXPECT_EQ(0, probe_watch_waits(event.fd()));
 }
 
 TEST(FdWait, BadArguments)
@@ -285,242 +268,218 @@ TEST(FdWait, BadArguments)
 	EXPECT_EQ(0, sn_fd_closing(0)) << "no runtime runs";
 }
 
-TEST(FdWait, ManyTasksWaitForOneDescriptor)
+TASK_TEST(FdWait, ManyTasksWaitForOneDescriptor)
 {
-	test::run([] {
-		const int count = test::scaled(5000);
-		Event event;
-		std::vector<Task> tasks;
+	const int count = test::scaled(5000);
+	Event event;
+	std::vector<Task> tasks;
 
-		for (int i = 0; i < count; i++)
-			tasks.emplace_back([&] { return sn_fd_wait(event.fd(), POLLIN, soon()); });
-		await_waiting(event.fd(), count);
-		event.set();
-		for (Task &task : tasks)
-			EXPECT_EQ(POLLIN, task.join());
-		EXPECT_EQ(0, probe_watch_waits(event.fd()));
-	});
+	for (int i = 0; i < count; i++)
+		tasks.emplace_back([&] { return sn_fd_wait(event.fd(), POLLIN, soon()); });
+	await_waiting(event.fd(), count);
+	event.set();
+	for (Task &task : tasks)
+		EXPECT_EQ(POLLIN, task.join());
+	EXPECT_EQ(0, probe_watch_waits(event.fd()));
 }
 
 // As for poll(2), asking for what is always reported is no mistake.
-TEST(FdWait, ErrorsMayBeAskedFor)
+TASK_TEST(FdWait, ErrorsMayBeAskedFor)
 {
-	test::run([] {
-		int ends[2];
+	int ends[2];
 
-		ASSERT_EQ(0, pipe(ends));
-		Task writer([&] { return sn_fd_wait(ends[1], POLLERR | POLLHUP, soon()); });
+	ASSERT_EQ(0, pipe(ends));
+	Task writer([&] { return sn_fd_wait(ends[1], POLLERR | POLLHUP, soon()); });
 
-		await_waiting(ends[1], 1);
-		close(ends[0]);
-		EXPECT_EQ(POLLERR, writer.join());
-		close(ends[1]);
-	});
+	await_waiting(ends[1], 1);
+	close(ends[0]);
+	EXPECT_EQ(POLLERR, writer.join());
+	close(ends[1]);
 }
 
-TEST(FdWait, ClosingEndsAllWaits)
+TASK_TEST(FdWait, ClosingEndsAllWaits)
 {
-	test::run([] {
-		Event event;
-		const int fd = event.fd();
-		struct pollfd several[2] = {{-1, POLLIN, 0}, {fd, POLLIN, 0}};
-		Task first([&] { return sn_fd_wait(fd, POLLIN, SN_NO_DEADLINE); });
-		Task second([&] { return sn_fd_wait(fd, POLLIN, soon()); });
-		Task any([&] { return sn_fd_wait_any(several, 2, SN_NO_DEADLINE); });
+	Event event;
+	const int fd = event.fd();
+	struct pollfd several[2] = {{-1, POLLIN, 0}, {fd, POLLIN, 0}};
+	Task first([&] { return sn_fd_wait(fd, POLLIN, SN_NO_DEADLINE); });
+	Task second([&] { return sn_fd_wait(fd, POLLIN, soon()); });
+	Task any([&] { return sn_fd_wait_any(several, 2, SN_NO_DEADLINE); });
 
-		await_waiting(fd, 3);
-		EXPECT_EQ(0, sn_fd_closing(fd));
-		EXPECT_EQ(-EBADF, first.join());
-		EXPECT_EQ(-EBADF, second.join());
-		EXPECT_EQ(1, any.join());
-		EXPECT_EQ(0, several[0].revents);
-		EXPECT_EQ(POLLNVAL, several[1].revents);
-		// The descriptor is still open, and can be waited for again.
-		event.set();
-		EXPECT_EQ(POLLIN, sn_fd_wait(fd, POLLIN, soon()));
-	});
+	await_waiting(fd, 3);
+	EXPECT_EQ(0, sn_fd_closing(fd));
+	EXPECT_EQ(-EBADF, first.join());
+	EXPECT_EQ(-EBADF, second.join());
+	EXPECT_EQ(1, any.join());
+	EXPECT_EQ(0, several[0].revents);
+	EXPECT_EQ(POLLNVAL, several[1].revents);
+	// The descriptor is still open, and can be waited for again.
+	event.set();
+	EXPECT_EQ(POLLIN, sn_fd_wait(fd, POLLIN, soon()));
 }
 
-TEST(FdWait, ClosingByAThreadOfTheProgram)
+TASK_TEST(FdWait, ClosingByAThreadOfTheProgram)
 {
-	test::run([] {
-		Event event;
-		Task waits([&] { return sn_fd_wait(event.fd(), POLLIN, SN_NO_DEADLINE); });
+	Event event;
+	Task waits([&] { return sn_fd_wait(event.fd(), POLLIN, SN_NO_DEADLINE); });
 
-		await_waiting(event.fd(), 1);
-		std::thread([&] { EXPECT_EQ(0, sn_fd_closing(event.fd())); }).join();
-		EXPECT_EQ(-EBADF, waits.join());
-	});
+	await_waiting(event.fd(), 1);
+	std::thread([&] { EXPECT_EQ(0, sn_fd_closing(event.fd())); }).join();
+	EXPECT_EQ(-EBADF, waits.join());
 }
 
 // A descriptor is closed without notice, and no task waits for its number again: the wait notices
 // that by itself. It does not report the descriptor that now has the number.
-TEST(FdWait, NoticesThatItsDescriptorIsGone)
+TASK_TEST(FdWait, NoticesThatItsDescriptorIsGone, 2)
 {
-	test::run(2, [] {
-		Event other;
-		const int closed = eventfd(0, EFD_CLOEXEC), replaced = eventfd(0, EFD_CLOEXEC);
-		struct pollfd several[2] = {{-1, POLLIN, 0}, {replaced, POLLIN, 0}};
-		Task one([&] { return sn_fd_wait(closed, POLLIN, SN_NO_DEADLINE); });
-		Task another([&] { return sn_fd_wait(replaced, POLLIN, SN_NO_DEADLINE); });
-		Task any([&] { return sn_fd_wait_any(several, 2, SN_NO_DEADLINE); });
+	Event other;
+	const int closed = eventfd(0, EFD_CLOEXEC), replaced = eventfd(0, EFD_CLOEXEC);
+	struct pollfd several[2] = {{-1, POLLIN, 0}, {replaced, POLLIN, 0}};
+	Task one([&] { return sn_fd_wait(closed, POLLIN, SN_NO_DEADLINE); });
+	Task another([&] { return sn_fd_wait(replaced, POLLIN, SN_NO_DEADLINE); });
+	Task any([&] { return sn_fd_wait_any(several, 2, SN_NO_DEADLINE); });
 
-		await_waiting(closed, 1);
-		await_waiting(replaced, 2);
-		EXPECT_EQ(replaced, dup3(other.fd(), replaced, O_CLOEXEC));
-		close(closed);
-		EXPECT_EQ(-EBADF, one.join());
-		EXPECT_EQ(-EBADF, another.join());
-		EXPECT_EQ(1, any.join());
-		EXPECT_EQ(POLLNVAL, several[1].revents);
-		close(replaced);
-	});
+	await_waiting(closed, 1);
+	await_waiting(replaced, 2);
+	EXPECT_EQ(replaced, dup3(other.fd(), replaced, O_CLOEXEC));
+	close(closed);
+	EXPECT_EQ(-EBADF, one.join());
+	EXPECT_EQ(-EBADF, another.join());
+	EXPECT_EQ(1, any.join());
+	EXPECT_EQ(POLLNVAL, several[1].revents);
+	close(replaced);
 }
 
 // The periodic look at the descriptor does not disturb a wait: neither its events nor its deadline.
-TEST(FdWait, LastsLongerThanALook)
+TASK_TEST(FdWait, LastsLongerThanALook, 2)
 {
-	test::run(2, [] {
-		Event event, never;
-		Task waits([&] { return sn_fd_wait(event.fd(), POLLIN, SN_NO_DEADLINE); });
-		const int64_t begun = sn_now();
+	Event event, never;
+	Task waits([&] { return sn_fd_wait(event.fd(), POLLIN, SN_NO_DEADLINE); });
+	const int64_t begun = sn_now();
 
-		EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(never.fd(), POLLIN, begun + 1500 * test::ms));
-		EXPECT_GE(sn_now() - begun, 1500 * test::ms);
-		await_waiting(event.fd(), 1);
-		event.set();
-		EXPECT_EQ(POLLIN, waits.join());
-	});
+	EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(never.fd(), POLLIN, begun + 1500 * test::ms));
+	EXPECT_GE(sn_now() - begun, 1500 * test::ms);
+	await_waiting(event.fd(), 1);
+	event.set();
+	EXPECT_EQ(POLLIN, waits.join());
 }
 
 // A descriptor is closed without notice, and its number is used again: the next wait for the number
 // ends the earlier one, and only the new descriptor wakes it.
-TEST(FdWait, NumbersAreUsedAgain)
+TASK_TEST(FdWait, NumbersAreUsedAgain)
 {
-	test::run([] {
-		for (int i = 0; i < 20; i++) {
-			Event event;
-			const int fd = event.fd();
-			const int kept = i % 2 ? dup(fd) : -1; // so that epoll does not forget it
-			Task former([&] { return sn_fd_wait(fd, POLLIN, SN_NO_DEADLINE); });
+	for (int i = 0; i < 20; i++) {
+		Event event;
+		const int fd = event.fd();
+		const int kept = i % 2 ? dup(fd) : -1; // so that epoll does not forget it
+		Task former([&] { return sn_fd_wait(fd, POLLIN, SN_NO_DEADLINE); });
 
-			await_waiting(fd, 1);
-			Event successor;
-			ASSERT_EQ(fd, dup2(successor.fd(), fd));
-			Task later([&] { return sn_fd_wait(fd, POLLIN, soon()); });
-			EXPECT_EQ(-EBADF, former.join());
-			await_waiting(fd, 1);
-			if (kept >= 0) {
-				EXPECT_EQ(0, eventfd_write(kept, 1));
-				EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(fd, POLLIN, sn_now() + test::ms));
-				EXPECT_EQ(1, probe_watch_waits(fd));
-				close(kept);
-			}
-			successor.set();
-			EXPECT_EQ(POLLIN, later.join());
+		await_waiting(fd, 1);
+		Event successor;
+		ASSERT_EQ(fd, dup2(successor.fd(), fd));
+		Task later([&] { return sn_fd_wait(fd, POLLIN, soon()); });
+		EXPECT_EQ(-EBADF, former.join());
+		await_waiting(fd, 1);
+		if (kept >= 0) {
+			EXPECT_EQ(0, eventfd_write(kept, 1));
+			EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(fd, POLLIN, sn_now() + test::ms));
+			EXPECT_EQ(1, probe_watch_waits(fd));
+			close(kept);
 		}
-	});
+		successor.set();
+		EXPECT_EQ(POLLIN, later.join());
+	}
 }
 
 // sennit's own descriptors are in its epoll already.
-TEST(FdWait, ForAConnection)
+TASK_TEST(FdWait, ForAConnection)
 {
-	test::run([] {
-		Pair pair;
-		const int fd = sn_tcp_fd(pair.server);
-		char byte = 0;
+	Pair pair;
+	const int fd = sn_tcp_fd(pair.server);
+	char byte = 0;
 
-		for (int i = 0; i < 3; i++) {
-			Task waits([&] { return sn_fd_wait(fd, POLLIN, soon()); });
-			await_waiting(fd, 1);
-			Task reads([&] { return int(sn_tcp_read(pair.server, &byte, 1)); });
-			EXPECT_TRUE(test::someone_reads(pair.server));
-			EXPECT_EQ(1, sn_tcp_write_all(pair.client, "x", 1, nullptr));
-			EXPECT_EQ(1, reads.join());
-			const int got = waits.join();
-			EXPECT_EQ(POLLIN, got);
-		}
-		Task waits([&] { return sn_fd_wait(fd, POLLIN, SN_NO_DEADLINE); });
+	for (int i = 0; i < 3; i++) {
+		Task waits([&] { return sn_fd_wait(fd, POLLIN, soon()); });
 		await_waiting(fd, 1);
-		pair.close_server();
-		EXPECT_EQ(-EBADF, waits.join());
-		// The copy is closed, so the peer sees the end.
-		EXPECT_EQ(0, sn_tcp_read(pair.client, &byte, 1));
-	});
+		Task reads([&] { return int(sn_tcp_read(pair.server, &byte, 1)); });
+		EXPECT_TRUE(test::someone_reads(pair.server));
+		EXPECT_EQ(1, sn_tcp_write_all(pair.client, "x", 1, nullptr));
+		EXPECT_EQ(1, reads.join());
+		const int got = waits.join();
+		EXPECT_EQ(POLLIN, got);
+	}
+	Task waits([&] { return sn_fd_wait(fd, POLLIN, SN_NO_DEADLINE); });
+	await_waiting(fd, 1);
+	pair.close_server();
+	EXPECT_EQ(-EBADF, waits.join());
+	// The copy is closed, so the peer sees the end.
+	EXPECT_EQ(0, sn_tcp_read(pair.client, &byte, 1));
 }
 
 // A descriptor for which tasks have waited may be adopted.
-TEST(FdWait, BeforeItIsAdopted)
+TASK_TEST(FdWait, BeforeItIsAdopted)
 {
-	test::run([] {
-		Sockets sockets;
-		sn_stream *stream = nullptr;
-		char byte = 0;
+	Sockets sockets;
+	sn_stream *stream = nullptr;
+	char byte = 0;
 
-		EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(sockets.fd[0], POLLIN, sn_now() + test::ms));
-		ASSERT_EQ(0, sn_stream_adopt(&stream, sockets.fd[0]));
-		Task reads([&] { return int(sn_stream_read(stream, &byte, 1)); });
-		EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(sockets.fd[0], POLLIN, sn_now() + test::ms));
-		EXPECT_EQ(1, write(sockets.fd[1], "x", 1));
-		EXPECT_EQ(1, reads.join());
-		EXPECT_EQ('x', byte);
-		EXPECT_EQ(0, sn_stream_close(stream));
-		sockets.fd[0] = -1;
-	});
+	EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(sockets.fd[0], POLLIN, sn_now() + test::ms));
+	ASSERT_EQ(0, sn_stream_adopt(&stream, sockets.fd[0]));
+	Task reads([&] { return int(sn_stream_read(stream, &byte, 1)); });
+	EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(sockets.fd[0], POLLIN, sn_now() + test::ms));
+	EXPECT_EQ(1, write(sockets.fd[1], "x", 1));
+	EXPECT_EQ(1, reads.join());
+	EXPECT_EQ('x', byte);
+	EXPECT_EQ(0, sn_stream_close(stream));
+	sockets.fd[0] = -1;
 }
 
-TEST(FdWaitAny, ReportsWhatIsReady)
+TASK_TEST(FdWaitAny, ReportsWhatIsReady)
 {
-	test::run([] {
-		const int n = 20; // more descriptors than fit on the stack
-		std::vector<Event> events(n);
-		std::vector<struct pollfd> fds;
+	const int n = 20; // more descriptors than fit on the stack
+	std::vector<Event> events(n);
+	std::vector<struct pollfd> fds;
 
-		for (const Event &event : events)
-			fds.push_back({event.fd(), POLLIN, -1});
-		fds.push_back({-1, POLLIN, -1});
-		Task waits([&] { return sn_fd_wait_any(fds.data(), fds.size(), soon()); });
-		await_waiting(events[n - 1].fd(), 1);
-		await_waiting(events[0].fd(), 1);
-		events[13].set();
-		EXPECT_EQ(1, waits.join());
-		for (int i = 0; i <= n; i++)
-			EXPECT_EQ(i == 13 ? POLLIN : 0, fds[i].revents) << i;
-		for (const Event &event : events)
-			EXPECT_EQ(0, probe_watch_waits(event.fd()));
-		events[2].set();
-		fds[5].fd = 1 << 19;
-		EXPECT_EQ(3, sn_fd_wait_any(fds.data(), fds.size(), soon()));
-		EXPECT_EQ(POLLIN, fds[2].revents);
-		EXPECT_EQ(POLLNVAL, fds[5].revents);
-		EXPECT_EQ(POLLIN, fds[13].revents);
-	});
+	for (const Event &event : events)
+		fds.push_back({event.fd(), POLLIN, -1});
+	fds.push_back({-1, POLLIN, -1});
+	Task waits([&] { return sn_fd_wait_any(fds.data(), fds.size(), soon()); });
+	await_waiting(events[n - 1].fd(), 1);
+	await_waiting(events[0].fd(), 1);
+	events[13].set();
+	EXPECT_EQ(1, waits.join());
+	for (int i = 0; i <= n; i++)
+		EXPECT_EQ(i == 13 ? POLLIN : 0, fds[i].revents) << i;
+	for (const Event &event : events)
+		EXPECT_EQ(0, probe_watch_waits(event.fd()));
+	events[2].set();
+	fds[5].fd = 1 << 19;
+	EXPECT_EQ(3, sn_fd_wait_any(fds.data(), fds.size(), soon()));
+	EXPECT_EQ(POLLIN, fds[2].revents);
+	EXPECT_EQ(POLLNVAL, fds[5].revents);
+	EXPECT_EQ(POLLIN, fds[13].revents);
 }
 
-TEST(FdWaitAny, OfNothingSleeps)
+TASK_TEST(FdWaitAny, OfNothingSleeps)
 {
-	test::run([] {
-		const int64_t deadline = sn_now() + 2 * test::ms;
+	const int64_t deadline = sn_now() + 2 * test::ms;
 
-		EXPECT_EQ(-ETIMEDOUT, sn_fd_wait_any(nullptr, 0, deadline));
-		EXPECT_GE(sn_now(), deadline);
-	});
+	EXPECT_EQ(-ETIMEDOUT, sn_fd_wait_any(nullptr, 0, deadline));
+	EXPECT_GE(sn_now(), deadline);
 }
 
 // The same descriptor is given twice, once for each side.
-TEST(FdWaitAny, TheSameDescriptorTwice)
+TASK_TEST(FdWaitAny, TheSameDescriptorTwice)
 {
-	test::run([] {
-		Event event;
-		struct pollfd fds[2] = {{event.fd(), POLLIN, 0}, {event.fd(), POLLPRI, 0}};
-		Task waits([&] { return sn_fd_wait_any(fds, 2, soon()); });
+	Event event;
+	struct pollfd fds[2] = {{event.fd(), POLLIN, 0}, {event.fd(), POLLPRI, 0}};
+	Task waits([&] { return sn_fd_wait_any(fds, 2, soon()); });
 
-		await_waiting(event.fd(), 2);
-		event.set();
-		EXPECT_EQ(1, waits.join());
-		EXPECT_EQ(POLLIN, fds[0].revents);
-		EXPECT_EQ(0, fds[1].revents);
-	});
+	await_waiting(event.fd(), 2);
+	event.set();
+	EXPECT_EQ(1, waits.join());
+	EXPECT_EQ(POLLIN, fds[0].revents);
+	EXPECT_EQ(0, fds[1].revents);
 }
 
 TEST(FdWait, TheRunEndsWhileTasksWait)
@@ -615,81 +574,74 @@ TEST(FdWaitStress, RandomWaitsInWideWindows)
 
 // Pairs of tasks that wake each other through two eventfds: if a wake-up is missed, the test does
 // not end.
-TEST(FdWaitStress, NoEventIsMissed)
+TASK_TEST(FdWaitStress, NoEventIsMissed, 1, 2, 4)
 {
-	test::run({1, 2, 4}, [] {
-		std::vector<Task> all;
-		std::vector<Event> events(8);
-		const int rounds = test::scaled(500);
+	std::vector<Task> all;
+	std::vector<Event> events(8);
+	const int rounds = test::scaled(500);
 
-		for (int t = 0; t < 8; t++)
-			all.emplace_back([&, t] {
-				const Event &mine = events[t], &other = events[t ^ 1];
+	for (int t = 0; t < 8; t++)
+		all.emplace_back([&, t] {
+			const Event &mine = events[t], &other = events[t ^ 1];
 
-				for (int i = 0; i < rounds; i++) {
-					if (t & 1 || i > 0) {
-						ASSERT_EQ(POLLIN,
-							  sn_fd_wait(mine.fd(), POLLIN, soon()));
-						mine.clear();
-					}
-					other.set();
+			for (int i = 0; i < rounds; i++) {
+				if (t & 1 || i > 0) {
+					ASSERT_EQ(POLLIN, sn_fd_wait(mine.fd(), POLLIN, soon()));
+					mine.clear();
 				}
-			});
-		join_all(all);
-	});
+				other.set();
+			}
+		});
+	join_all(all);
 }
 
 // The same after an error of one descriptor: no events are reported for the others, whatever the
 // stack held before.
-TEST(FdWaitAny, FailsIfOneCannotBeWaitedFor)
+TASK_TEST(FdWaitAny, FailsIfOneCannotBeWaitedFor)
 {
-	test::run([] {
-		Event ready(1), idle;
-		const int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-		struct pollfd full[3] = {
-			{idle.fd(), POLLIN, 0}, {ready.fd(), POLLIN, 0}, {ready.fd(), POLLIN, 0}};
-		struct pollfd fds[3] = {
-			{file, POLLPRI, -1}, {idle.fd(), POLLIN, -1}, {idle.fd(), POLLIN, -1}};
+	Event ready(1), idle;
+	const int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct pollfd full[3] = {
+		{idle.fd(), POLLIN, 0}, {ready.fd(), POLLIN, 0}, {ready.fd(), POLLIN, 0}};
+	struct pollfd fds[3] = {
+		{file, POLLPRI, -1}, {idle.fd(), POLLIN, -1}, {idle.fd(), POLLIN, -1}};
 
-		ready.clear();
-		Task sets([&] {
-			await_waiting(ready.fd(), 2);
-			ready.set();
-		});
-		EXPECT_EQ(2, sn_fd_wait_any(full, 3, soon()));
-		EXPECT_EQ(-EPERM, sn_fd_wait_any(fds, 3, soon()));
-		for (const struct pollfd &each : fds)
-			EXPECT_EQ(0, each.revents);
-		sets.join();
-		close(file);
+	ready.clear();
+	Task sets([&] {
+		await_waiting(ready.fd(), 2);
+		ready.set();
 	});
+	EXPECT_EQ(2, sn_fd_wait_any(full, 3, soon()));
+	EXPECT_EQ(-EPERM, sn_fd_wait_any(fds, 3, soon()));
+	for (const struct pollfd &each : fds)
+		EXPECT_EQ(0, each.revents);
+	sets.join();
+	close(file);
 }
 
 // A descriptor that is closed at any moment of the call is reported as POLLNVAL.
-TEST(FdWaitAny, NeverFailsForAClosedDescriptor)
+TASK_TEST(FdWaitAny, NeverFailsForAClosedDescriptor)
 {
-	test::run([] {
-		Event event;
-		const int number = 700; // no other part of the process takes this number
-		std::atomic<bool> over{false};
-		// Hidden from TSan, which rightly considers it a mistake.
-		std::thread closes([&] {
-			while (!over) {
-				EXPECT_EQ(number, syscall(SYS_dup3, event.fd(), number, O_CLOEXEC));
-				syscall(SYS_close, number);
-			}
-		});
-
-		for (int i = 0; i < test::scaled(20000) && !HasFailure(); i++) {
-			struct pollfd fds[2] = {{event.fd(), POLLIN, 0}, {number, POLLIN, 0}};
-			const int found = sn_fd_wait_any(fds, 2, sn_now() + 5 * test::us);
-
-			EXPECT_TRUE(found == 1 || found == -ETIMEDOUT) << found;
-			EXPECT_EQ(found == 1 ? POLLNVAL : 0, fds[1].revents);
+	Event event;
+	const int number = 700; // no other part of the process takes this number
+	std::atomic<bool> over{false};
+	// Hidden from TSan, which rightly considers it a mistake.
+	std::thread closes([&] {
+		while (!over) {
+			EXPECT_EQ(number, syscall(SYS_dup3, event.fd(), number, O_CLOEXEC));
+			syscall(SYS_close, number);
 		}
-		over = true;
-		closes.join();
 	});
+
+	for (int i = 0; i < test::scaled(20000) && !testing::Test::HasFailure(); i++) {
+		struct pollfd fds[2] = {{event.fd(), POLLIN, 0}, {number, POLLIN, 0}};
+		const int found = sn_fd_wait_any(fds, 2, sn_now() + 5 * test::us);
+
+		EXPECT_TRUE(found == 1 || found == -ETIMEDOUT) << found;
+		EXPECT_EQ(found == 1 ? POLLNVAL : 0, fds[1].revents);
+	}
+	over = true;
+	closes.join();
 }
 
 std::string link_of(int fd)
@@ -714,127 +666,115 @@ int copies(int fd)
 
 // For a descriptor of sennit's, a task waits through a copy, which is closed when the waits have
 // ended.
-TEST(FdWait, LeavesNoCopyBehind)
+TASK_TEST(FdWait, LeavesNoCopyBehind)
 {
-	test::run([] {
-		Pair pair;
-		const int fd = sn_tcp_fd(pair.server);
+	Pair pair;
+	const int fd = sn_tcp_fd(pair.server);
 
-		EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(fd, POLLIN, sn_now() + test::ms));
-		EXPECT_EQ(1, copies(fd)) << "after a deadline";
-		Task first([&] { return sn_fd_wait(fd, POLLIN, soon()); });
-		Task second([&] { return sn_fd_wait(fd, POLLIN, soon()); });
-		await_waiting(fd, 2);
-		EXPECT_EQ(2, copies(fd)) << "one for both";
-		EXPECT_EQ(1, sn_tcp_write_all(pair.client, "x", 1, nullptr));
-		EXPECT_EQ(POLLIN, first.join());
-		EXPECT_EQ(POLLIN, second.join());
-		EXPECT_EQ(1, copies(fd)) << "after an event";
-	});
+	EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(fd, POLLIN, sn_now() + test::ms));
+	EXPECT_EQ(1, copies(fd)) << "after a deadline";
+	Task first([&] { return sn_fd_wait(fd, POLLIN, soon()); });
+	Task second([&] { return sn_fd_wait(fd, POLLIN, soon()); });
+	await_waiting(fd, 2);
+	EXPECT_EQ(2, copies(fd)) << "one for both";
+	EXPECT_EQ(1, sn_tcp_write_all(pair.client, "x", 1, nullptr));
+	EXPECT_EQ(POLLIN, first.join());
+	EXPECT_EQ(POLLIN, second.join());
+	EXPECT_EQ(1, copies(fd)) << "after an event";
 }
 
 // The copy through which a descriptor of the library is watched is closed by that thread, too.
-TEST(FdWait, ClosingACopyByAThreadOfTheProgram)
+TASK_TEST(FdWait, ClosingACopyByAThreadOfTheProgram)
 {
-	test::run([] {
-		Pair pair;
-		const int fd = sn_tcp_fd(pair.server);
-		Task waits([&] { return sn_fd_wait(fd, POLLIN, SN_NO_DEADLINE); });
+	Pair pair;
+	const int fd = sn_tcp_fd(pair.server);
+	Task waits([&] { return sn_fd_wait(fd, POLLIN, SN_NO_DEADLINE); });
 
-		await_waiting(fd, 1);
-		EXPECT_EQ(2, copies(fd));
-		std::thread([fd] { EXPECT_EQ(0, sn_fd_closing(fd)); }).join();
-		EXPECT_EQ(1, copies(fd));
-		EXPECT_EQ(-EBADF, waits.join());
-	});
+	await_waiting(fd, 1);
+	EXPECT_EQ(2, copies(fd));
+	std::thread([fd] { EXPECT_EQ(0, sn_fd_closing(fd)); }).join();
+	EXPECT_EQ(1, copies(fd));
+	EXPECT_EQ(-EBADF, waits.join());
 }
 
 #if !TEST_TSAN
 // Closing a copy may wait, and the thread that reports an event must not: it may be the monitor.
-TEST(FdWait, IsOverBeforeItsCopyIsClosed)
+TASK_TEST(FdWait, IsOverBeforeItsCopyIsClosed, 1)
 {
-	test::run(1, [] {
-		Pair pair;
-		const int fd = sn_tcp_fd(pair.server);
-		Task waits([&] { return sn_fd_wait(fd, POLLIN, soon()); });
+	Pair pair;
+	const int fd = sn_tcp_fd(pair.server);
+	Task waits([&] { return sn_fd_wait(fd, POLLIN, soon()); });
 
-		await_waiting(fd, 1);
-		EXPECT_EQ(2, copies(fd));
-		closed_socket = nullptr;
-		EXPECT_EQ(1, sn_tcp_write_all(pair.client, "x", 1, nullptr));
-		sn_task *const task = waits.get();
-		EXPECT_EQ(POLLIN, waits.join());
-		EXPECT_EQ(1, copies(fd));
-		EXPECT_EQ(task, closed_socket);
-	});
+	await_waiting(fd, 1);
+	EXPECT_EQ(2, copies(fd));
+	closed_socket = nullptr;
+	EXPECT_EQ(1, sn_tcp_write_all(pair.client, "x", 1, nullptr));
+	sn_task *const task = waits.get();
+	EXPECT_EQ(POLLIN, waits.join());
+	EXPECT_EQ(1, copies(fd));
+	EXPECT_EQ(task, closed_socket);
 }
 #endif
 
 // epoll may still have a previous descriptor of a number. Its events are not taken for those of the
 // present one.
-TEST(FdWait, NumbersReturnToAFormerDescriptor)
+TASK_TEST(FdWait, NumbersReturnToAFormerDescriptor)
 {
-	test::run([] {
-		Event first, second, third;
-		const int fd = dup(first.fd());
+	Event first, second, third;
+	const int fd = dup(first.fd());
 
-		EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(fd, POLLIN, sn_now() + test::ms));
-		ASSERT_EQ(fd, dup2(second.fd(), fd));
-		EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(fd, POLLIN, sn_now() + test::ms));
-		EXPECT_EQ(0, sn_fd_closing(fd));
-		ASSERT_EQ(fd, dup2(first.fd(), fd));
-		Task former([&] { return sn_fd_wait(fd, POLLIN, SN_NO_DEADLINE); });
-		await_waiting(fd, 1);
-		ASSERT_EQ(fd, dup2(third.fd(), fd));
-		Task later([&] { return sn_fd_wait(fd, POLLIN, soon()); });
-		EXPECT_EQ(-EBADF, former.join());
-		await_waiting(fd, 1);
-		first.set();
-		EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(fd, POLLIN, sn_now() + test::ms));
-		third.set();
-		EXPECT_EQ(POLLIN, later.join());
-		close(fd);
-	});
+	EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(fd, POLLIN, sn_now() + test::ms));
+	ASSERT_EQ(fd, dup2(second.fd(), fd));
+	EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(fd, POLLIN, sn_now() + test::ms));
+	EXPECT_EQ(0, sn_fd_closing(fd));
+	ASSERT_EQ(fd, dup2(first.fd(), fd));
+	Task former([&] { return sn_fd_wait(fd, POLLIN, SN_NO_DEADLINE); });
+	await_waiting(fd, 1);
+	ASSERT_EQ(fd, dup2(third.fd(), fd));
+	Task later([&] { return sn_fd_wait(fd, POLLIN, soon()); });
+	EXPECT_EQ(-EBADF, former.join());
+	await_waiting(fd, 1);
+	first.set();
+	EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(fd, POLLIN, sn_now() + test::ms));
+	third.set();
+	EXPECT_EQ(POLLIN, later.join());
+	close(fd);
 }
 
 // The copy may get the number under which sennit had the same socket before.
-TEST(FdWait, ThroughACopyWithAFormerNumber)
+TASK_TEST(FdWait, ThroughACopyWithAFormerNumber)
 {
-	test::run([] {
-		Sockets sockets;
-		sn_stream *stream = nullptr;
-		const int kept = dup(sockets.fd[0]);
+	Sockets sockets;
+	sn_stream *stream = nullptr;
+	const int kept = dup(sockets.fd[0]);
 
-		ASSERT_EQ(0, sn_stream_adopt(&stream, sockets.fd[0]));
-		EXPECT_EQ(0, sn_stream_close(stream));
-		ASSERT_EQ(0, sn_stream_adopt(&stream, kept));
-		Task waits([&] { return sn_fd_wait(kept, POLLIN, soon()); });
-		await_waiting(kept, 1);
-		EXPECT_EQ(1, write(sockets.fd[1], "x", 1));
-		EXPECT_EQ(POLLIN, waits.join());
-		EXPECT_EQ(0, sn_stream_close(stream));
-		sockets.fd[0] = -1;
-	});
+	ASSERT_EQ(0, sn_stream_adopt(&stream, sockets.fd[0]));
+	EXPECT_EQ(0, sn_stream_close(stream));
+	ASSERT_EQ(0, sn_stream_adopt(&stream, kept));
+	Task waits([&] { return sn_fd_wait(kept, POLLIN, soon()); });
+	await_waiting(kept, 1);
+	EXPECT_EQ(1, write(sockets.fd[1], "x", 1));
+	EXPECT_EQ(POLLIN, waits.join());
+	EXPECT_EQ(0, sn_stream_close(stream));
+	sockets.fd[0] = -1;
 }
 
 // A previous descriptor of a number is still open elsewhere, has the number again, and is still
 // known to epoll. When it becomes ready, the waits for the descriptor that had the number in
 // between do not report it.
-TEST(FdWait, NumbersReturnWithoutAWord)
+TASK_TEST(FdWait, NumbersReturnWithoutAWord)
 {
-	test::run([] {
-		Event first, second;
-		const int fd = dup(first.fd());
+	Event first, second;
+	const int fd = dup(first.fd());
 
-		EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(fd, POLLIN, sn_now() + test::ms));
-		ASSERT_EQ(fd, dup2(second.fd(), fd));
-		Task waits([&] { return sn_fd_wait(fd, POLLIN, sn_now() + 50 * test::ms); });
-		await_waiting(fd, 1);
-		ASSERT_EQ(fd, dup2(first.fd(), fd));
-		first.set();
-		EXPECT_EQ(-ETIMEDOUT, waits.join());
-		close(fd);
-	});
+	EXPECT_EQ(-ETIMEDOUT, sn_fd_wait(fd, POLLIN, sn_now() + test::ms));
+	ASSERT_EQ(fd, dup2(second.fd(), fd));
+	Task waits([&] { return sn_fd_wait(fd, POLLIN, sn_now() + 50 * test::ms); });
+	await_waiting(fd, 1);
+	ASSERT_EQ(fd, dup2(first.fd(), fd));
+	first.set();
+	EXPECT_EQ(-ETIMEDOUT, waits.join());
+	close(fd);
 }
 
 // A wait reports what happens after it began, not an earlier event that the poller has not passed

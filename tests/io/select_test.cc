@@ -90,393 +90,395 @@ private:
 	int fd_;
 };
 
-TEST(SelectTime, EndsAtTheEarliest)
+TASK_TEST(SelectTime, EndsAtTheEarliest)
 {
-	test::run([] {
-		const int64_t now = sn_now();
-		sn_case cases[] = {at(now + forever), at(now + 3 * ms), at(SN_NO_DEADLINE),
-				   at(now + forever)};
+	const int64_t now = sn_now();
+	sn_case cases[] = {at(now + forever), at(now + 3 * ms), at(SN_NO_DEADLINE),
+			   at(now + forever)};
 
-		EXPECT_EQ(1, select(cases));
-		EXPECT_EQ(0, cases[1].result);
-		EXPECT_GE(sn_now(), now + 3 * ms);
-		EXPECT_EQ(1, select(cases)) << "the time has passed";
-		EXPECT_EQ(1, select(cases, SN_TRY));
-		EXPECT_EQ(1, select(cases, 1));
-		cases[1].time = INT64_MIN;
-		EXPECT_EQ(1, select(cases));
-		cases[1].time = SN_NO_DEADLINE;
-		EXPECT_EQ(-EAGAIN, select(cases, SN_TRY));
-		EXPECT_EQ(-ETIMEDOUT, select(cases, sn_now() + ms));
-		EXPECT_EQ(-ETIMEDOUT, select(cases, 1));
-	});
+	EXPECT_EQ(1, select(cases));
+	EXPECT_EQ(0, cases[1].result);
+	EXPECT_GE(sn_now(), now + 3 * ms);
+	EXPECT_EQ(1, select(cases)) << "the time has passed";
+	EXPECT_EQ(1, select(cases, SN_TRY));
+	EXPECT_EQ(1, select(cases, 1));
+	cases[1].time = INT64_MIN;
+	EXPECT_EQ(1, select(cases));
+	cases[1].time = SN_NO_DEADLINE;
+	EXPECT_EQ(-EAGAIN, select(cases, SN_TRY));
+	EXPECT_EQ(-ETIMEDOUT, select(cases, sn_now() + ms));
+	EXPECT_EQ(-ETIMEDOUT, select(cases, 1));
 }
 
-TEST(SelectTime, ComesOrAnElement)
+TASK_TEST(SelectTime, ComesOrAnElement)
 {
-	test::run([] {
-		Chan<int> chan;
-		int value = 0;
-		sn_case cases[] = {chan.recv_case(&value), at(sn_now() + forever)};
-		Task sender([&] { EXPECT_EQ(0, chan.send(7)); });
+	Chan<int> chan;
+	int value = 0;
+	sn_case cases[] = {chan.recv_case(&value), at(sn_now() + forever)};
+	Task sender([&] { EXPECT_EQ(0, chan.send(7)); });
 
-		EXPECT_EQ(0, select(cases));
-		EXPECT_EQ(0, cases[0].result);
-		EXPECT_EQ(7, value);
-		sender.join();
-		cases[1].time = sn_now() + 2 * ms;
-		EXPECT_EQ(1, select(cases));
-		EXPECT_EQ(0u, chan.receivers());
-		EXPECT_EQ(0, chan.close());
-		cases[1].time = sn_now() + forever;
-		EXPECT_EQ(0, select(cases));
-		EXPECT_EQ(-EPIPE, cases[0].result);
-	});
+	EXPECT_EQ(0, select(cases));
+	EXPECT_EQ(0, cases[0].result);
+	EXPECT_EQ(7, value);
+	sender.join();
+	cases[1].time = sn_now() + 2 * ms;
+	EXPECT_EQ(1, select(cases));
+	EXPECT_EQ(0u, chan.receivers());
+	EXPECT_EQ(0, chan.close());
+	cases[1].time = sn_now() + forever;
+	EXPECT_EQ(0, select(cases));
+	EXPECT_EQ(-EPIPE, cases[0].result);
 }
 
-TEST(SelectJoin, JoinsATask)
+TASK_TEST(SelectJoin, JoinsATask)
 {
-	test::run([] {
-		Chan<int> hold;
-		Task before([] { return 5; }), after([&] { return hold.get_one(); });
-		int first = 0, second_one = 0;
-		sn_case one[] = {end_of(before.get(), &first)};
+	Chan<int> hold;
+	Task before([] { return 5; }), after([&] { return hold.get_one(); });
+	int first = 0, second_one = 0;
+	sn_case one[] = {end_of(before.get(), &first)};
 
-		EXPECT_EQ(0, select(one));
-		EXPECT_EQ(0, one[0].result);
-		EXPECT_EQ(5, first);
-		EXPECT_EQ(0, select(one)) << "ready, because of an error";
-		EXPECT_EQ(-ESRCH, one[0].result);
-		before.release();
+	EXPECT_EQ(0, select(one));
+	EXPECT_EQ(0, one[0].result);
+	EXPECT_EQ(5, first);
+	EXPECT_EQ(0, select(one)) << "ready, because of an error";
+	EXPECT_EQ(-ESRCH, one[0].result);
+	before.release();
 
-		sn_case two[] = {end_of(after.get(), &second_one), at(sn_now() + 2 * ms)};
-		EXPECT_EQ(1, select(two));
-		two[1].time = sn_now() + forever;
-		Task sender([&] { EXPECT_EQ(0, hold.send(6)); });
-		EXPECT_EQ(0, select(two));
-		EXPECT_EQ(0, two[0].result);
-		EXPECT_EQ(6, second_one);
-		after.release();
-		sender.join();
-		EXPECT_TRUE(test::all_ended());
-	});
+	sn_case two[] = {end_of(after.get(), &second_one), at(sn_now() + 2 * ms)};
+	EXPECT_EQ(1, select(two));
+	two[1].time = sn_now() + forever;
+	Task sender([&] { EXPECT_EQ(0, hold.send(6)); });
+	EXPECT_EQ(0, select(two));
+	EXPECT_EQ(0, two[0].result);
+	EXPECT_EQ(6, second_one);
+	after.release();
+	sender.join();
+	EXPECT_TRUE(test::all_ended());
 }
 
-TEST(SelectJoin, WhatWasNotChosenCanBeJoined)
+TASK_TEST(SelectJoin, WhatWasNotChosenCanBeJoined)
 {
-	test::run([] {
-		Chan<int> hold;
-		Task a([&] { return hold.get_one(); }), b([&] { return hold.get_one(); });
-		int result_a = 0, result_b = 0;
-		sn_case cases[] = {end_of(a.get(), &result_a), end_of(b.get(), &result_b)};
-		Task sender([&] { EXPECT_EQ(0, hold.send(3)); });
-		const int chosen = select(cases);
+	Chan<int> hold;
+	Task a([&] { return hold.get_one(); }), b([&] { return hold.get_one(); });
+	int result_a = 0, result_b = 0;
+	sn_case cases[] = {end_of(a.get(), &result_a), end_of(b.get(), &result_b)};
+	Task sender([&] { EXPECT_EQ(0, hold.send(3)); });
+	const int chosen = select(cases);
 
-		ASSERT_TRUE(chosen == 0 || chosen == 1);
-		EXPECT_EQ(0, cases[chosen].result);
-		EXPECT_EQ(3, result_a + result_b);
-		sender.join();
-		EXPECT_EQ(0, hold.send(4));
-		(chosen == 0 ? a : b).release();
-		EXPECT_EQ(4, (chosen == 0 ? b : a).join());
-	});
+	ASSERT_TRUE(chosen == 0 || chosen == 1);
+	EXPECT_EQ(0, cases[chosen].result);
+	EXPECT_EQ(3, result_a + result_b);
+	sender.join();
+	EXPECT_EQ(0, hold.send(4));
+	(chosen == 0 ? a : b).release();
+	EXPECT_EQ(4, (chosen == 0 ? b : a).join());
 }
 
-TEST(SelectJoin, MistakesAreReadyWithTheirError)
+TASK_TEST(SelectJoin, MistakesAreReadyWithTheirError)
 {
-	test::run([] {
-		Chan<int> hold;
-		Task joined([&] { return hold.get_one(); });
-		sn_task *target = joined.get();
-		Task joiner([&] { return joined.join(); });
-		Task detached([&] { hold.get_one(); });
-		sn_task *gone = detached.get();
-		sn_case cases[] = {end_of(sn_self()), at(sn_now() + forever)};
+	Chan<int> hold;
+	Task joined([&] { return hold.get_one(); });
+	sn_task *target = joined.get();
+	Task joiner([&] { return joined.join(); });
+	Task detached([&] { hold.get_one(); });
+	sn_task *gone = detached.get();
+	sn_case cases[] = {end_of(sn_self()), at(sn_now() + forever)};
 
-		EXPECT_EQ(0, select(cases));
-		EXPECT_EQ(-EDEADLK, cases[0].result);
-		ASSERT_TRUE(hold.await_receivers(2));
-		cases[0] = end_of(target);
-		// This select only tries: while another select waits for the task, this one cannot
-		// join it.
-		EXPECT_TRUE(test::eventually([&] { return sn_select(cases, 1, SN_TRY) == 0; }));
-		EXPECT_EQ(-EBUSY, cases[0].result);
-		detached.detach();
-		cases[0] = end_of(gone);
-		EXPECT_EQ(0, select(cases));
-		EXPECT_EQ(-EINVAL, cases[0].result);
-		EXPECT_EQ(0, hold.send(1));
-		EXPECT_EQ(0, hold.send(1));
-		EXPECT_EQ(1, joiner.join());
-		cases[0] = end_of(static_cast<sn_task *>(nullptr));
-		cases[1].time = sn_now() + ms;
-		EXPECT_EQ(1, select(cases)) << "NULL is never ready";
-		EXPECT_TRUE(test::all_ended());
-	});
+	EXPECT_EQ(0, select(cases));
+	EXPECT_EQ(-EDEADLK, cases[0].result);
+	ASSERT_TRUE(hold.await_receivers(2));
+	cases[0] = end_of(target);
+	// This select only tries: while another select waits for the task, this one cannot
+	// join it.
+	EXPECT_TRUE(test::eventually([&] { return sn_select(cases, 1, SN_TRY) == 0; }));
+	EXPECT_EQ(-EBUSY, cases[0].result);
+	detached.detach();
+	cases[0] = end_of(gone);
+	EXPECT_EQ(0, select(cases));
+	EXPECT_EQ(-EINVAL, cases[0].result);
+	EXPECT_EQ(0, hold.send(1));
+	EXPECT_EQ(0, hold.send(1));
+	EXPECT_EQ(1, joiner.join());
+	cases[0] = end_of(static_cast<sn_task *>(nullptr));
+	cases[1].time = sn_now() + ms;
+	EXPECT_EQ(1, select(cases)) << "NULL is never ready";
+	EXPECT_TRUE(test::all_ended());
 }
 
-TEST(SelectJoin, ATaskIsInOneCase)
+TASK_TEST(SelectJoin, ATaskIsInOneCase)
 {
-	test::run([] {
-		Chan<int> hold;
-		Task target([&] { return hold.get_one(); });
-		sn_case cases[] = {end_of(target.get()), at(sn_now() + forever),
-				   end_of(target.get())};
+	Chan<int> hold;
+	Task target([&] { return hold.get_one(); });
+	sn_case cases[] = {end_of(target.get()), at(sn_now() + forever), end_of(target.get())};
 
-		EXPECT_EQ(-EINVAL, select(cases));
-		EXPECT_EQ(0, hold.send(3));
-		EXPECT_EQ(3, target.join());
-	});
+	EXPECT_EQ(-EINVAL, select(cases));
+	EXPECT_EQ(0, hold.send(3));
+	EXPECT_EQ(3, target.join());
 }
 
-TEST(SelectPoll, ReportsEvents)
+TASK_TEST(SelectPoll, ReportsEvents)
 {
-	test::run([] {
-		Event event, other;
-		sn_case cases[] = {ready(event.fd(), POLLIN), ready(other.fd(), POLLIN),
-				   ready(-1, POLLIN)};
+	Event event, other;
+	sn_case cases[] = {ready(event.fd(), POLLIN), ready(other.fd(), POLLIN), ready(-1, POLLIN)};
 
-		EXPECT_EQ(-EAGAIN, select(cases, SN_TRY));
-		EXPECT_EQ(-ETIMEDOUT, select(cases, sn_now() + ms));
-		other.signal();
-		EXPECT_EQ(1, select(cases));
-		EXPECT_EQ(POLLIN, cases[1].result);
-		EXPECT_EQ(1, select(cases, SN_TRY)) << "a level";
-		EXPECT_TRUE(other.take());
-		Task later([&] {
-			EXPECT_TRUE(test::eventually(
-				[&] { return probe_watch_waits(event.fd()) > 0; }));
-			event.signal();
-		});
-		EXPECT_EQ(0, select(cases));
-		EXPECT_EQ(POLLIN, cases[0].result);
-		EXPECT_EQ(0, probe_watch_waits(event.fd()));
-		EXPECT_EQ(0, probe_watch_waits(other.fd()));
-		later.join();
-		cases[1].poll.events = POLLOUT;
-		EXPECT_TRUE(event.take());
-		EXPECT_EQ(1, select(cases));
-		EXPECT_EQ(POLLOUT, cases[1].result);
+	EXPECT_EQ(-EAGAIN, select(cases, SN_TRY));
+	EXPECT_EQ(-ETIMEDOUT, select(cases, sn_now() + ms));
+	other.signal();
+	EXPECT_EQ(1, select(cases));
+	EXPECT_EQ(POLLIN, cases[1].result);
+	EXPECT_EQ(1, select(cases, SN_TRY)) << "a level";
+	EXPECT_TRUE(other.take());
+	Task later([&] {
+		EXPECT_TRUE(test::eventually([&] { return probe_watch_waits(event.fd()) > 0; }));
+		event.signal();
 	});
+	EXPECT_EQ(0, select(cases));
+	EXPECT_EQ(POLLIN, cases[0].result);
+	EXPECT_EQ(0, probe_watch_waits(event.fd()));
+	EXPECT_EQ(0, probe_watch_waits(other.fd()));
+	later.join();
+	cases[1].poll.events = POLLOUT;
+	EXPECT_TRUE(event.take());
+	EXPECT_EQ(1, select(cases));
+	EXPECT_EQ(POLLOUT, cases[1].result);
 }
 
 // A regular file cannot be waited for, which is noticed only after the select has entered the
 // channel. Whichever result comes first counts, and the other leaves nothing behind.
-TEST(SelectPoll, AnErrorWhileItBeginsToWaitDoesNothingElse)
+TASK_TEST(SelectPoll, AnErrorWhileItBeginsToWaitDoesNothingElse)
 {
-	test::run([] {
-		Chan<int> chan;
-		Chan<int> hold;
-		Task ends([&] { return hold.get_one(); });
-		const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-		std::atomic<bool> stop{false};
-		long sent = 0, received = 0, errors = 0;
-		int value = 0;
-		sn_case cases[] = {chan.recv_case(&value), end_of(ends.get()), ready(fd, POLLPRI)};
+	Chan<int> chan;
+	Chan<int> hold;
+	Task ends([&] { return hold.get_one(); });
+	const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	std::atomic<bool> stop{false};
+	long sent = 0, received = 0, errors = 0;
+	int value = 0;
+	sn_case cases[] = {chan.recv_case(&value), end_of(ends.get()), ready(fd, POLLPRI)};
 
-		ASSERT_LE(0, fd);
-		Task sender([&] {
-			while (!stop)
-				sent += chan.send(1, sn_now() + 100 * us) == 0;
-		});
-		for (int i = 0; i < test::scaled(20000) || received == 0; i++) {
-			const int chosen = select(cases);
+	ASSERT_LE(0, fd);
+	Task sender([&] {
+		while (!stop)
+			sent += chan.send(1, sn_now() + 100 * us) == 0;
+	});
+	for (int i = 0; i < test::scaled(20000) || received == 0; i++) {
+		const int chosen = select(cases);
 
-			if (chosen == 0)
-				received++;
-			else if (chosen == -EPERM)
-				errors++;
-			else
-				ADD_FAILURE() << chosen;
-			sn_yield();
-		}
-		EXPECT_LT(0, errors);
-		EXPECT_EQ(0u, chan.receivers());
-		stop = true;
-		for (int each; chan.recv(&each, sn_now() + 2 * ms) == 0;)
+		if (chosen == 0)
 			received++;
-		sender.join();
-		EXPECT_EQ(sent, received);
-		EXPECT_EQ(0, hold.send(7));
-		EXPECT_EQ(7, ends.join());
-		close(fd);
-	});
+		else if (chosen == -EPERM)
+			errors++;
+		else
+			ADD_FAILURE() << chosen;
+		sn_yield();
+	}
+	EXPECT_LT(0, errors);
+	EXPECT_EQ(0u, chan.receivers());
+	stop = true;
+	for (int each; chan.recv(&each, sn_now() + 2 * ms) == 0;)
+		received++;
+	sender.join();
+	EXPECT_EQ(sent, received);
+	EXPECT_EQ(0, hold.send(7));
+	EXPECT_EQ(7, ends.join());
+	close(fd);
 }
 
-TEST(SelectPoll, TheLimitIsThatOfDescriptors)
+TASK_TEST(SelectPoll, TheLimitIsThatOfDescriptors, 1)
 {
-	test::run(1, [] {
-		struct rlimit former, few;
-		Event event;
-		Chan<int> chan(1);
-		int value = 0;
+	struct rlimit former, few;
+	Event event;
+	Chan<int> chan(1);
+	int value = 0;
 
-		ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &former));
-		few = former;
-		few.rlim_cur = 100;
-		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &few));
-		std::vector<sn_case> cases(200, chan.recv_case(&value));
-		cases.push_back(ready(event.fd(), POLLIN));
-		event.signal();
-		EXPECT_EQ(200, sn_select(cases.data(), cases.size(), SN_NO_DEADLINE));
-		for (sn_case &each : cases)
-			each = ready(event.fd(), POLLIN);
-		EXPECT_EQ(-EINVAL, sn_select(cases.data(), cases.size(), SN_NO_DEADLINE));
-		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &former));
-		EXPECT_LE(0, sn_select(cases.data(), cases.size(), SN_NO_DEADLINE))
-			<< "one descriptor in many cases";
-	});
+	ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &former));
+	few = former;
+	few.rlim_cur = 100;
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &few));
+	std::vector<sn_case> cases(200, chan.recv_case(&value));
+	cases.push_back(ready(event.fd(), POLLIN));
+	event.signal();
+	EXPECT_EQ(200, sn_select(cases.data(), cases.size(), SN_NO_DEADLINE));
+	for (sn_case &each : cases)
+		each = ready(event.fd(), POLLIN);
+	EXPECT_EQ(-EINVAL, sn_select(cases.data(), cases.size(), SN_NO_DEADLINE));
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &former));
+	EXPECT_LE(0, sn_select(cases.data(), cases.size(), SN_NO_DEADLINE))
+		<< "one descriptor in many cases";
 }
 
-TEST(SelectPoll, ReportsAClosedDescriptor)
+TASK_TEST(SelectPoll, ReportsAClosedDescriptor)
 {
-	test::run([] {
-		int ends[2];
-		ASSERT_EQ(0, pipe(ends));
-		sn_case cases[] = {ready(ends[0], POLLIN), at(sn_now() + forever)};
-		Task closer([&] {
-			EXPECT_TRUE(
-				test::eventually([&] { return probe_watch_waits(ends[0]) > 0; }));
-			EXPECT_EQ(0, sn_fd_closing(ends[0]));
-		});
-
-		EXPECT_EQ(0, select(cases));
-		EXPECT_EQ(-EBADF, cases[0].result);
-		closer.join();
-		close(ends[1]);
-		EXPECT_EQ(0, select(cases));
-		EXPECT_EQ(POLLHUP, cases[0].result);
-		close(ends[0]);
-		EXPECT_EQ(0, select(cases));
-		EXPECT_EQ(-EBADF, cases[0].result);
+	int ends[2];
+	ASSERT_EQ(0, pipe(ends));
+	sn_case cases[] = {ready(ends[0], POLLIN), at(sn_now() + forever)};
+	Task closer([&] {
+		EXPECT_TRUE(test::eventually([&] { return probe_watch_waits(ends[0]) > 0; }));
+		EXPECT_EQ(0, sn_fd_closing(ends[0]));
 	});
+
+	EXPECT_EQ(0, select(cases));
+	EXPECT_EQ(-EBADF, cases[0].result);
+	closer.join();
+	close(ends[1]);
+	EXPECT_EQ(0, select(cases));
+	EXPECT_EQ(POLLHUP, cases[0].result);
+	close(ends[0]);
+	EXPECT_EQ(0, select(cases));
+	EXPECT_EQ(-EBADF, cases[0].result);
 }
 
-TEST(SelectScope, EndsWithTheLastTask)
+TASK_TEST(SelectScope, EndsWithTheLastTask)
 {
-	test::run([] {
-		Chan<int> hold;
-		sn_scope *scope = nullptr;
+	Chan<int> hold;
+	sn_scope *scope = nullptr;
 
-		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-		sn_case cases[] = {end_of(scope), at(sn_now() + forever)};
-		EXPECT_EQ(0, select(cases)) << "the scope has no task yet";
-		EXPECT_EQ(0, cases[0].result);
+	ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	sn_case cases[] = {end_of(scope), at(sn_now() + forever)};
+	EXPECT_EQ(0, select(cases)) << "the scope has no task yet";
+	EXPECT_EQ(0, cases[0].result);
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(0, sn_scope_go(
+				     scope,
+				     [](void *chan) {
+					     return static_cast<Chan<int> *>(chan)->get_one();
+				     },
+				     &hold));
+	cases[1].time = sn_now() + ms;
+	EXPECT_EQ(1, select(cases));
+	cases[1].time = sn_now() + forever;
+	Task sender([&] {
 		for (int i = 0; i < 3; i++)
-			EXPECT_EQ(0,
-				  sn_scope_go(
-					  scope,
-					  [](void *chan) {
-						  return static_cast<Chan<int> *>(chan)->get_one();
-					  },
-					  &hold));
-		cases[1].time = sn_now() + ms;
-		EXPECT_EQ(1, select(cases));
-		cases[1].time = sn_now() + forever;
-		Task sender([&] {
-			for (int i = 0; i < 3; i++)
-				EXPECT_EQ(0, hold.send(i));
-		});
-		EXPECT_EQ(0, select(cases));
-		EXPECT_EQ(0, cases[0].result);
-		sender.join();
-		EXPECT_EQ(0, sn_scope_close(scope));
-		EXPECT_EQ(0, select(cases));
-		EXPECT_EQ(-ESRCH, cases[0].result);
-		cases[0] = end_of(static_cast<sn_scope *>(nullptr));
-		cases[1].time = sn_now() + ms;
-		EXPECT_EQ(1, select(cases)) << "NULL is never ready";
+			EXPECT_EQ(0, hold.send(i));
 	});
+	EXPECT_EQ(0, select(cases));
+	EXPECT_EQ(0, cases[0].result);
+	sender.join();
+	EXPECT_EQ(0, sn_scope_close(scope));
+	EXPECT_EQ(0, select(cases));
+	EXPECT_EQ(-ESRCH, cases[0].result);
+	cases[0] = end_of(static_cast<sn_scope *>(nullptr));
+	cases[1].time = sn_now() + ms;
+	EXPECT_EQ(1, select(cases)) << "NULL is never ready";
 }
 
 // A task outside the scope watches it. Whatever happens first is reported to the task, and closing
 // waits for no more than that report.
-TEST(SelectScope, IsToldOfCancellationAndClosing)
+TASK_TEST(SelectScope, IsToldOfCancellationAndClosing)
 {
-	test::run([] {
-		for (int i = 0; i < test::scaled(300); i++) {
-			Chan<int> hold;
-			sn_scope *scope = nullptr;
-			std::atomic<int> watching{0};
-
-			ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-			ASSERT_EQ(0, sn_scope_go(
-					     scope,
-					     [](void *chan) {
-						     int value;
-
-						     return static_cast<Chan<int> *>(chan)->recv(
-							     &value);
-					     },
-					     &hold));
-			const auto watch = [&] {
-				sn_case cases[] = {end_of(scope)};
-
-				watching++;
-				EXPECT_EQ(0, select(cases));
-				return cases[0].result;
-			};
-			Task one(watch), two(watch);
-			while (i % 2 == 0 && watching < 2)
-				sn_yield();
-			if (i % 3 == 0) {
-				EXPECT_EQ(0, hold.send(1));
-				EXPECT_EQ(0, sn_scope_close(scope));
-			} else {
-				EXPECT_EQ(0, i % 3 == 1 ? sn_scope_cancel(scope)
-							: sn_scope_set_deadline(scope, 1));
-				EXPECT_EQ(i % 3 == 1 ? -ECANCELED : -ETIMEDOUT,
-					  sn_scope_close(scope));
-			}
-			for (Task *each : {&one, &two}) {
-				const int result = each->join();
-
-				// A task that came after the close finds no scope.
-				EXPECT_TRUE(result == -ESRCH ||
-					    result == (i % 3 == 0   ? 0
-						       : i % 3 == 1 ? -ECANCELED
-								    : -ETIMEDOUT))
-					<< result;
-			}
-		}
-	});
-}
-
-TEST(SelectScope, TellsTheErrorOfATask)
-{
-	test::run([] {
+	for (int i = 0; i < test::scaled(300); i++) {
+		Chan<int> hold;
 		sn_scope *scope = nullptr;
+		std::atomic<int> watching{0};
 
 		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-		Chan<int> go;
-		Task watcher([&] {
-			sn_case cases[] = {end_of(scope)};
-
-			EXPECT_EQ(0, go.send(1));
-			EXPECT_EQ(0, select(cases));
-			return cases[0].result;
-		});
 		ASSERT_EQ(0, sn_scope_go(
 				     scope,
 				     [](void *chan) {
-					     static_cast<Chan<int> *>(chan)->get_one();
-					     return -EIO;
+					     int value;
+
+					     return static_cast<Chan<int> *>(chan)->recv(&value);
 				     },
-				     &go));
-		EXPECT_EQ(0, sn_cancel_mask()); // the task works in the scope
-		EXPECT_EQ(-EIO, watcher.join());
-		EXPECT_EQ(0, sn_cancel_unmask());
-		EXPECT_EQ(-EIO, sn_scope_close(scope));
+				     &hold));
+		const auto watch = [&] {
+			sn_case cases[] = {end_of(scope)};
+
+			watching++;
+			EXPECT_EQ(0, select(cases));
+			return cases[0].result;
+		};
+		Task one(watch), two(watch);
+		while (i % 2 == 0 && watching < 2)
+			sn_yield();
+		if (i % 3 == 0) {
+			EXPECT_EQ(0, hold.send(1));
+			EXPECT_EQ(0, sn_scope_close(scope));
+		} else {
+			EXPECT_EQ(0, i % 3 == 1 ? sn_scope_cancel(scope)
+						: sn_scope_set_deadline(scope, 1));
+			EXPECT_EQ(i % 3 == 1 ? -ECANCELED : -ETIMEDOUT, sn_scope_close(scope));
+		}
+		for (Task *each : {&one, &two}) {
+			const int result = each->join();
+
+			// A task that came after the close finds no scope.
+			EXPECT_TRUE(result == -ESRCH || result == (i % 3 == 0   ? 0
+								   : i % 3 == 1 ? -ECANCELED
+										: -ETIMEDOUT))
+				<< result;
+		}
+	}
+}
+
+TASK_TEST(SelectScope, TellsTheErrorOfATask)
+{
+	sn_scope *scope = nullptr;
+
+	ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	Chan<int> go;
+	Task watcher([&] {
+		sn_case cases[] = {end_of(scope)};
+
+		EXPECT_EQ(0, go.send(1));
+		EXPECT_EQ(0, select(cases));
+		return cases[0].result;
 	});
+	ASSERT_EQ(0, sn_scope_go(
+			     scope,
+			     [](void *chan) {
+				     static_cast<Chan<int> *>(chan)->get_one();
+				     return -EIO;
+			     },
+			     &go));
+	EXPECT_EQ(0, sn_cancel_mask()); // the task works in the scope
+	EXPECT_EQ(-EIO, watcher.join());
+	EXPECT_EQ(0, sn_cancel_unmask());
+	EXPECT_EQ(-EIO, sn_scope_close(scope));
 }
 
 // A task of the scope that is not cancelled, because it is masked, does not delay the report to the
 // others.
-TEST(SelectScope, IsToldOfCancellationBeforeTheTasksEnd)
+TASK_TEST(SelectScope, IsToldOfCancellationBeforeTheTasksEnd)
 {
-	test::run([] {
-		Chan<int> hold, watching;
+	Chan<int> hold, watching;
+	sn_scope *scope = nullptr;
+
+	ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	ASSERT_EQ(0, sn_scope_go(
+			     scope,
+			     [](void *chan) {
+				     EXPECT_EQ(0, sn_cancel_mask());
+				     static_cast<Chan<int> *>(chan)->get_one();
+				     return sn_cancel_unmask();
+			     },
+			     &hold));
+	Task watcher([&] {
+		sn_case cases[] = {end_of(scope), end_of(scope)};
+
+		watching.send(1);
+		const int chosen = select(cases);
+
+		return chosen < 0 ? chosen : cases[chosen].result;
+	});
+	watching.get_one();
+	sn_yield();
+	EXPECT_EQ(0, sn_scope_cancel(scope));
+	EXPECT_EQ(0, sn_cancel_mask());
+	EXPECT_EQ(-ECANCELED, watcher.join());
+	EXPECT_EQ(0, hold.send(1));
+	EXPECT_EQ(0, sn_cancel_unmask());
+	EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
+}
+
+// There are more watches than one step reports to, and some of them leave at the same time.
+TASK_TEST(SelectScope, TellsMany)
+{
+	for (bool cancel : {true, false}) {
+		const int n = test::scaled(1000);
+		Chan<int> hold;
 		sn_scope *scope = nullptr;
+		std::atomic<int> began{0}, told{0}, left{0};
+		std::vector<Task> watchers;
 
 		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
 		ASSERT_EQ(0, sn_scope_go(
@@ -484,134 +486,88 @@ TEST(SelectScope, IsToldOfCancellationBeforeTheTasksEnd)
 				     [](void *chan) {
 					     EXPECT_EQ(0, sn_cancel_mask());
 					     static_cast<Chan<int> *>(chan)->get_one();
-					     return sn_cancel_unmask();
+					     sn_cancel_unmask();
+					     return 0;
 				     },
 				     &hold));
-		Task watcher([&] {
-			sn_case cases[] = {end_of(scope), end_of(scope)};
+		for (int i = 0; i < n; i++)
+			watchers.emplace_back([&, i] {
+				sn_case a = end_of(scope);
+				const int64_t end = i % 3 == 0 ? sn_now() + test::ms * (i % 20)
+							       : SN_NO_DEADLINE;
 
-			watching.send(1);
-			const int chosen = select(cases);
-
-			return chosen < 0 ? chosen : cases[chosen].result;
-		});
-		watching.get_one();
-		sn_yield();
-		EXPECT_EQ(0, sn_scope_cancel(scope));
-		EXPECT_EQ(0, sn_cancel_mask());
-		EXPECT_EQ(-ECANCELED, watcher.join());
-		EXPECT_EQ(0, hold.send(1));
-		EXPECT_EQ(0, sn_cancel_unmask());
-		EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
-	});
-}
-
-// There are more watches than one step reports to, and some of them leave at the same time.
-TEST(SelectScope, TellsMany)
-{
-	test::run([] {
-		for (bool cancel : {true, false}) {
-			const int n = test::scaled(1000);
-			Chan<int> hold;
-			sn_scope *scope = nullptr;
-			std::atomic<int> began{0}, told{0}, left{0};
-			std::vector<Task> watchers;
-
-			ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-			ASSERT_EQ(0, sn_scope_go(
-					     scope,
-					     [](void *chan) {
-						     EXPECT_EQ(0, sn_cancel_mask());
-						     static_cast<Chan<int> *>(chan)->get_one();
-						     sn_cancel_unmask();
-						     return 0;
-					     },
-					     &hold));
-			for (int i = 0; i < n; i++)
-				watchers.emplace_back([&, i] {
-					sn_case a = end_of(scope);
-					const int64_t end = i % 3 == 0
-								    ? sn_now() + test::ms * (i % 20)
-								    : SN_NO_DEADLINE;
-
-					began++;
-					const int err = sn_select(&a, 1, end);
-					told += err == 0;
-					left += err == -ETIMEDOUT;
-					if (err == 0) {
-						EXPECT_EQ(cancel ? -ECANCELED : 0, a.result);
-					}
-				});
-			EXPECT_TRUE(test::eventually([&] { return began == n; }));
-			if (cancel) {
-				EXPECT_EQ(0, sn_scope_cancel(scope));
-			} else {
-				EXPECT_EQ(0, hold.send(1));
-			}
-			EXPECT_EQ(0, sn_cancel_mask());
-			join_all(watchers);
-			EXPECT_EQ(n, told + left);
-			EXPECT_LE(n - (n + 2) / 3, told);
-			if (cancel) {
-				EXPECT_EQ(0, hold.send(1));
-			}
-			sn_cancel_unmask();
-			EXPECT_EQ(cancel ? -ECANCELED : 0, sn_scope_close(scope));
+				began++;
+				const int err = sn_select(&a, 1, end);
+				told += err == 0;
+				left += err == -ETIMEDOUT;
+				if (err == 0) {
+					EXPECT_EQ(cancel ? -ECANCELED : 0, a.result);
+				}
+			});
+		EXPECT_TRUE(test::eventually([&] { return began == n; }));
+		if (cancel) {
+			EXPECT_EQ(0, sn_scope_cancel(scope));
+		} else {
+			EXPECT_EQ(0, hold.send(1));
 		}
-	});
+		EXPECT_EQ(0, sn_cancel_mask());
+		join_all(watchers);
+		EXPECT_EQ(n, told + left);
+		EXPECT_LE(n - (n + 2) / 3, told);
+		if (cancel) {
+			EXPECT_EQ(0, hold.send(1));
+		}
+		sn_cancel_unmask();
+		EXPECT_EQ(cancel ? -ECANCELED : 0, sn_scope_close(scope));
+	}
 }
 
-TEST(SelectScope, ItsOwnTasksDoNotWaitForThemselves)
+TASK_TEST(SelectScope, ItsOwnTasksDoNotWaitForThemselves)
 {
-	test::run([] {
-		sn_scope *scope = nullptr;
+	sn_scope *scope = nullptr;
 
-		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-		ASSERT_EQ(0,
-			  sn_scope_go(
-				  scope,
-				  [](void *own) {
-					  sn_case cases[] = {end_of(static_cast<sn_scope *>(own))};
+	ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	ASSERT_EQ(0, sn_scope_go(
+			     scope,
+			     [](void *own) {
+				     sn_case cases[] = {end_of(static_cast<sn_scope *>(own))};
 
-					  EXPECT_EQ(0, select(cases));
-					  EXPECT_EQ(-EDEADLK, cases[0].result);
-					  return 0;
-				  },
-				  scope));
-		EXPECT_EQ(0, sn_scope_close(scope));
-	});
+				     EXPECT_EQ(0, select(cases));
+				     EXPECT_EQ(-EDEADLK, cases[0].result);
+				     return 0;
+			     },
+			     scope));
+	EXPECT_EQ(0, sn_scope_close(scope));
 }
 
 // The end of a scope and an element come at the same time: one of them counts.
-TEST(SelectScope, EndsBesideAnElement)
+TASK_TEST(SelectScope, EndsBesideAnElement)
 {
-	test::run([] {
-		Chan<int> chan;
-		int sent = 0, received = 0, ended = 0, value = 0;
+	Chan<int> chan;
+	int sent = 0, received = 0, ended = 0, value = 0;
 
-		for (int i = 0; i < test::scaled(3000); i++) {
-			sn_scope *scope = nullptr;
+	for (int i = 0; i < test::scaled(3000); i++) {
+		sn_scope *scope = nullptr;
 
-			ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-			ASSERT_EQ(0, sn_scope_go(
-					     scope, [](void *) { return sn_yield(); }, nullptr));
-			Task sender([&] {
-				for (int n = i % 4; n > 0; n--)
-					sn_yield();
-				return chan.send(1, sn_now() + 50 * us);
-			});
-			sn_case cases[] = {end_of(scope), chan.recv_case(&value)};
+		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+		ASSERT_EQ(0, sn_scope_go(
+				     scope, [](void *) { return sn_yield(); }, nullptr));
+		Task sender([&] {
+			for (int n = i % 4; n > 0; n--)
+				sn_yield();
+			return chan.send(1, sn_now() + 50 * us);
+		});
+		sn_case cases[] = {end_of(scope), chan.recv_case(&value)};
 
-			if (select(cases) == 0)
-				ended++;
-			else
-				received++;
-			sent += sender.join() == 0;
-			EXPECT_EQ(0, sn_scope_close(scope));
-		}
-		EXPECT_EQ(sent, received);
-		EXPECT_LT(0, ended);
-	});
+		if (select(cases) == 0)
+			ended++;
+		else
+			received++;
+		sent += sender.join() == 0;
+		EXPECT_EQ(0, sn_scope_close(scope));
+	}
+	EXPECT_EQ(sent, received);
+	EXPECT_LT(0, ended);
 }
 
 TEST(SelectScope, MayBeWatchedWhenTheRunEnds)
@@ -662,166 +618,154 @@ TEST(SelectAny, BadInputIsAnError)
 	});
 }
 
-TEST(SelectAny, IsCancelled)
+TASK_TEST(SelectAny, IsCancelled)
 {
-	test::run([] {
-		Event event;
-		Chan<int> chan;
-		int value = 0;
-		Task target([&] { chan.get_one(); });
+	Event event;
+	Chan<int> chan;
+	int value = 0;
+	Task target([&] { chan.get_one(); });
 
-		EXPECT_EQ(-ETIMEDOUT, in_scope(
-					      [&](sn_scope *) {
-						      sn_case cases[] = {at(sn_now() + forever),
-									 end_of(target.get()),
-									 ready(event.fd(), POLLIN),
-									 chan.send_case(&value)};
+	EXPECT_EQ(-ETIMEDOUT, in_scope(
+				      [&](sn_scope *) {
+					      sn_case cases[] = {at(sn_now() + forever),
+								 end_of(target.get()),
+								 ready(event.fd(), POLLIN),
+								 chan.send_case(&value)};
 
-						      cases[3].op = SN_CASE_RECV;
-						      EXPECT_EQ(-ETIMEDOUT, select(cases));
-						      event.signal();
-						      EXPECT_EQ(-ETIMEDOUT, select(cases))
-							      << "also when a case is ready";
-					      },
-					      sn_now() + 2 * ms));
-		EXPECT_EQ(0, chan.send(1));
-		target.join();
-		EXPECT_EQ(0u, chan.receivers());
-		EXPECT_EQ(0, probe_watch_waits(event.fd()));
-	});
+					      cases[3].op = SN_CASE_RECV;
+					      EXPECT_EQ(-ETIMEDOUT, select(cases));
+					      event.signal();
+					      EXPECT_EQ(-ETIMEDOUT, select(cases))
+						      << "also when a case is ready";
+				      },
+				      sn_now() + 2 * ms));
+	EXPECT_EQ(0, chan.send(1));
+	target.join();
+	EXPECT_EQ(0u, chan.receivers());
+	EXPECT_EQ(0, probe_watch_waits(event.fd()));
 }
 
 // A cancellation and an element come at the same time: one of them counts.
-TEST(SelectAny, IsCancelledOrServed)
+TASK_TEST(SelectAny, IsCancelledOrServed)
 {
-	test::run([] {
-		Chan<int> chan;
-		Event event;
-		int sent = 0, received = 0, cancelled = 0;
+	Chan<int> chan;
+	Event event;
+	int sent = 0, received = 0, cancelled = 0;
 
-		for (int i = 0; i < test::scaled(3000); i++) {
-			Task sender([&] {
-				for (int n = i % 4; n > 0; n--)
-					sn_yield();
-				return chan.send(1, sn_now() + 50 * us);
-			});
-			int chosen = 0;
+	for (int i = 0; i < test::scaled(3000); i++) {
+		Task sender([&] {
+			for (int n = i % 4; n > 0; n--)
+				sn_yield();
+			return chan.send(1, sn_now() + 50 * us);
+		});
+		int chosen = 0;
 
-			in_scope([&](sn_scope *scope) {
-				int value = 0;
-				sn_case cases[] = {chan.recv_case(&value),
-						   ready(event.fd(), POLLIN)};
-				Task canceller([&] { sn_scope_cancel(scope); });
+		in_scope([&](sn_scope *scope) {
+			int value = 0;
+			sn_case cases[] = {chan.recv_case(&value), ready(event.fd(), POLLIN)};
+			Task canceller([&] { sn_scope_cancel(scope); });
 
-				chosen = select(cases);
-				sn_cancel_mask();
-				canceller.join();
-				sn_cancel_unmask();
-			});
-			(chosen == 0 ? received : cancelled)++;
-			if (chosen != 0) {
-				EXPECT_EQ(-ECANCELED, chosen);
-			}
-			sent += sender.join() == 0;
+			chosen = select(cases);
+			sn_cancel_mask();
+			canceller.join();
+			sn_cancel_unmask();
+		});
+		(chosen == 0 ? received : cancelled)++;
+		if (chosen != 0) {
+			EXPECT_EQ(-ECANCELED, chosen);
 		}
-		EXPECT_EQ(sent, received);
-		EXPECT_LT(0, cancelled);
-	});
+		sent += sender.join() == 0;
+	}
+	EXPECT_EQ(sent, received);
+	EXPECT_LT(0, cancelled);
 }
 
-TEST(SelectAny, ChoosesAtRandom)
+TASK_TEST(SelectAny, ChoosesAtRandom, 1)
 {
-	test::run(1, [] {
-		Event event;
-		Chan<int> chan(1);
-		sn_scope *scope = nullptr;
-		std::map<int, int> chosen;
-		const int rounds = test::scaled(2000);
-		int value = 0;
+	Event event;
+	Chan<int> chan(1);
+	sn_scope *scope = nullptr;
+	std::map<int, int> chosen;
+	const int rounds = test::scaled(2000);
+	int value = 0;
 
-		event.signal();
-		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-		for (int i = 0; i < rounds; i++) {
-			Task ended([] {});
+	event.signal();
+	ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	for (int i = 0; i < rounds; i++) {
+		Task ended([] {});
 
-			sn_yield();
-			EXPECT_EQ(0, chan.size() ? 0 : chan.send(i));
-			sn_case cases[] = {chan.recv_case(&value), at(1), end_of(ended.get()),
-					   ready(event.fd(), POLLIN), end_of(scope)};
-			const int n = select(cases);
+		sn_yield();
+		EXPECT_EQ(0, chan.size() ? 0 : chan.send(i));
+		sn_case cases[] = {chan.recv_case(&value), at(1), end_of(ended.get()),
+				   ready(event.fd(), POLLIN), end_of(scope)};
+		const int n = select(cases);
 
-			chosen[n]++;
-			if (n == 2)
-				ended.release();
-			else
-				ended.join();
-		}
-		EXPECT_EQ(0, sn_scope_close(scope));
-		for (int i = 0; i < 5; i++)
-			EXPECT_GT(chosen[i], rounds / 20) << "case " << i;
-	});
+		chosen[n]++;
+		if (n == 2)
+			ended.release();
+		else
+			ended.join();
+	}
+	EXPECT_EQ(0, sn_scope_close(scope));
+	for (int i = 0; i < 5; i++)
+		EXPECT_GT(chosen[i], rounds / 20) << "case " << i;
 }
 
-TEST(SelectAny, TakesManyCases)
+TASK_TEST(SelectAny, TakesManyCases)
 {
-	test::run([] {
-		constexpr int each = 100;
-		std::vector<std::unique_ptr<Chan<int>>> chans;
-		std::vector<std::unique_ptr<Event>> events;
-		std::vector<sn_case> cases;
-		int value = 0;
+	constexpr int each = 100;
+	std::vector<std::unique_ptr<Chan<int>>> chans;
+	std::vector<std::unique_ptr<Event>> events;
+	std::vector<sn_case> cases;
+	int value = 0;
 
-		for (int i = 0; i < each; i++) {
-			chans.push_back(std::make_unique<Chan<int>>());
-			events.push_back(std::make_unique<Event>());
-			cases.push_back(chans.back()->recv_case(&value));
-			cases.push_back(ready(events.back()->fd(), POLLIN));
-			cases.push_back(at(sn_now() + forever));
-		}
-		EXPECT_EQ(-EAGAIN, sn_select(cases.data(), cases.size(), SN_TRY));
-		for (const int i : {0, 17, each - 1}) {
-			Task sender([&] { EXPECT_EQ(0, chans[size_t(i)]->send(i)); });
+	for (int i = 0; i < each; i++) {
+		chans.push_back(std::make_unique<Chan<int>>());
+		events.push_back(std::make_unique<Event>());
+		cases.push_back(chans.back()->recv_case(&value));
+		cases.push_back(ready(events.back()->fd(), POLLIN));
+		cases.push_back(at(sn_now() + forever));
+	}
+	EXPECT_EQ(-EAGAIN, sn_select(cases.data(), cases.size(), SN_TRY));
+	for (const int i : {0, 17, each - 1}) {
+		Task sender([&] { EXPECT_EQ(0, chans[size_t(i)]->send(i)); });
 
-			EXPECT_EQ(3 * i, sn_select(cases.data(), cases.size(), SN_NO_DEADLINE));
-			EXPECT_EQ(i, value);
-			sender.join();
-			events[size_t(i)]->signal();
-			EXPECT_EQ(3 * i + 1, sn_select(cases.data(), cases.size(), SN_NO_DEADLINE));
-			EXPECT_TRUE(events[size_t(i)]->take());
-		}
-	});
+		EXPECT_EQ(3 * i, sn_select(cases.data(), cases.size(), SN_NO_DEADLINE));
+		EXPECT_EQ(i, value);
+		sender.join();
+		events[size_t(i)]->signal();
+		EXPECT_EQ(3 * i + 1, sn_select(cases.data(), cases.size(), SN_NO_DEADLINE));
+		EXPECT_TRUE(events[size_t(i)]->take());
+	}
 }
 
 // Two selects serve each other through a channel while other cases end them, too.
-TEST(SelectAny, MeetsSelects)
+TASK_TEST(SelectAny, MeetsSelects)
 {
-	test::run([] {
-		Chan<int> chan;
-		const int rounds = test::scaled(20000);
-		std::atomic<int> sent{0}, received{0};
-		std::atomic<int64_t> sum_sent{0}, sum_received{0};
-		const auto body = [&](bool sends) {
-			for (int i = 0; i < rounds; i++) {
-				int value = i;
-				sn_case cases[] = {sends ? chan.send_case(&value)
-							 : chan.recv_case(&value),
-						   at(sn_now() + 20 * us)};
+	Chan<int> chan;
+	const int rounds = test::scaled(20000);
+	std::atomic<int> sent{0}, received{0};
+	std::atomic<int64_t> sum_sent{0}, sum_received{0};
+	const auto body = [&](bool sends) {
+		for (int i = 0; i < rounds; i++) {
+			int value = i;
+			sn_case cases[] = {sends ? chan.send_case(&value) : chan.recv_case(&value),
+					   at(sn_now() + 20 * us)};
 
-				if (select(cases) != 0)
-					continue;
-				(sends ? sent : received)++;
-				(sends ? sum_sent : sum_received) += value;
-			}
-		};
-		Task a([&] { body(true); }), b([&] { body(false); }), c([&] { body(true); });
+			if (select(cases) != 0)
+				continue;
+			(sends ? sent : received)++;
+			(sends ? sum_sent : sum_received) += value;
+		}
+	};
+	Task a([&] { body(true); }), b([&] { body(false); }), c([&] { body(true); });
 
-		body(false);
-		a.join();
-		b.join();
-		c.join();
-		EXPECT_EQ(sent, received);
-		EXPECT_EQ(sum_sent, sum_received);
-	});
+	body(false);
+	a.join();
+	b.join();
+	c.join();
+	EXPECT_EQ(sent, received);
+	EXPECT_EQ(sum_sent, sum_received);
 }
 
 /*

@@ -56,50 +56,47 @@ int connect_to(const std::string &address)
 // A client that has been accepted is lost, and no other one is. Each costs one attempt to get a
 // place. Nothing has to be done when there is room again: the task that accepts continues by
 // itself.
-TEST(FullEpollSets, AreNoHindranceOnceThereIsRoom)
+TASK_TEST(FullEpollSets, AreNoHindranceOnceThereIsRoom, 1, 2)
 {
-	test::run({1, 2}, [] {
-		constexpr int n = 3;
-		Listener listener, other;
-		Pair open(listener);
-		const std::string address = listener.address();
-		sn_tcp *conn = nullptr;
-		char c = 'x';
-		Task accepting([&] {
-			sn_tcp *accepted = nullptr;
-			const int err = sn_tcp_accept(listener.get(), &accepted);
+	constexpr int n = 3;
+	Listener listener, other;
+	Pair open(listener);
+	const std::string address = listener.address();
+	sn_tcp *conn = nullptr;
+	char c = 'x';
+	Task accepting([&] {
+		sn_tcp *accepted = nullptr;
+		const int err = sn_tcp_accept(listener.get(), &accepted);
 
-			EXPECT_EQ(1, sn_tcp_write(accepted, "y", 1));
-			return err == 0 ? sn_tcp_close(accepted) : err;
-		});
-
-		refused = 0;
-		full = true;
-		EXPECT_EQ(-ENOSPC, sn_tcp_connect(&conn, other.address().c_str(),
-						  sn_now() + test::patience));
-		EXPECT_EQ(1, refused) << "an attempt to connect is not repeated";
-		for (int i = 0; i < n; i++) {
-			const int lost = connect_to(address);
-
-			EXPECT_TRUE(test::eventually([&] {
-				const ssize_t got = recv(lost, &c, 1, MSG_DONTWAIT);
-				return got == 0 || (got < 0 && errno != EAGAIN);
-			}));
-			close(lost);
-		}
-		EXPECT_EQ(1 + n, refused);
-		EXPECT_EQ(uint64_t(n), test::stats().accept_pauses);
-		// What is open continues.
-		EXPECT_EQ(1, sn_tcp_write(open.client, "z", 1));
-		EXPECT_EQ(1, sn_tcp_read(open.server, &c, 1));
-		full = false;
-		const int client = connect_to(address);
-		EXPECT_TRUE(
-			test::eventually([&] { return recv(client, &c, 1, MSG_DONTWAIT) == 1; }));
-		EXPECT_EQ('y', c);
-		EXPECT_EQ(0, accepting.join());
-		close(client);
+		EXPECT_EQ(1, sn_tcp_write(accepted, "y", 1));
+		return err == 0 ? sn_tcp_close(accepted) : err;
 	});
+
+	refused = 0;
+	full = true;
+	EXPECT_EQ(-ENOSPC,
+		  sn_tcp_connect(&conn, other.address().c_str(), sn_now() + test::patience));
+	EXPECT_EQ(1, refused) << "an attempt to connect is not repeated";
+	for (int i = 0; i < n; i++) {
+		const int lost = connect_to(address);
+
+		EXPECT_TRUE(test::eventually([&] {
+			const ssize_t got = recv(lost, &c, 1, MSG_DONTWAIT);
+			return got == 0 || (got < 0 && errno != EAGAIN);
+		}));
+		close(lost);
+	}
+	EXPECT_EQ(1 + n, refused);
+	EXPECT_EQ(uint64_t(n), test::stats().accept_pauses);
+	// What is open continues.
+	EXPECT_EQ(1, sn_tcp_write(open.client, "z", 1));
+	EXPECT_EQ(1, sn_tcp_read(open.server, &c, 1));
+	full = false;
+	const int client = connect_to(address);
+	EXPECT_TRUE(test::eventually([&] { return recv(client, &c, 1, MSG_DONTWAIT) == 1; }));
+	EXPECT_EQ('y', c);
+	EXPECT_EQ(0, accepting.join());
+	close(client);
 }
 
 } // namespace

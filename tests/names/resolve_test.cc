@@ -123,43 +123,38 @@ int result_in_cancelled_scope(std::function<int()> body, const std::function<boo
 
 // ---- answers ----
 
-TEST(Resolve, NumbersNeedNoQuestion)
+TASK_TEST(Resolve, NumbersNeedNoQuestion)
 {
-	test::run([] {
-		asked = test::called = 0;
-		EXPECT_EQ("127.0.0.1 80", resolve("127.0.0.1", "80"));
-		EXPECT_EQ("127.0.0.1 0", resolve("127.0.0.1", nullptr));
-		EXPECT_EQ("::1 65535", resolve("::1", "65535"));
-		EXPECT_EQ("::1 443", resolve("::1", "443", SN_RESOLVE_NUMERIC));
-		EXPECT_EQ("127.0.0.1 80", resolve("127.0.0.1", "80", 0, sn_now() - 1))
-			<< "even after the deadline";
-		EXPECT_EQ("0.0.0.0 53",
-			  resolve(nullptr, "53",
-				  SN_RESOLVE_PASSIVE | SN_RESOLVE_IPV4 | SN_RESOLVE_UDP));
-		EXPECT_EQ(":: 53", resolve("", "53", SN_RESOLVE_PASSIVE | SN_RESOLVE_IPV6));
-		EXPECT_EQ(":: 53, 0.0.0.0 53", resolve("", "53", SN_RESOLVE_PASSIVE));
-		EXPECT_EQ("127.0.0.1 80", resolve("127.1", "80"));
-		EXPECT_EQ("8.0.0.1 80", resolve("010.0.0.1", "80"));
-		EXPECT_EQ("fe80::1%lo 80", resolve("fe80::1%lo", "80"));
-		EXPECT_EQ("fe80::1%lo 80", resolve("fe80::1%1", "80"));
-		EXPECT_EQ("EADDRNOTAVAIL", resolve("::1", "80", SN_RESOLVE_IPV4));
-		EXPECT_EQ("EADDRNOTAVAIL", resolve("127.0.0.1", "80", SN_RESOLVE_IPV6));
-		EXPECT_EQ("ENOENT", resolve("one.test", "80", SN_RESOLVE_NUMERIC));
-		EXPECT_EQ("ENOENT", resolve("127.0.0.1", "http", SN_RESOLVE_NUMERIC));
-		EXPECT_EQ("ENOENT", resolve("fe80::1%no-such", "80", SN_RESOLVE_NUMERIC));
-		EXPECT_EQ("ENOENT", resolve("fe80::1%", "80", SN_RESOLVE_NUMERIC));
-		EXPECT_EQ(0, test::called)
-			<< "the name service is not asked, because its modules may block";
-	});
+	asked = test::called = 0;
+	EXPECT_EQ("127.0.0.1 80", resolve("127.0.0.1", "80"));
+	EXPECT_EQ("127.0.0.1 0", resolve("127.0.0.1", nullptr));
+	EXPECT_EQ("::1 65535", resolve("::1", "65535"));
+	EXPECT_EQ("::1 443", resolve("::1", "443", SN_RESOLVE_NUMERIC));
+	EXPECT_EQ("127.0.0.1 80", resolve("127.0.0.1", "80", 0, sn_now() - 1))
+		<< "even after the deadline";
+	EXPECT_EQ("0.0.0.0 53",
+		  resolve(nullptr, "53", SN_RESOLVE_PASSIVE | SN_RESOLVE_IPV4 | SN_RESOLVE_UDP));
+	EXPECT_EQ(":: 53", resolve("", "53", SN_RESOLVE_PASSIVE | SN_RESOLVE_IPV6));
+	EXPECT_EQ(":: 53, 0.0.0.0 53", resolve("", "53", SN_RESOLVE_PASSIVE));
+	EXPECT_EQ("127.0.0.1 80", resolve("127.1", "80"));
+	EXPECT_EQ("8.0.0.1 80", resolve("010.0.0.1", "80"));
+	EXPECT_EQ("fe80::1%lo 80", resolve("fe80::1%lo", "80"));
+	EXPECT_EQ("fe80::1%lo 80", resolve("fe80::1%1", "80"));
+	EXPECT_EQ("EADDRNOTAVAIL", resolve("::1", "80", SN_RESOLVE_IPV4));
+	EXPECT_EQ("EADDRNOTAVAIL", resolve("127.0.0.1", "80", SN_RESOLVE_IPV6));
+	EXPECT_EQ("ENOENT", resolve("one.test", "80", SN_RESOLVE_NUMERIC));
+	EXPECT_EQ("ENOENT", resolve("127.0.0.1", "http", SN_RESOLVE_NUMERIC));
+	EXPECT_EQ("ENOENT", resolve("fe80::1%no-such", "80", SN_RESOLVE_NUMERIC));
+	EXPECT_EQ("ENOENT", resolve("fe80::1%", "80", SN_RESOLVE_NUMERIC));
+	EXPECT_EQ(0, test::called)
+		<< "the name service is not asked, because its modules may block";
 }
 
-TEST(Resolve, NamesHaveAddressesInTheResolversOrder)
+TASK_TEST(Resolve, NamesHaveAddressesInTheResolversOrder)
 {
-	test::run([] {
-		test::set_answer("three.test", {0, {"127.0.0.3", "::1", "127.0.0.1"}});
-		EXPECT_EQ("127.0.0.3 80, ::1 80, 127.0.0.1 80", resolve("three.test", "80"));
-		EXPECT_EQ("127.0.0.1 0", resolve("one.test", nullptr));
-	});
+	test::set_answer("three.test", {0, {"127.0.0.3", "::1", "127.0.0.1"}});
+	EXPECT_EQ("127.0.0.3 80, ::1 80, 127.0.0.1 80", resolve("three.test", "80"));
+	EXPECT_EQ("127.0.0.1 0", resolve("one.test", nullptr));
 }
 
 TEST(Resolve, ErrorsSayWhatIsWrong)
@@ -195,220 +190,193 @@ TEST(Resolve, ErrorsSayWhatIsWrong)
 
 // ---- the end of a wait ----
 
-TEST(Resolve, EndsAtItsDeadline)
+TASK_TEST(Resolve, EndsAtItsDeadline)
 {
-	test::run([] {
-		Hanging names;
+	Hanging names;
 
-		// Repeats, because on a busy machine the lookup may not have begun before the
-		// deadline.
-		EXPECT_TRUE(test::eventually([] {
-			EXPECT_EQ(-ETIMEDOUT,
-				  resolve_error("hangs.test", sn_now() + 20 * test::ms));
-			return inside == 1;
-		})) << "the lookup still hangs";
-		EXPECT_EQ(-ETIMEDOUT, resolve_error("past.test", sn_now() - 1));
-		EXPECT_EQ(1, asked) << "no lookup begins if no task would wait for its answer";
-	});
+	// Repeats, because on a busy machine the lookup may not have begun before the
+	// deadline.
+	EXPECT_TRUE(test::eventually([] {
+		EXPECT_EQ(-ETIMEDOUT, resolve_error("hangs.test", sn_now() + 20 * test::ms));
+		return inside == 1;
+	})) << "the lookup still hangs";
+	EXPECT_EQ(-ETIMEDOUT, resolve_error("past.test", sn_now() - 1));
+	EXPECT_EQ(1, asked) << "no lookup begins if no task would wait for its answer";
 }
 
-TEST(Resolve, EndsWithItsScope)
+TASK_TEST(Resolve, EndsWithItsScope)
 {
-	test::run([] {
-		Hanging names;
+	Hanging names;
 
-		EXPECT_EQ(-ECANCELED,
-			  result_in_cancelled_scope([] { return resolve_error("hangs.test"); },
-						    [] { return inside == 1; }));
-		EXPECT_EQ(1, inside) << "the lookup still hangs";
-	});
+	EXPECT_EQ(-ECANCELED, result_in_cancelled_scope([] { return resolve_error("hangs.test"); },
+							[] { return inside == 1; }));
+	EXPECT_EQ(1, inside) << "the lookup still hangs";
 }
 
 // The scope's reason is the same error that ends a wait in order to start one more helper.
-TEST(Resolve, EndsAtTheDeadlineOfItsScope)
+TASK_TEST(Resolve, EndsAtTheDeadlineOfItsScope)
 {
-	test::run([] {
-		Hanging names;
-		sn_scope *scope = nullptr;
-		std::atomic<int> result{1};
+	Hanging names;
+	sn_scope *scope = nullptr;
+	std::atomic<int> result{1};
 
-		ASSERT_EQ(0, sn_scope_open(&scope, sn_now() + 20 * test::ms));
-		ASSERT_EQ(0, sn_scope_go(
-				     scope,
-				     [](void *to) {
-					     *static_cast<std::atomic<int> *>(to) =
-						     resolve_error("hangs.test");
-					     return 0;
-				     },
-				     &result));
-		sn_scope_close(scope);
-		EXPECT_EQ(-ETIMEDOUT, result);
-		EXPECT_GE(1, inside) << "it still hangs, or was not begun on a busy machine";
-	});
+	ASSERT_EQ(0, sn_scope_open(&scope, sn_now() + 20 * test::ms));
+	ASSERT_EQ(0, sn_scope_go(
+			     scope,
+			     [](void *to) {
+				     *static_cast<std::atomic<int> *>(to) =
+					     resolve_error("hangs.test");
+				     return 0;
+			     },
+			     &result));
+	sn_scope_close(scope);
+	EXPECT_EQ(-ETIMEDOUT, result);
+	EXPECT_GE(1, inside) << "it still hangs, or was not begun on a busy machine";
 }
 
-TEST(ResolveName, SaysTheNameAndWaitsAsOthersDo)
+TASK_TEST(ResolveName, SaysTheNameAndWaitsAsOthersDo)
 {
-	test::run([] {
-		sockaddr_in at = {};
-		const auto *address = reinterpret_cast<sockaddr *>(&at);
-		char name[SN_NAME_MAX];
+	sockaddr_in at = {};
+	const auto *address = reinterpret_cast<sockaddr *>(&at);
+	char name[SN_NAME_MAX];
 
-		at.sin_family = AF_INET;
-		at.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 98);
-		at.sin_port = htons(80);
-		EXPECT_EQ(16, sn_resolve_name(name, sizeof name, address, sizeof at, 0));
-		EXPECT_STREQ("ninety-nine.test", name);
-		EXPECT_EQ(-ENOSPC, sn_resolve_name(name, 16, address, sizeof at, 0));
-		EXPECT_EQ(16, sn_resolve_name(name, 17, address, sizeof at, 0));
-		{
-			Hanging names;
+	at.sin_family = AF_INET;
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 98);
+	at.sin_port = htons(80);
+	EXPECT_EQ(16, sn_resolve_name(name, sizeof name, address, sizeof at, 0));
+	EXPECT_STREQ("ninety-nine.test", name);
+	EXPECT_EQ(-ENOSPC, sn_resolve_name(name, 16, address, sizeof at, 0));
+	EXPECT_EQ(16, sn_resolve_name(name, 17, address, sizeof at, 0));
+	{
+		Hanging names;
 
-			EXPECT_EQ(-ETIMEDOUT, sn_resolve_name(name, sizeof name, address, sizeof at,
-							      sn_now() + 20 * test::ms));
-		}
-		EXPECT_EQ(-EINVAL, sn_resolve_name(name, sizeof name, address, 2, 0));
-		EXPECT_EQ(-EINVAL, sn_resolve_name(name, sizeof name, nullptr, sizeof at, 0));
-		EXPECT_EQ(-EINVAL, sn_resolve_name(nullptr, 0, address, sizeof at, 0));
-		at.sin_family = AF_UNIX;
-		EXPECT_EQ(-EINVAL, sn_resolve_name(name, sizeof name, address, sizeof at, 0));
-		at.sin_family = AF_INET6;
-		EXPECT_EQ(-EINVAL, sn_resolve_name(name, sizeof name, address, sizeof at, 0));
-	});
+		EXPECT_EQ(-ETIMEDOUT, sn_resolve_name(name, sizeof name, address, sizeof at,
+						      sn_now() + 20 * test::ms));
+	}
+	EXPECT_EQ(-EINVAL, sn_resolve_name(name, sizeof name, address, 2, 0));
+	EXPECT_EQ(-EINVAL, sn_resolve_name(name, sizeof name, nullptr, sizeof at, 0));
+	EXPECT_EQ(-EINVAL, sn_resolve_name(nullptr, 0, address, sizeof at, 0));
+	at.sin_family = AF_UNIX;
+	EXPECT_EQ(-EINVAL, sn_resolve_name(name, sizeof name, address, sizeof at, 0));
+	at.sin_family = AF_INET6;
+	EXPECT_EQ(-EINVAL, sn_resolve_name(name, sizeof name, address, sizeof at, 0));
 }
 
 // ---- sharing ----
 
-TEST(SharedLookup, IsOneQuestionForManyTasks)
+TASK_TEST(SharedLookup, IsOneQuestionForManyTasks)
 {
-	test::run([] {
-		Hanging names;
-		std::vector<Task> tasks;
-		std::atomic<int> waiting{0};
+	Hanging names;
+	std::vector<Task> tasks;
+	std::atomic<int> waiting{0};
 
-		for (int i = 0; i < test::scaled(1000); i++)
-			tasks.emplace_back([&waiting] {
-				waiting++;
-				return resolve_error("hangs.test", sn_now() + test::patience);
-			});
-		EXPECT_TRUE(test::eventually(
-			[&] { return waiting == test::scaled(1000) && inside == 1; }));
-		sn_yield();
-		names.end();
-		for (Task &task : tasks)
-			EXPECT_EQ(0, task.join());
-		// The last tasks may have asked after the answer had come.
-		EXPECT_LE(asked, 16);
-		EXPECT_EQ(1, most_inside);
-	});
+	for (int i = 0; i < test::scaled(1000); i++)
+		tasks.emplace_back([&waiting] {
+			waiting++;
+			return resolve_error("hangs.test", sn_now() + test::patience);
+		});
+	EXPECT_TRUE(test::eventually([&] { return waiting == test::scaled(1000) && inside == 1; }));
+	sn_yield();
+	names.end();
+	for (Task &task : tasks)
+		EXPECT_EQ(0, task.join());
+	// The last tasks may have asked after the answer had come.
+	EXPECT_LE(asked, 16);
+	EXPECT_EQ(1, most_inside);
 }
 
-TEST(SharedLookup, HasADeadlineForEachTask)
+TASK_TEST(SharedLookup, HasADeadlineForEachTask)
 {
-	test::run([] {
-		Hanging names;
-		Task patient([] { return resolve_error("hangs.test"); });
+	Hanging names;
+	Task patient([] { return resolve_error("hangs.test"); });
 
-		EXPECT_TRUE(test::eventually([] { return inside == 1; }));
-		EXPECT_EQ(-ETIMEDOUT, resolve_error("hangs.test", sn_now() + 20 * test::ms));
-		EXPECT_EQ(-ECANCELED,
-			  result_in_cancelled_scope([] { return resolve_error("hangs.test"); },
-						    [] { return true; }));
-		EXPECT_EQ(1, asked);
-		names.end();
-		EXPECT_EQ(0, patient.join());
-	});
+	EXPECT_TRUE(test::eventually([] { return inside == 1; }));
+	EXPECT_EQ(-ETIMEDOUT, resolve_error("hangs.test", sn_now() + 20 * test::ms));
+	EXPECT_EQ(-ECANCELED, result_in_cancelled_scope([] { return resolve_error("hangs.test"); },
+							[] { return true; }));
+	EXPECT_EQ(1, asked);
+	names.end();
+	EXPECT_EQ(0, patient.join());
 }
 
 // The task that asked first has left, and the answer reaches a task that came later.
-TEST(SharedLookup, CanBeJoinedWhenAllOthersHaveLeft)
+TASK_TEST(SharedLookup, CanBeJoinedWhenAllOthersHaveLeft)
 {
-	test::run([] {
-		Hanging names;
+	Hanging names;
 
-		// Repeats, because on a busy machine the lookup may not have begun before the
-		// deadline.
-		EXPECT_TRUE(test::eventually([] {
-			EXPECT_EQ(-ETIMEDOUT,
-				  resolve_error("hangs.test", sn_now() + 20 * test::ms));
-			return inside == 1;
-		}));
-		std::atomic<bool> begun{false};
-		Task late([&begun] {
-			begun = true;
-			return resolve_error("hangs.test", sn_now() + test::patience);
-		});
-		EXPECT_TRUE(test::eventually([&] { return begun.load(); }));
-		sn_sleep(test::ms); // usually the task has joined the lookup by now
-		names.end();
-		EXPECT_EQ(0, late.join());
+	// Repeats, because on a busy machine the lookup may not have begun before the
+	// deadline.
+	EXPECT_TRUE(test::eventually([] {
+		EXPECT_EQ(-ETIMEDOUT, resolve_error("hangs.test", sn_now() + 20 * test::ms));
+		return inside == 1;
+	}));
+	std::atomic<bool> begun{false};
+	Task late([&begun] {
+		begun = true;
+		return resolve_error("hangs.test", sn_now() + test::patience);
 	});
+	EXPECT_TRUE(test::eventually([&] { return begun.load(); }));
+	sn_sleep(test::ms); // usually the task has joined the lookup by now
+	names.end();
+	EXPECT_EQ(0, late.join());
 }
 
 // Other lookups would wait while the memory is given back.
-TEST(SharedLookup, FreesAnAnswerThatNobodyWantsOutsideItsLock)
+TASK_TEST(SharedLookup, FreesAnAnswerThatNobodyWantsOutsideItsLock)
 {
-	test::run([] {
-		Hanging names;
+	Hanging names;
 
-		// The answer is a mapping of its own, so the checked build sees when it is freed.
-		mallopt(M_MMAP_THRESHOLD, 1 << 16);
-		test::set_answer("hangs-large.test", {0, std::vector<std::string>(1000, "::1")});
-		EXPECT_EQ(-ETIMEDOUT, resolve_error("hangs-large.test", sn_now() + test::ms));
-		names.end();
-		EXPECT_TRUE(test::eventually([] { return test::threads_that_hung == 0; }));
-	});
+	// The answer is a mapping of its own, so the checked build sees when it is freed.
+	mallopt(M_MMAP_THRESHOLD, 1 << 16);
+	test::set_answer("hangs-large.test", {0, std::vector<std::string>(1000, "::1")});
+	EXPECT_EQ(-ETIMEDOUT, resolve_error("hangs-large.test", sn_now() + test::ms));
+	names.end();
+	EXPECT_TRUE(test::eventually([] { return test::threads_that_hung == 0; }));
 }
 
-TEST(SharedLookup, IsForEqualQuestionsOnly)
+TASK_TEST(SharedLookup, IsForEqualQuestionsOnly)
 {
-	test::run([] {
-		Hanging names;
-		std::vector<Task> tasks;
+	Hanging names;
+	std::vector<Task> tasks;
 
-		for (const char *service : {"80", "81"})
-			for (unsigned flags : {0u, SN_RESOLVE_IPV4, SN_RESOLVE_UDP})
-				tasks.emplace_back([service, flags] {
-					return resolve("hangs.test", service, flags) ==
-							       "127.0.0.1 " + std::string(service)
-						       ? 0
-						       : 1;
-				});
-		EXPECT_TRUE(test::eventually([] { return inside == 6; }));
-		names.end();
-		for (Task &task : tasks)
-			EXPECT_EQ(0, task.join());
-	});
+	for (const char *service : {"80", "81"})
+		for (unsigned flags : {0u, SN_RESOLVE_IPV4, SN_RESOLVE_UDP})
+			tasks.emplace_back([service, flags] {
+				return resolve("hangs.test", service, flags) ==
+						       "127.0.0.1 " + std::string(service)
+					       ? 0
+					       : 1;
+			});
+	EXPECT_TRUE(test::eventually([] { return inside == 6; }));
+	names.end();
+	for (Task &task : tasks)
+		EXPECT_EQ(0, task.join());
 }
 
 // A shared lookup is not a cache.
-TEST(SharedLookup, EndsWithTheAnswer)
+TASK_TEST(SharedLookup, EndsWithTheAnswer)
 {
-	test::run([] {
-		test::set_answer("moves.test", {0, {"127.0.0.1"}});
-		EXPECT_EQ("127.0.0.1 80", resolve("moves.test", "80"));
-		test::set_answer("moves.test", {0, {"127.0.0.2"}});
-		EXPECT_EQ("127.0.0.2 80", resolve("moves.test", "80"));
-	});
+	test::set_answer("moves.test", {0, {"127.0.0.1"}});
+	EXPECT_EQ("127.0.0.1 80", resolve("moves.test", "80"));
+	test::set_answer("moves.test", {0, {"127.0.0.2"}});
+	EXPECT_EQ("127.0.0.2 80", resolve("moves.test", "80"));
 }
 
 // ---- threads that look up ----
 
 // The helpers serve all tasks, so they inherit nothing that a pinned task has changed on its
 // thread, such as the network namespace.
-TEST(Helpers, HaveNothingOfAPinnedTask)
+TASK_TEST(Helpers, HaveNothingOfAPinnedTask)
 {
-	test::run([] {
-		const int usual = getpriority(PRIO_PROCESS, 0);
-		Task pinned([&] {
-			EXPECT_EQ(0, sn_pin());
-			ASSERT_EQ(0, setpriority(PRIO_PROCESS, 0, usual + 3));
-			EXPECT_EQ(0, resolve_error("fine.test"));
-			EXPECT_EQ(usual, test::niceness);
-		});
-
-		pinned.join();
+	const int usual = getpriority(PRIO_PROCESS, 0);
+	Task pinned([&] {
+		EXPECT_EQ(0, sn_pin());
+		ASSERT_EQ(0, setpriority(PRIO_PROCESS, 0, usual + 3));
+		EXPECT_EQ(0, resolve_error("fine.test"));
+		EXPECT_EQ(usual, test::niceness);
 	});
+
+	pinned.join();
 }
 
 // A run ends before the helper that it has asked for is started; the next run has one.

@@ -59,74 +59,72 @@ uint64_t pauses()
 	return test::stats().accept_pauses;
 }
 
-TEST(AcceptPause, ResumesByItselfAndCostsLittle)
+TASK_TEST(AcceptPause, ResumesByItselfAndCostsLittle)
 {
-	test::run([] {
-		const int n = 10;
-		Listener listener;
-		Pair session(listener);
-		Clients clients(listener, n);
-		NoDescriptors none;
-		std::atomic<int> accepted{0};
-		std::atomic<bool> failed{false};
-		Task echo([&] {
-			char c;
+	const int n = 10;
+	Listener listener;
+	Pair session(listener);
+	Clients clients(listener, n);
+	NoDescriptors none;
+	std::atomic<int> accepted{0};
+	std::atomic<bool> failed{false};
+	Task echo([&] {
+		char c;
 
-			while (sn_tcp_read(session.server, &c, 1) == 1)
-				(void)!sn_tcp_write(session.server, &c, 1);
-		});
-		EXPECT_EQ(0u, pauses());
-		Task accepter([&] {
-			std::vector<sn_tcp *> conns;
-
-			while (accepted.load() < n) {
-				sn_tcp *conn = nullptr;
-
-				if (sn_tcp_accept(listener.get(), &conn) != 0) {
-					failed = true;
-					break;
-				}
-				conns.push_back(conn);
-				accepted++;
-			}
-			for (sn_tcp *conn : conns)
-				sn_tcp_close(conn);
-		});
-
-		for (int i = 0; i < n - 1; i++)
-			clients.connect(i);
-		EXPECT_TRUE(test::eventually([] { return pauses() > 0; }));
-		const int64_t before = cpu_ns();
-		const uint64_t pauses_before = pauses();
-		const int64_t end = sn_now() + test::second;
-		int echoed = 0;
-		while (sn_now() < end) {
-			char c = 'e';
-
-			// The running session is untouched.
-			ASSERT_EQ(1, sn_tcp_write(session.client, &c, 1));
-			ASSERT_EQ(1, sn_tcp_read(session.client, &c, 1));
-			echoed++;
-			sn_sleep(10 * test::ms);
-		}
-		EXPECT_LT(cpu_ns() - before, test::second / 2) << "of one second";
-		EXPECT_LT(pauses() - pauses_before, 30u);
-		EXPECT_GT(echoed, 0);
-		EXPECT_EQ(0, accepted.load());
-		EXPECT_FALSE(failed.load());
-
-		// With one descriptor one connection is accepted. For the others the pause
-		// continues.
-		none.give_back(1);
-		EXPECT_TRUE(test::eventually([&] { return accepted.load() == 1; }));
-		clients.connect(n - 1); // an edge during the pause
-		none.give_back();
-		EXPECT_TRUE(test::eventually([&] { return accepted.load() == n; }));
-		EXPECT_FALSE(failed.load());
-		accepter.join();
-		sn_tcp_shutdown(session.client, SN_SHUT_WRITE);
-		echo.join();
+		while (sn_tcp_read(session.server, &c, 1) == 1)
+			(void)!sn_tcp_write(session.server, &c, 1);
 	});
+	EXPECT_EQ(0u, pauses());
+	Task accepter([&] {
+		std::vector<sn_tcp *> conns;
+
+		while (accepted.load() < n) {
+			sn_tcp *conn = nullptr;
+
+			if (sn_tcp_accept(listener.get(), &conn) != 0) {
+				failed = true;
+				break;
+			}
+			conns.push_back(conn);
+			accepted++;
+		}
+		for (sn_tcp *conn : conns)
+			sn_tcp_close(conn);
+	});
+
+	for (int i = 0; i < n - 1; i++)
+		clients.connect(i);
+	EXPECT_TRUE(test::eventually([] { return pauses() > 0; }));
+	const int64_t before = cpu_ns();
+	const uint64_t pauses_before = pauses();
+	const int64_t end = sn_now() + test::second;
+	int echoed = 0;
+	while (sn_now() < end) {
+		char c = 'e';
+
+		// The running session is untouched.
+		ASSERT_EQ(1, sn_tcp_write(session.client, &c, 1));
+		ASSERT_EQ(1, sn_tcp_read(session.client, &c, 1));
+		echoed++;
+		sn_sleep(10 * test::ms);
+	}
+	EXPECT_LT(cpu_ns() - before, test::second / 2) << "of one second";
+	EXPECT_LT(pauses() - pauses_before, 30u);
+	EXPECT_GT(echoed, 0);
+	EXPECT_EQ(0, accepted.load());
+	EXPECT_FALSE(failed.load());
+
+	// With one descriptor one connection is accepted. For the others the pause
+	// continues.
+	none.give_back(1);
+	EXPECT_TRUE(test::eventually([&] { return accepted.load() == 1; }));
+	clients.connect(n - 1); // an edge during the pause
+	none.give_back();
+	EXPECT_TRUE(test::eventually([&] { return accepted.load() == n; }));
+	EXPECT_FALSE(failed.load());
+	accepter.join();
+	sn_tcp_shutdown(session.client, SN_SHUT_WRITE);
+	echo.join();
 }
 
 // An accepter that pauses for lack of descriptors.
@@ -153,76 +151,68 @@ private:
 	Task accepter_;
 };
 
-TEST(AcceptPause, EndsWhenTheListenerIsClosed)
+TASK_TEST(AcceptPause, EndsWhenTheListenerIsClosed)
 {
-	test::run([] {
-		Paused paused;
-		const int64_t before = sn_now();
+	Paused paused;
+	const int64_t before = sn_now();
 
-		paused.listener.close();
-		EXPECT_EQ(-EBADF, paused.join());
-		EXPECT_LT(sn_now() - before, test::patience);
-	});
+	paused.listener.close();
+	EXPECT_EQ(-EBADF, paused.join());
+	EXPECT_LT(sn_now() - before, test::patience);
 }
 
-TEST(AcceptPause, KeepsTheDeadline)
+TASK_TEST(AcceptPause, KeepsTheDeadline)
 {
-	test::run([] {
-		Paused paused;
-		const int64_t deadline = sn_now() + 20 * test::ms;
+	Paused paused;
+	const int64_t deadline = sn_now() + 20 * test::ms;
 
-		EXPECT_EQ(0, sn_tcp_listener_set_deadline(paused.listener.get(), deadline));
-		EXPECT_EQ(-ETIMEDOUT, paused.join());
-		EXPECT_GE(sn_now(), deadline);
-	});
+	EXPECT_EQ(0, sn_tcp_listener_set_deadline(paused.listener.get(), deadline));
+	EXPECT_EQ(-ETIMEDOUT, paused.join());
+	EXPECT_GE(sn_now(), deadline);
 }
 
-TEST(NoDescriptors, ListenAndConnectFail)
+TASK_TEST(NoDescriptors, ListenAndConnectFail, 2)
 {
-	test::run(2, [] {
-		Listener listener;
-		const std::string address = listener.address();
-		NoDescriptors none;
-		sn_tcp_listener *made = nullptr;
-		sn_tcp *conn = nullptr;
+	Listener listener;
+	const std::string address = listener.address();
+	NoDescriptors none;
+	sn_tcp_listener *made = nullptr;
+	sn_tcp *conn = nullptr;
 
-		EXPECT_EQ(-EMFILE, sn_tcp_listen(&made, "127.0.0.1:0"));
-		EXPECT_EQ(-EMFILE, sn_tcp_connect(&conn, address.c_str(), SN_NO_DEADLINE));
-		EXPECT_EQ(nullptr, made);
-		EXPECT_EQ(nullptr, conn);
-		none.give_back();
-		Pair pair(listener);
-	});
+	EXPECT_EQ(-EMFILE, sn_tcp_listen(&made, "127.0.0.1:0"));
+	EXPECT_EQ(-EMFILE, sn_tcp_connect(&conn, address.c_str(), SN_NO_DEADLINE));
+	EXPECT_EQ(nullptr, made);
+	EXPECT_EQ(nullptr, conn);
+	none.give_back();
+	Pair pair(listener);
 }
 
 // Connections that are reset in the backlog do not make the listener fail: the next connection is
 // accepted.
-TEST(Accept, SkipsConnectionsThatAreGone)
+TASK_TEST(Accept, SkipsConnectionsThatAreGone)
 {
-	test::run([] {
-		Listener listener;
+	Listener listener;
 
-		for (int i = 0; i < 5; i++)
-			sn_tcp_abort(test::connect(listener.address()));
-		sn_tcp *last = test::connect(listener.address());
-		EXPECT_EQ(1, sn_tcp_write(last, "l", 1));
-		// Linux also returns the connections that were reset; only the last one has a byte
-		// to read.
-		for (int i = 0; i < 6; i++) {
-			sn_tcp *conn = listener.accept();
-			char c = 0;
-			const ssize_t n = sn_tcp_read(conn, &c, 1);
+	for (int i = 0; i < 5; i++)
+		sn_tcp_abort(test::connect(listener.address()));
+	sn_tcp *last = test::connect(listener.address());
+	EXPECT_EQ(1, sn_tcp_write(last, "l", 1));
+	// Linux also returns the connections that were reset; only the last one has a byte
+	// to read.
+	for (int i = 0; i < 6; i++) {
+		sn_tcp *conn = listener.accept();
+		char c = 0;
+		const ssize_t n = sn_tcp_read(conn, &c, 1);
 
-			sn_tcp_close(conn);
-			if (n == 1) {
-				EXPECT_EQ('l', c);
-				break;
-			}
-			EXPECT_EQ(-ECONNRESET, n);
-			ASSERT_LT(i, 5);
+		sn_tcp_close(conn);
+		if (n == 1) {
+			EXPECT_EQ('l', c);
+			break;
 		}
-		sn_tcp_close(last);
-	});
+		EXPECT_EQ(-ECONNRESET, n);
+		ASSERT_LT(i, 5);
+	}
+	sn_tcp_close(last);
 }
 
 } // namespace

@@ -142,64 +142,59 @@ std::string shown(const std::string &text)
 	return text.substr(0, 60) + (text.size() > 60 ? "..." : "");
 }
 
-TEST(Addresses, MalformedOnesAreRefusedByEveryCall)
+TASK_TEST(Addresses, MalformedOnesAreRefusedByEveryCall, 2)
 {
-	test::run(2, [] {
-		const int before = test::open_descriptors();
+	const int before = test::open_descriptors();
 
-		test::called = 0;
-		for (const Call &each : calls_with_ports()) {
-			for (const std::string &text : malformed())
-				EXPECT_EQ(-EINVAL, each.call(text.c_str()))
-					<< each.name << " \"" << shown(text) << '"';
-			EXPECT_EQ(-EINVAL, each.call(nullptr)) << each.name;
-			if (!each.listens) {
-				EXPECT_EQ(-EINVAL, each.call(":80")) << each.name;
-			}
-			// A host with the name unix can only have a port. Other addresses that
-			// begin with "unix:" are those of Unix sockets, which not all of these
-			// calls take.
-			EXPECT_EQ(-EINVAL, each.call("unix:65536")) << each.name;
+	test::called = 0;
+	for (const Call &each : calls_with_ports()) {
+		for (const std::string &text : malformed())
+			EXPECT_EQ(-EINVAL, each.call(text.c_str()))
+				<< each.name << " \"" << shown(text) << '"';
+		EXPECT_EQ(-EINVAL, each.call(nullptr)) << each.name;
+		if (!each.listens) {
+			EXPECT_EQ(-EINVAL, each.call(":80")) << each.name;
 		}
-		EXPECT_EQ(0, test::called) << "the name service was asked";
-		EXPECT_EQ(before, test::open_descriptors());
-	});
+		// A host with the name unix can only have a port. Other addresses that
+		// begin with "unix:" are those of Unix sockets, which not all of these
+		// calls take.
+		EXPECT_EQ(-EINVAL, each.call("unix:65536")) << each.name;
+	}
+	EXPECT_EQ(0, test::called) << "the name service was asked";
+	EXPECT_EQ(before, test::open_descriptors());
 }
 
-TEST(Addresses, HostsAndServicesAreCheckedOneByOne)
+TASK_TEST(Addresses, HostsAndServicesAreCheckedOneByOne, 1)
 {
-	test::run(1, [] {
-		test::called = 0;
-		for (const std::string &host :
-		     {std::string(), std::string("a\nb.test"), std::string("a b.test"),
-		      std::string("\x7f"), std::string(256, 'h')})
-			EXPECT_EQ(-EINVAL, resolve(host.c_str(), "80")) << shown(host);
-		for (const std::string &service :
-		     {std::string(), std::string("65536"), std::string("-1"), std::string("+80"),
-		      std::string(" 80"), std::string("\n"), std::string(33, 's')})
-			EXPECT_EQ(-EINVAL, resolve("127.0.0.1", service.c_str())) << shown(service);
-		EXPECT_EQ(-EINVAL, resolve(nullptr, "80"));
-		sn_srv_list *list = nullptr;
-		for (const std::string &name :
-		     {std::string(), std::string(256, 's'), std::string("_x._tcp.a b.test"),
-		      std::string("_x._tcp.a\n.test")})
-			EXPECT_EQ(-EINVAL, sn_resolve_srv(&list, name.c_str(), SN_NO_DEADLINE))
-				<< shown(name);
-		EXPECT_EQ(-EINVAL, sn_resolve_srv(&list, nullptr, SN_NO_DEADLINE));
-		EXPECT_EQ(nullptr, list);
-		sockaddr_in6 half = {};
-		char name[SN_NAME_MAX];
-		half.sin6_family = AF_INET6;
-		for (socklen_t length : {socklen_t(0), socklen_t(1), socklen_t(sizeof half - 1)})
-			EXPECT_EQ(-EINVAL, sn_resolve_name(name, sizeof name,
-							   reinterpret_cast<sockaddr *>(&half),
-							   length, SN_NO_DEADLINE));
-		half.sin6_family = AF_UNIX;
+	test::called = 0;
+	for (const std::string &host :
+	     {std::string(), std::string("a\nb.test"), std::string("a b.test"), std::string("\x7f"),
+	      std::string(256, 'h')})
+		EXPECT_EQ(-EINVAL, resolve(host.c_str(), "80")) << shown(host);
+	for (const std::string &service :
+	     {std::string(), std::string("65536"), std::string("-1"), std::string("+80"),
+	      std::string(" 80"), std::string("\n"), std::string(33, 's')})
+		EXPECT_EQ(-EINVAL, resolve("127.0.0.1", service.c_str())) << shown(service);
+	EXPECT_EQ(-EINVAL, resolve(nullptr, "80"));
+	sn_srv_list *list = nullptr;
+	for (const std::string &name :
+	     {std::string(), std::string(256, 's'), std::string("_x._tcp.a b.test"),
+	      std::string("_x._tcp.a\n.test")})
+		EXPECT_EQ(-EINVAL, sn_resolve_srv(&list, name.c_str(), SN_NO_DEADLINE))
+			<< shown(name);
+	EXPECT_EQ(-EINVAL, sn_resolve_srv(&list, nullptr, SN_NO_DEADLINE));
+	EXPECT_EQ(nullptr, list);
+	sockaddr_in6 half = {};
+	char name[SN_NAME_MAX];
+	half.sin6_family = AF_INET6;
+	for (socklen_t length : {socklen_t(0), socklen_t(1), socklen_t(sizeof half - 1)})
 		EXPECT_EQ(-EINVAL,
 			  sn_resolve_name(name, sizeof name, reinterpret_cast<sockaddr *>(&half),
-					  sizeof half, SN_NO_DEADLINE));
-		EXPECT_EQ(0, test::called);
-	});
+					  length, SN_NO_DEADLINE));
+	half.sin6_family = AF_UNIX;
+	EXPECT_EQ(-EINVAL, sn_resolve_name(name, sizeof name, reinterpret_cast<sockaddr *>(&half),
+					   sizeof half, SN_NO_DEADLINE));
+	EXPECT_EQ(0, test::called);
 }
 
 // ---- paths and abstract names ----
@@ -250,71 +245,66 @@ std::vector<Call> calls_with_paths(bool with_prefix)
 	return all;
 }
 
-TEST(Addresses, PathsAndAbstractNamesHaveALimit)
+TASK_TEST(Addresses, PathsAndAbstractNamesHaveALimit, 2)
 {
-	test::run(2, [] {
-		Directory directory;
-		const int before = test::open_descriptors();
-		const std::string longest(107, 'n');
+	Directory directory;
+	const int before = test::open_descriptors();
+	const std::string longest(107, 'n');
 
-		for (bool with_prefix : {false, true})
-			for (const Call &each : calls_with_paths(with_prefix)) {
-				const std::string prefix = with_prefix ? "unix:" : "";
-				const auto call = [&](const std::string &text) {
-					return each.call((prefix + text).c_str());
-				};
+	for (bool with_prefix : {false, true})
+		for (const Call &each : calls_with_paths(with_prefix)) {
+			const std::string prefix = with_prefix ? "unix:" : "";
+			const auto call = [&](const std::string &text) {
+				return each.call((prefix + text).c_str());
+			};
 
-				for (const std::string &text :
-				     {"/" + longest, "./" + longest, "@" + longest,
-				      directory / longest.c_str(), "/" + std::string(100000, 'n')})
-					EXPECT_EQ(-ENAMETOOLONG, call(text))
-						<< each.name << ' ' << shown(text);
-				EXPECT_EQ(-EINVAL, call("")) << each.name;
-				EXPECT_EQ(-ENOENT, call(directory / "no/where")) << each.name;
-				if (!each.listens) {
-					EXPECT_EQ(-EINVAL, call("@")) << each.name;
-					EXPECT_EQ(-ENOENT, call(directory / "nothing"))
-						<< each.name;
-					EXPECT_EQ(-ECONNREFUSED, call("@sennit-nobody-is-here"))
-						<< each.name;
-				}
-				if (!with_prefix) {
-					EXPECT_EQ(-EINVAL, call("unix:")) << each.name;
-				}
+			for (const std::string &text :
+			     {"/" + longest, "./" + longest, "@" + longest,
+			      directory / longest.c_str(), "/" + std::string(100000, 'n')})
+				EXPECT_EQ(-ENAMETOOLONG, call(text))
+					<< each.name << ' ' << shown(text);
+			EXPECT_EQ(-EINVAL, call("")) << each.name;
+			EXPECT_EQ(-ENOENT, call(directory / "no/where")) << each.name;
+			if (!each.listens) {
+				EXPECT_EQ(-EINVAL, call("@")) << each.name;
+				EXPECT_EQ(-ENOENT, call(directory / "nothing")) << each.name;
+				EXPECT_EQ(-ECONNREFUSED, call("@sennit-nobody-is-here"))
+					<< each.name;
 			}
-		EXPECT_TRUE(directory.names().empty());
-		EXPECT_EQ(before, test::open_descriptors());
-	});
+			if (!with_prefix) {
+				EXPECT_EQ(-EINVAL, call("unix:")) << each.name;
+			}
+		}
+	EXPECT_TRUE(directory.names().empty());
+	EXPECT_EQ(before, test::open_descriptors());
 }
 
 // ---- addresses as values ----
 
-TEST(Addresses, ValuesOfNoFamilyAreRefused)
+TASK_TEST(Addresses, ValuesOfNoFamilyAreRefused, 1)
 {
-	test::run(1, [] {
-		test::Socket socket;
-		sn_udp *udp = nullptr;
-		sockaddr_storage storage = {};
-		char text[SN_ADDRESS_MAX];
+	test::Socket socket;
+	sn_udp *udp = nullptr;
+	sockaddr_storage storage = {};
+	char text[SN_ADDRESS_MAX];
 
-		for (int family : {0, AF_UNIX, 77, 0xffff}) {
-			sn_address address = {};
+	for (int family : {0, AF_UNIX, 77, 0xffff}) {
+		sn_address address = {};
 
-			address.family = uint16_t(family);
-			address.port = 9;
-			EXPECT_EQ(-EINVAL, sn_udp_open_at(&udp, &address, nullptr)) << family;
-			EXPECT_EQ(-EINVAL, sn_address_text(&address, text, sizeof text)) << family;
-			EXPECT_EQ(-EINVAL, sn_address_to_sockaddr(&address, &storage)) << family;
-			EXPECT_GT(0, sn_udp_send(socket.get(), "x", 1, &address)) << family;
-			EXPECT_GT(0, sn_udp_set_peer(socket.get(), &address)) << family;
-			EXPECT_EQ(-EINVAL, sn_udp_join(socket.get(), &address, 0)) << family;
-			EXPECT_EQ(-EINVAL, sn_udp_leave(socket.get(), &address, 0)) << family;
-		}
-		EXPECT_EQ(nullptr, udp);
-		EXPECT_EQ(-EINVAL, sn_udp_open_at(&udp, nullptr, nullptr));
-		EXPECT_TRUE(socket.is_empty());
-		EXPECT_EQ(1, socket.send("x", socket.address())) << "it works as before";
-	});
+		address.family = uint16_t(family);
+		address.port = 9;
+		EXPECT_EQ(-EINVAL, sn_udp_open_at(&udp, &address, nullptr)) << family;
+		EXPECT_EQ(-EINVAL, sn_address_text(&address, text, sizeof text)) << family;
+		EXPECT_EQ(-EINVAL, sn_address_to_sockaddr(&address, &storage)) << family;
+		EXPECT_GT(0, sn_udp_send(socket.get(), "x", 1, &address)) << family;
+		EXPECT_GT(0, sn_udp_set_peer(socket.get(), &address)) << family;
+		EXPECT_EQ(-EINVAL, sn_udp_join(socket.get(), &address, 0)) << family;
+		EXPECT_EQ(-EINVAL, sn_udp_leave(socket.get(), &address, 0)) << family;
+	}
+	EXPECT_EQ(nullptr, udp);
+	EXPECT_EQ(-EINVAL, sn_udp_open_at(&udp, nullptr, nullptr));
+	EXPECT_TRUE(socket.is_empty());
+	EXPECT_EQ(1, socket.send("x", socket.address())) << "it works as before";
 }
 
 } // namespace

@@ -79,99 +79,89 @@ TEST_P(End, WakesATaskInWaitClosed)
 INSTANTIATE_TEST_SUITE_P(Calls, End, testing::ValuesIn(endings),
 			 [](const auto &instance) { return instance.param.name; });
 
-TEST(Cancel, FailsEveryLaterCallAndLeavesTheConnectionOpen)
+TASK_TEST(Cancel, FailsEveryLaterCallAndLeavesTheConnectionOpen)
 {
-	test::run([] {
-		Pair pair;
-		struct sn_copy_result result;
-		char c, text[SN_ADDRESS_MAX];
+	Pair pair;
+	struct sn_copy_result result;
+	char c, text[SN_ADDRESS_MAX];
 
-		EXPECT_EQ(1, sn_tcp_write(pair.server, "x", 1));
-		EXPECT_EQ(0, sn_tcp_cancel(pair.client));
-		EXPECT_EQ(0, sn_tcp_cancel(pair.client)) << "a second cancel changes nothing";
-		EXPECT_EQ(-ECANCELED, sn_tcp_read(pair.client, &c, 1));
-		EXPECT_EQ(-ECANCELED, sn_tcp_write(pair.client, &c, 1));
-		EXPECT_EQ(-ECANCELED, sn_tcp_write_all(pair.client, &c, 1, nullptr));
-		EXPECT_EQ(-ECANCELED, sn_tcp_wait_closed(pair.client));
-		EXPECT_EQ(-ECANCELED,
-			  sn_copy(sn_tcp_stream(pair.server), sn_tcp_stream(pair.client), -1,
-				  nullptr, nullptr, &result));
-		EXPECT_EQ(SN_COPY_READ, result.failed);
-		EXPECT_GT(sn_tcp_peer_address(pair.client, text, sizeof text), 0);
-		// The peer has not been notified of anything yet.
-		sn_tcp_set_read_deadline(pair.server, sn_now() + 5 * test::ms);
-		EXPECT_EQ(-ETIMEDOUT, sn_tcp_read(pair.server, &c, 1));
-		sn_tcp_set_read_deadline(pair.server, SN_NO_DEADLINE);
-		pair.close_client();
-		EXPECT_LE(sn_tcp_read(pair.server, &c, 1), 0) << "the peer notices the close";
-	});
+	EXPECT_EQ(1, sn_tcp_write(pair.server, "x", 1));
+	EXPECT_EQ(0, sn_tcp_cancel(pair.client));
+	EXPECT_EQ(0, sn_tcp_cancel(pair.client)) << "a second cancel changes nothing";
+	EXPECT_EQ(-ECANCELED, sn_tcp_read(pair.client, &c, 1));
+	EXPECT_EQ(-ECANCELED, sn_tcp_write(pair.client, &c, 1));
+	EXPECT_EQ(-ECANCELED, sn_tcp_write_all(pair.client, &c, 1, nullptr));
+	EXPECT_EQ(-ECANCELED, sn_tcp_wait_closed(pair.client));
+	EXPECT_EQ(-ECANCELED, sn_copy(sn_tcp_stream(pair.server), sn_tcp_stream(pair.client), -1,
+				      nullptr, nullptr, &result));
+	EXPECT_EQ(SN_COPY_READ, result.failed);
+	EXPECT_GT(sn_tcp_peer_address(pair.client, text, sizeof text), 0);
+	// The peer has not been notified of anything yet.
+	sn_tcp_set_read_deadline(pair.server, sn_now() + 5 * test::ms);
+	EXPECT_EQ(-ETIMEDOUT, sn_tcp_read(pair.server, &c, 1));
+	sn_tcp_set_read_deadline(pair.server, SN_NO_DEADLINE);
+	pair.close_client();
+	EXPECT_LE(sn_tcp_read(pair.server, &c, 1), 0) << "the peer notices the close";
 }
 
-TEST(ListenerClose, WakesAnAccepter)
+TASK_TEST(ListenerClose, WakesAnAccepter)
 {
-	test::run([] {
-		for (int i = 0; i < test::scaled(50); i++) {
-			Listener listener;
-			sn_tcp_listener *raw = listener.get();
-			Task accepter([raw] {
-				sn_tcp *conn = nullptr;
-				const int err = sn_tcp_accept(raw, &conn);
+	for (int i = 0; i < test::scaled(50); i++) {
+		Listener listener;
+		sn_tcp_listener *raw = listener.get();
+		Task accepter([raw] {
+			sn_tcp *conn = nullptr;
+			const int err = sn_tcp_accept(raw, &conn);
 
-				EXPECT_EQ(nullptr, conn);
-				return err;
-			});
+			EXPECT_EQ(nullptr, conn);
+			return err;
+		});
 
-			ASSERT_TRUE(test::someone_reads(raw));
-			listener.close();
-			EXPECT_EQ(-EBADF, accepter.join());
-		}
-	});
+		ASSERT_TRUE(test::someone_reads(raw));
+		listener.close();
+		EXPECT_EQ(-EBADF, accepter.join());
+	}
 }
 
-TEST(ListenerClose, FreesThePort)
+TASK_TEST(ListenerClose, FreesThePort)
 {
-	test::run([] {
-		// An address that no other test uses: on 127.0.0.1 another test's client may be
-		// given the port in the meantime.
-		const int n = getpid();
-		std::string address = "127." + std::to_string(1 + n / 65536 % 250) + "." +
-				      std::to_string(n / 256 % 256) + "." +
-				      std::to_string(1 + n % 254) + ":0";
+	// An address that no other test uses: on 127.0.0.1 another test's client may be
+	// given the port in the meantime.
+	const int n = getpid();
+	std::string address = "127." + std::to_string(1 + n / 65536 % 250) + "." +
+			      std::to_string(n / 256 % 256) + "." + std::to_string(1 + n % 254) +
+			      ":0";
 
-		for (int i = 0; i < 20; i++) {
-			Listener listener(address.c_str());
+	for (int i = 0; i < 20; i++) {
+		Listener listener(address.c_str());
 
-			address = listener.address();
-			Task accepter([raw = listener.get()] {
-				sn_tcp *conn;
+		address = listener.address();
+		Task accepter([raw = listener.get()] {
+			sn_tcp *conn;
 
-				return sn_tcp_accept(raw, &conn);
-			});
-			ASSERT_TRUE(test::someone_reads(listener.get()));
-			listener.close();
-			EXPECT_EQ(-EBADF, accepter.join());
-		}
-	});
+			return sn_tcp_accept(raw, &conn);
+		});
+		ASSERT_TRUE(test::someone_reads(listener.get()));
+		listener.close();
+		EXPECT_EQ(-EBADF, accepter.join());
+	}
 }
 
-TEST(WaitClosed, ReturnsAfterBothHalves)
+TASK_TEST(WaitClosed, ReturnsAfterBothHalves)
 {
-	test::run([] {
-		Pair pair;
-		Task waiter([&] { return sn_tcp_wait_closed(pair.client); });
+	Pair pair;
+	Task waiter([&] { return sn_tcp_wait_closed(pair.client); });
 
-		ASSERT_TRUE(test::someone_reads(pair.client));
-		EXPECT_EQ(1, sn_tcp_write(pair.server, "x", 1)); // bytes do not end it
-		EXPECT_EQ(0, sn_tcp_shutdown(pair.server, SN_SHUT_WRITE));
-		sn_sleep(2 * test::ms); // nor does one half
-		EXPECT_TRUE(test::someone_reads(pair.client));
-		EXPECT_EQ(0, sn_tcp_shutdown(pair.client, SN_SHUT_WRITE));
-		EXPECT_EQ(0, waiter.join());
-		EXPECT_EQ(0, sn_tcp_wait_closed(pair.client)) << "the connection stays closed";
-		char c;
-		EXPECT_EQ(1, sn_tcp_read(pair.client, &c, 1))
-			<< "sn_tcp_wait_closed() reads no bytes";
-	});
+	ASSERT_TRUE(test::someone_reads(pair.client));
+	EXPECT_EQ(1, sn_tcp_write(pair.server, "x", 1)); // bytes do not end it
+	EXPECT_EQ(0, sn_tcp_shutdown(pair.server, SN_SHUT_WRITE));
+	sn_sleep(2 * test::ms); // nor does one half
+	EXPECT_TRUE(test::someone_reads(pair.client));
+	EXPECT_EQ(0, sn_tcp_shutdown(pair.client, SN_SHUT_WRITE));
+	EXPECT_EQ(0, waiter.join());
+	EXPECT_EQ(0, sn_tcp_wait_closed(pair.client)) << "the connection stays closed";
+	char c;
+	EXPECT_EQ(1, sn_tcp_read(pair.client, &c, 1)) << "sn_tcp_wait_closed() reads no bytes";
 }
 
 // Resets the connection while the client waits for its end, or before that.
@@ -192,52 +182,46 @@ void expect_reset(Pair &pair, bool waits)
 	EXPECT_EQ(-ECONNRESET, waiter.join()) << "waiting before: " << waits;
 }
 
-TEST(WaitClosed, ReportsAReset)
+TASK_TEST(WaitClosed, ReportsAReset)
 {
-	test::run([] {
-		Listener listener;
+	Listener listener;
 
-		for (bool waits : {true, false}) {
-			Pair pair(listener);
-			expect_reset(pair, waits);
-		}
-	});
+	for (bool waits : {true, false}) {
+		Pair pair(listener);
+		expect_reset(pair, waits);
+	}
 }
 
 // The case for which sn_tcp_wait_closed() exists: the peer's stream has been read to its end, then
 // the peer resets.
-TEST(WaitClosed, ReportsAResetAfterAHalfClose)
+TASK_TEST(WaitClosed, ReportsAResetAfterAHalfClose)
 {
-	test::run([] {
-		Listener listener;
+	Listener listener;
 
-		for (bool waits : {true, false}) {
-			Pair pair(listener);
+	for (bool waits : {true, false}) {
+		Pair pair(listener);
 
-			EXPECT_EQ(0, sn_tcp_shutdown(pair.server, SN_SHUT_WRITE));
-			EXPECT_EQ("", test::read_to_end(pair.client));
-			expect_reset(pair, waits);
-		}
-	});
+		EXPECT_EQ(0, sn_tcp_shutdown(pair.server, SN_SHUT_WRITE));
+		EXPECT_EQ("", test::read_to_end(pair.client));
+		expect_reset(pair, waits);
+	}
 }
 
-TEST(WaitClosed, TimesOutAndCanBeRepeated)
+TASK_TEST(WaitClosed, TimesOutAndCanBeRepeated)
 {
-	test::run([] {
-		Pair pair;
+	Pair pair;
 
-		for (int i = 0; i < 3; i++) {
-			const int64_t deadline = sn_now() + 3 * test::ms;
+	for (int i = 0; i < 3; i++) {
+		const int64_t deadline = sn_now() + 3 * test::ms;
 
-			sn_tcp_set_read_deadline(pair.client, deadline);
-			EXPECT_EQ(-ETIMEDOUT, sn_tcp_wait_closed(pair.client));
-			EXPECT_GE(sn_now(), deadline);
-		}
-		sn_tcp_set_read_deadline(pair.client, SN_NO_DEADLINE);
-		sn_tcp_shutdown(pair.client, SN_SHUT_WRITE);
-		sn_tcp_shutdown(pair.server, SN_SHUT_WRITE);
-		EXPECT_EQ(0, sn_tcp_wait_closed(pair.client));
-	});
+		sn_tcp_set_read_deadline(pair.client, deadline);
+		EXPECT_EQ(-ETIMEDOUT, sn_tcp_wait_closed(pair.client));
+		EXPECT_GE(sn_now(), deadline);
+	}
+	sn_tcp_set_read_deadline(pair.client, SN_NO_DEADLINE);
+	sn_tcp_shutdown(pair.client, SN_SHUT_WRITE);
+	sn_tcp_shutdown(pair.server, SN_SHUT_WRITE);
+	EXPECT_EQ(0, sn_tcp_wait_closed(pair.client));
 }
 
 /*

@@ -50,63 +50,54 @@ std::string port_of(const std::string &address)
 	return address.substr(address.rfind(':'));
 }
 
-TEST(ConnectByName, WorksWithADeadline)
+TASK_TEST(ConnectByName, WorksWithADeadline)
 {
-	test::run([] {
-		Listener listener;
-		sn_tcp *conn = nullptr;
+	Listener listener;
+	sn_tcp *conn = nullptr;
 
-		for (int i = 0; i < 50; i++) {
-			const std::string name = "one.test" + port_of(listener.address());
+	for (int i = 0; i < 50; i++) {
+		const std::string name = "one.test" + port_of(listener.address());
 
-			ASSERT_EQ(0,
-				  sn_tcp_connect(&conn, name.c_str(), sn_now() + test::patience));
-			sn_tcp_close(conn);
-			sn_tcp_close(listener.accept());
-		}
-	});
+		ASSERT_EQ(0, sn_tcp_connect(&conn, name.c_str(), sn_now() + test::patience));
+		sn_tcp_close(conn);
+		sn_tcp_close(listener.accept());
+	}
 }
 
-TEST(ConnectByName, EndsAtItsDeadlineWhileTheNameResolves)
+TASK_TEST(ConnectByName, EndsAtItsDeadlineWhileTheNameResolves)
 {
-	test::run([] {
-		Hanging name;
-		sn_tcp *conn = nullptr;
+	Hanging name;
+	sn_tcp *conn = nullptr;
 
-		EXPECT_EQ(-ETIMEDOUT,
-			  sn_tcp_connect(&conn, "hangs.test:80", sn_now() + 20 * test::ms));
-		EXPECT_EQ(nullptr, conn);
-		EXPECT_TRUE(test::eventually([] { return inside == 1; }))
-			<< "the lookup still hangs";
-	});
+	EXPECT_EQ(-ETIMEDOUT, sn_tcp_connect(&conn, "hangs.test:80", sn_now() + 20 * test::ms));
+	EXPECT_EQ(nullptr, conn);
+	EXPECT_TRUE(test::eventually([] { return inside == 1; })) << "the lookup still hangs";
 }
 
-TEST(ConnectByName, EndsWithItsScope)
+TASK_TEST(ConnectByName, EndsWithItsScope)
 {
-	test::run([] {
-		Hanging name;
-		struct Arg {
-			int result = 0;
-		} arg;
-		sn_scope *scope = nullptr;
+	Hanging name;
+	struct Arg {
+		int result = 0;
+	} arg;
+	sn_scope *scope = nullptr;
 
-		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-		ASSERT_EQ(0, sn_scope_go(
-				     scope,
-				     [](void *to) {
-					     sn_tcp *conn;
+	ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	ASSERT_EQ(0, sn_scope_go(
+			     scope,
+			     [](void *to) {
+				     sn_tcp *conn;
 
-					     static_cast<Arg *>(to)->result = sn_tcp_connect(
-						     &conn, "hangs.test:80", SN_NO_DEADLINE);
-					     return 0;
-				     },
-				     &arg));
-		EXPECT_TRUE(test::eventually([] { return inside == 1; }));
-		sn_scope_cancel(scope);
-		sn_scope_close(scope);
-		EXPECT_EQ(-ECANCELED, arg.result);
-		EXPECT_EQ(1, inside) << "the lookup still hangs";
-	});
+				     static_cast<Arg *>(to)->result =
+					     sn_tcp_connect(&conn, "hangs.test:80", SN_NO_DEADLINE);
+				     return 0;
+			     },
+			     &arg));
+	EXPECT_TRUE(test::eventually([] { return inside == 1; }));
+	sn_scope_cancel(scope);
+	sn_scope_close(scope);
+	EXPECT_EQ(-ECANCELED, arg.result);
+	EXPECT_EQ(1, inside) << "the lookup still hangs";
 }
 
 // Each caller relies on a thread that another caller is starting, until all starts have failed.
@@ -144,26 +135,24 @@ TEST(ConnectByName, IsNotStrandedWhenNoThreadCanBeStarted)
 }
 
 // The answer comes at about the time of the caller's deadline.
-TEST(ConnectByName, LateAnswersAreDiscarded)
+TASK_TEST(ConnectByName, LateAnswersAreDiscarded)
 {
-	test::run([] {
-		Listener listener;
-		const std::string name = "one.test" + port_of(listener.address());
-		std::vector<Task> tasks;
+	Listener listener;
+	const std::string name = "one.test" + port_of(listener.address());
+	std::vector<Task> tasks;
 
-		for (int i = 0; i < test::scaled(500); i++)
-			tasks.emplace_back([&name, i] {
-				sn_tcp *conn = nullptr;
-				const int err = sn_tcp_connect(&conn, name.c_str(),
-							       sn_now() + i % 100 * 5 * test::us);
+	for (int i = 0; i < test::scaled(500); i++)
+		tasks.emplace_back([&name, i] {
+			sn_tcp *conn = nullptr;
+			const int err = sn_tcp_connect(&conn, name.c_str(),
+						       sn_now() + i % 100 * 5 * test::us);
 
-				if (err == 0)
-					sn_tcp_close(conn);
-				else
-					EXPECT_TRUE(err == -ETIMEDOUT) << err;
-			});
-		join_all(tasks);
-	});
+			if (err == 0)
+				sn_tcp_close(conn);
+			else
+				EXPECT_TRUE(err == -ETIMEDOUT) << err;
+		});
+	join_all(tasks);
 }
 
 // Lookups that outlive their run write nothing into the next one, nor into the memory of their

@@ -296,37 +296,33 @@ TEST_P(Deadline, ThatPassesAsSomethingComesIsFollowedByAnotherAttempt)
 INSTANTIATE_TEST_SUITE_P(Calls, Deadline, testing::ValuesIn(waiters),
 			 [](const auto &instance) { return instance.param.name; });
 
-TEST(DeadlineSides, AreIndependent)
+TASK_TEST(DeadlineSides, AreIndependent)
 {
-	test::run([] {
-		Pair pair;
-		char c;
+	Pair pair;
+	char c;
 
-		EXPECT_EQ(0, sn_tcp_set_read_deadline(pair.client, 1));
-		EXPECT_EQ(1, sn_tcp_write(pair.client, "x", 1));
-		EXPECT_EQ(-ETIMEDOUT, sn_tcp_read(pair.client, &c, 1));
-		EXPECT_EQ(0, sn_tcp_set_write_deadline(pair.server, 1));
-		EXPECT_EQ(1, sn_tcp_read(pair.server, &c, 1));
-		EXPECT_EQ(-ETIMEDOUT, sn_tcp_write(pair.server, "x", 1));
-		EXPECT_EQ(-ETIMEDOUT, sn_tcp_write_all(pair.server, "x", 1, nullptr));
-	});
+	EXPECT_EQ(0, sn_tcp_set_read_deadline(pair.client, 1));
+	EXPECT_EQ(1, sn_tcp_write(pair.client, "x", 1));
+	EXPECT_EQ(-ETIMEDOUT, sn_tcp_read(pair.client, &c, 1));
+	EXPECT_EQ(0, sn_tcp_set_write_deadline(pair.server, 1));
+	EXPECT_EQ(1, sn_tcp_read(pair.server, &c, 1));
+	EXPECT_EQ(-ETIMEDOUT, sn_tcp_write(pair.server, "x", 1));
+	EXPECT_EQ(-ETIMEDOUT, sn_tcp_write_all(pair.server, "x", 1, nullptr));
 }
 
 // A call after the deadline fails immediately even if there are bytes to read, because the caller's
 // time is over.
-TEST(DeadlineSides, InThePastWinsOverAvailableBytes)
+TASK_TEST(DeadlineSides, InThePastWinsOverAvailableBytes)
 {
-	test::run([] {
-		Pair pair;
-		char c;
+	Pair pair;
+	char c;
 
-		EXPECT_EQ(1, sn_tcp_write(pair.server, "x", 1));
-		EXPECT_TRUE(test::eventually([&] { return test::unread(pair.client) == 1; }));
-		EXPECT_EQ(0, sn_tcp_set_read_deadline(pair.client, 1));
-		EXPECT_EQ(-ETIMEDOUT, sn_tcp_read(pair.client, &c, 1));
-		EXPECT_EQ(0, sn_tcp_set_read_deadline(pair.client, SN_NO_DEADLINE));
-		EXPECT_EQ(1, sn_tcp_read(pair.client, &c, 1)) << "nothing was lost";
-	});
+	EXPECT_EQ(1, sn_tcp_write(pair.server, "x", 1));
+	EXPECT_TRUE(test::eventually([&] { return test::unread(pair.client) == 1; }));
+	EXPECT_EQ(0, sn_tcp_set_read_deadline(pair.client, 1));
+	EXPECT_EQ(-ETIMEDOUT, sn_tcp_read(pair.client, &c, 1));
+	EXPECT_EQ(0, sn_tcp_set_read_deadline(pair.client, SN_NO_DEADLINE));
+	EXPECT_EQ(1, sn_tcp_read(pair.client, &c, 1)) << "nothing was lost";
 }
 
 // A low-water mark keeps epoll from reporting a byte, which a read finds nevertheless.
@@ -340,21 +336,18 @@ void send_without_an_edge(Pair &pair)
 	EXPECT_TRUE(test::eventually([&] { return test::unread(pair.client) == 1; }));
 }
 
-TEST(DeadlineLastAttempt, FindsBytesThatThePollerHasNotReported)
+TASK_TEST(DeadlineLastAttempt, FindsBytesThatThePollerHasNotReported)
 {
-	test::run([] {
-		Pair pair;
-		char c = 0;
-		Task reader([&] { return int(sn_tcp_read(pair.client, &c, 1)); });
+	Pair pair;
+	char c = 0;
+	Task reader([&] { return int(sn_tcp_read(pair.client, &c, 1)); });
 
-		EXPECT_TRUE(test::someone_reads(pair.client.load()));
-		send_without_an_edge(pair);
-		EXPECT_EQ(0, sn_tcp_set_read_deadline(pair.client, 1));
-		EXPECT_EQ(1, reader.join());
-		EXPECT_EQ('x', c);
-		EXPECT_EQ(-ETIMEDOUT, sn_tcp_read(pair.client, &c, 1))
-			<< "the next call is too late";
-	});
+	EXPECT_TRUE(test::someone_reads(pair.client.load()));
+	send_without_an_edge(pair);
+	EXPECT_EQ(0, sn_tcp_set_read_deadline(pair.client, 1));
+	EXPECT_EQ(1, reader.join());
+	EXPECT_EQ('x', c);
+	EXPECT_EQ(-ETIMEDOUT, sn_tcp_read(pair.client, &c, 1)) << "the next call is too late";
 }
 
 TEST(DeadlineLastAttempt, IsMadeByATaskThatBeginsAtTheDeadline)
@@ -434,60 +427,53 @@ private:
 	std::string address_;
 };
 
-TEST(DeadlineConnect, IsKeptAndNotEarly)
+TASK_TEST(DeadlineConnect, IsKeptAndNotEarly)
 {
-	test::run([] {
-		FullServer server;
-		sn_tcp *conn = nullptr;
+	FullServer server;
+	sn_tcp *conn = nullptr;
 
-		for (int i = 0; i < 2; i++) {
-			const int64_t deadline = sn_now() + 20 * test::ms;
+	for (int i = 0; i < 2; i++) {
+		const int64_t deadline = sn_now() + 20 * test::ms;
 
-			EXPECT_EQ(-ETIMEDOUT,
-				  sn_tcp_connect(&conn, server.address().c_str(), deadline));
-			EXPECT_GE(sn_now(), deadline);
-			EXPECT_EQ(nullptr, conn);
-		}
-	});
+		EXPECT_EQ(-ETIMEDOUT, sn_tcp_connect(&conn, server.address().c_str(), deadline));
+		EXPECT_GE(sn_now(), deadline);
+		EXPECT_EQ(nullptr, conn);
+	}
 }
 
-TEST(DeadlineConnect, InThePastFailsAtOnce)
+TASK_TEST(DeadlineConnect, InThePastFailsAtOnce)
 {
-	test::run([] {
-		Listener listener;
-		sn_tcp *conn = nullptr;
+	Listener listener;
+	sn_tcp *conn = nullptr;
 
-		EXPECT_EQ(-ETIMEDOUT, sn_tcp_connect(&conn, listener.address().c_str(), 1));
-		EXPECT_EQ(-ETIMEDOUT, sn_tcp_connect(&conn, listener.address().c_str(), sn_now()));
-		EXPECT_EQ(nullptr, conn);
-	});
+	EXPECT_EQ(-ETIMEDOUT, sn_tcp_connect(&conn, listener.address().c_str(), 1));
+	EXPECT_EQ(-ETIMEDOUT, sn_tcp_connect(&conn, listener.address().c_str(), sn_now()));
+	EXPECT_EQ(nullptr, conn);
 }
 
 // The deadline was for connecting; it must not end reads and writes later.
-TEST(DeadlineConnect, DoesNotOutliveTheConnect)
+TASK_TEST(DeadlineConnect, DoesNotOutliveTheConnect)
 {
-	test::run([] {
-		std::unique_ptr<Listener> listener;
-		sn_tcp *conn = nullptr;
-		int64_t deadline, gap = 200 * test::ms;
-		char c;
-		int err;
+	std::unique_ptr<Listener> listener;
+	sn_tcp *conn = nullptr;
+	int64_t deadline, gap = 200 * test::ms;
+	char c;
+	int err;
 
-		do { // with a later deadline each time, in case the machine stalls the test
-			listener = std::make_unique<Listener>();
-			deadline = sn_now() + gap;
-			err = sn_tcp_connect(&conn, listener->address().c_str(), deadline);
-		} while (err == -ETIMEDOUT && (gap *= 2) < test::patience);
-		ASSERT_EQ(0, err);
-		sn_tcp *peer = listener->accept();
-		sn_sleep_until(deadline + test::ms);
-		EXPECT_EQ(1, sn_tcp_write(conn, "x", 1));
-		EXPECT_EQ(1, sn_tcp_read(peer, &c, 1));
-		EXPECT_EQ(1, sn_tcp_write(peer, "y", 1));
-		EXPECT_EQ(1, sn_tcp_read(conn, &c, 1));
-		sn_tcp_close(conn);
-		sn_tcp_close(peer);
-	});
+	do { // with a later deadline each time, in case the machine stalls the test
+		listener = std::make_unique<Listener>();
+		deadline = sn_now() + gap;
+		err = sn_tcp_connect(&conn, listener->address().c_str(), deadline);
+	} while (err == -ETIMEDOUT && (gap *= 2) < test::patience);
+	ASSERT_EQ(0, err);
+	sn_tcp *peer = listener->accept();
+	sn_sleep_until(deadline + test::ms);
+	EXPECT_EQ(1, sn_tcp_write(conn, "x", 1));
+	EXPECT_EQ(1, sn_tcp_read(peer, &c, 1));
+	EXPECT_EQ(1, sn_tcp_write(peer, "y", 1));
+	EXPECT_EQ(1, sn_tcp_read(conn, &c, 1));
+	sn_tcp_close(conn);
+	sn_tcp_close(peer);
 }
 
 } // namespace

@@ -118,163 +118,151 @@ void everything_works()
 
 // Each process's signals reach its own tasks, although the child has copies of the parent's
 // descriptors.
-TEST(Fork, SignalsReachTheProcessesOwnTasks)
+TASK_TEST(Fork, SignalsReachTheProcessesOwnTasks)
 {
-	test::run([] {
-		ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
-		ASSERT_EQ(0, kill(getpid(), SIGUSR1));
-		EXPECT_EQ(0, in_child([] {
-				  struct sigaction now;
+	ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
+	ASSERT_EQ(0, kill(getpid(), SIGUSR1));
+	EXPECT_EQ(0, in_child([] {
+			  struct sigaction now;
 
-				  CHILD_CHECK(sigaction(SIGUSR1, nullptr, &now) == 0);
-				  CHILD_CHECK(now.sa_handler == SIG_DFL);
-				  run_anew(signals_work);
-				  CHILD_CHECK(sigaction(SIGUSR1, nullptr, &now) == 0);
-				  CHILD_CHECK(now.sa_handler == SIG_DFL);
-			  }));
-		EXPECT_EQ(SIGUSR1, sn_signal_wait(sn_now() + test::patience))
-			<< "the parent's signal";
-		EXPECT_EQ(-ETIMEDOUT, sn_signal_wait(sn_now() + test::ms));
-		// The parent waits while the child does.
-		Task waiting([] { return sn_signal_wait(sn_now() + test::patience); });
-		sn_yield();
-		EXPECT_EQ(0, in_child([] { run_anew(signals_work); }));
-		EXPECT_EQ(0, kill(getpid(), SIGUSR1));
-		EXPECT_EQ(SIGUSR1, waiting.join());
-	});
+			  CHILD_CHECK(sigaction(SIGUSR1, nullptr, &now) == 0);
+			  CHILD_CHECK(now.sa_handler == SIG_DFL);
+			  run_anew(signals_work);
+			  CHILD_CHECK(sigaction(SIGUSR1, nullptr, &now) == 0);
+			  CHILD_CHECK(now.sa_handler == SIG_DFL);
+		  }));
+	EXPECT_EQ(SIGUSR1, sn_signal_wait(sn_now() + test::patience)) << "the parent's signal";
+	EXPECT_EQ(-ETIMEDOUT, sn_signal_wait(sn_now() + test::ms));
+	// The parent waits while the child does.
+	Task waiting([] { return sn_signal_wait(sn_now() + test::patience); });
+	sn_yield();
+	EXPECT_EQ(0, in_child([] { run_anew(signals_work); }));
+	EXPECT_EQ(0, kill(getpid(), SIGUSR1));
+	EXPECT_EQ(SIGUSR1, waiting.join());
 }
 
 // In the child, the descriptor numbers of the parent's connections may belong to something else by
 // now.
-TEST(Fork, TheEndOfTheChildsRunClosesNoneOfItsDescriptors)
+TASK_TEST(Fork, TheEndOfTheChildsRunClosesNoneOfItsDescriptors)
 {
-	test::run([] {
-		Listener listener;
-		Pair pair(listener);
-		const int numbers[] = {sn_tcp_fd(pair.client), sn_tcp_fd(pair.server),
-				       sn_tcp_listener_fd(listener.get())};
+	Listener listener;
+	Pair pair(listener);
+	const int numbers[] = {sn_tcp_fd(pair.client), sn_tcp_fd(pair.server),
+			       sn_tcp_listener_fd(listener.get())};
 
-		ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
-		EXPECT_EQ(0, in_child([&] {
-				  for (int fd = 3; fd < 256; fd++)
-					  close(fd);
-				  for (int fd = 3; fd < 256; fd++)
-					  CHILD_CHECK(open("/dev/null", O_RDONLY) == fd);
-				  for (int round = 0; round < 2; round++)
-					  everything_works();
-				  for (int fd = 3; fd < 256; fd++)
-					  CHILD_CHECK(fcntl(fd, F_GETFD) >= 0);
-			  }));
-		for (const int fd : numbers)
-			EXPECT_GE(fcntl(fd, F_GETFD), 0);
-		char byte;
-		EXPECT_EQ(1, sn_tcp_write(pair.client, "x", 1));
-		EXPECT_EQ(1, sn_tcp_read(pair.server, &byte, 1));
-	});
+	ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
+	EXPECT_EQ(0, in_child([&] {
+			  for (int fd = 3; fd < 256; fd++)
+				  close(fd);
+			  for (int fd = 3; fd < 256; fd++)
+				  CHILD_CHECK(open("/dev/null", O_RDONLY) == fd);
+			  for (int round = 0; round < 2; round++)
+				  everything_works();
+			  for (int fd = 3; fd < 256; fd++)
+				  CHILD_CHECK(fcntl(fd, F_GETFD) >= 0);
+		  }));
+	for (const int fd : numbers)
+		EXPECT_GE(fcntl(fd, F_GETFD), 0);
+	char byte;
+	EXPECT_EQ(1, sn_tcp_write(pair.client, "x", 1));
+	EXPECT_EQ(1, sn_tcp_read(pair.server, &byte, 1));
 }
 
 // In the child, the parent's connections do not count as something that could wake a task.
-TEST(Fork, TheParentsDatagramSocketCanOnlyBeClosedInTheChild)
+TASK_TEST(Fork, TheParentsDatagramSocketCanOnlyBeClosedInTheChild)
 {
-	test::run([] {
-		sn_udp *udp = nullptr;
-		sn_address at;
-		char byte = 0;
+	sn_udp *udp = nullptr;
+	sn_address at;
+	char byte = 0;
 
-		ASSERT_EQ(0, sn_udp_open(&udp, "127.0.0.1:0", nullptr));
-		ASSERT_EQ(0, sn_udp_local(udp, &at));
-		// The first waits on the side, the second behind it.
-		Task first([&] { return int(sn_udp_recv(udp, &byte, 1, nullptr)); });
-		Task second([&] { return int(sn_udp_recv(udp, &byte, 1, nullptr)); });
-		ASSERT_TRUE(test::eventually([&] { return probe_udp_waiting(udp, 0) == 2; }));
-		EXPECT_EQ(0, in_child([&] {
-				  char mine;
+	ASSERT_EQ(0, sn_udp_open(&udp, "127.0.0.1:0", nullptr));
+	ASSERT_EQ(0, sn_udp_local(udp, &at));
+	// The first waits on the side, the second behind it.
+	Task first([&] { return int(sn_udp_recv(udp, &byte, 1, nullptr)); });
+	Task second([&] { return int(sn_udp_recv(udp, &byte, 1, nullptr)); });
+	ASSERT_TRUE(test::eventually([&] { return probe_udp_waiting(udp, 0) == 2; }));
+	EXPECT_EQ(0, in_child([&] {
+			  char mine;
 
-				  CHILD_CHECK(sn_udp_recv(udp, &mine, 1, nullptr) == -ENOTSUP);
-				  run_anew([&] {
-					  CHILD_CHECK(sn_udp_recv(udp, &mine, 1, nullptr) ==
-						      -EBADF);
-					  CHILD_CHECK(sn_udp_send(udp, &mine, 1, &at) == -EBADF);
-					  CHILD_CHECK(sn_udp_close(udp) == 0);
-					  CHILD_CHECK(sn_udp_close(udp) == -EBADF);
-					  // The new socket of the child reuses the place of the
-					  // parent's.
-					  datagrams_work();
-				  });
-			  }));
-		EXPECT_EQ(1, sn_udp_send(udp, "x", 1, &at));
-		EXPECT_EQ(1, sn_udp_send(udp, "x", 1, &at));
-		EXPECT_EQ(1, first.join());
-		EXPECT_EQ(1, second.join());
-		EXPECT_EQ(0, sn_udp_close(udp));
-	});
+			  CHILD_CHECK(sn_udp_recv(udp, &mine, 1, nullptr) == -ENOTSUP);
+			  run_anew([&] {
+				  CHILD_CHECK(sn_udp_recv(udp, &mine, 1, nullptr) == -EBADF);
+				  CHILD_CHECK(sn_udp_send(udp, &mine, 1, &at) == -EBADF);
+				  CHILD_CHECK(sn_udp_close(udp) == 0);
+				  CHILD_CHECK(sn_udp_close(udp) == -EBADF);
+				  // The new socket of the child reuses the place of the
+				  // parent's.
+				  datagrams_work();
+			  });
+		  }));
+	EXPECT_EQ(1, sn_udp_send(udp, "x", 1, &at));
+	EXPECT_EQ(1, sn_udp_send(udp, "x", 1, &at));
+	EXPECT_EQ(1, first.join());
+	EXPECT_EQ(1, second.join());
+	EXPECT_EQ(0, sn_udp_close(udp));
 }
 
-TEST(Fork, DeadlockIsNoticedInTheChild)
+TASK_TEST(Fork, DeadlockIsNoticedInTheChild, 1, 2)
 {
-	test::run({1, 2}, [] {
-		Pair pair;
-		int said[2];
-		std::string text;
-		char buf[4096];
+	Pair pair;
+	int said[2];
+	std::string text;
+	char buf[4096];
 
-		ASSERT_EQ(0, pipe2(said, O_CLOEXEC));
-		EXPECT_EQ(2, in_child([&] {
-				  dup2(said[1], STDERR_FILENO);
-				  run_anew([] {
-					  sn_waitgroup group = {};
+	ASSERT_EQ(0, pipe2(said, O_CLOEXEC));
+	EXPECT_EQ(2, in_child([&] {
+			  dup2(said[1], STDERR_FILENO);
+			  run_anew([] {
+				  sn_waitgroup group = {};
 
-					  CHILD_CHECK(sn_waitgroup_add(&group, 1) == 0);
-					  CHILD_CHECK(sn_waitgroup_wait(&group) == 0);
-				  });
-			  }));
-		close(said[1]);
-		for (ssize_t n; (n = read(said[0], buf, sizeof buf)) > 0;)
-			text.append(buf, size_t(n));
-		close(said[0]);
-		EXPECT_NE(std::string::npos, text.find("deadlock: every task is asleep")) << text;
-	});
+				  CHILD_CHECK(sn_waitgroup_add(&group, 1) == 0);
+				  CHILD_CHECK(sn_waitgroup_wait(&group) == 0);
+			  });
+		  }));
+	close(said[1]);
+	for (ssize_t n; (n = read(said[0], buf, sizeof buf)) > 0;)
+		text.append(buf, size_t(n));
+	close(said[0]);
+	EXPECT_NE(std::string::npos, text.find("deadlock: every task is asleep")) << text;
 }
 
 // The connections can be closed before, during and after the new run. Every other call on them
 // fails.
-TEST(Fork, TheParentsConnectionsCanOnlyBeClosedInTheChild)
+TASK_TEST(Fork, TheParentsConnectionsCanOnlyBeClosedInTheChild)
 {
-	test::run([] {
-		Listener listener;
-		Pair first(listener), second(listener), third(listener), fourth(listener);
-		char byte;
-		// These tasks wait in the parent, and do not exist in the child.
-		Task reading([&] { return int(sn_tcp_read(first.server, &byte, 1)); });
-		Task another([&] { return int(sn_tcp_read(second.server, &byte, 1)); });
+	Listener listener;
+	Pair first(listener), second(listener), third(listener), fourth(listener);
+	char byte;
+	// These tasks wait in the parent, and do not exist in the child.
+	Task reading([&] { return int(sn_tcp_read(first.server, &byte, 1)); });
+	Task another([&] { return int(sn_tcp_read(second.server, &byte, 1)); });
 
-		EXPECT_TRUE(test::someone_reads(first.server));
-		EXPECT_TRUE(test::someone_reads(second.server));
-		EXPECT_EQ(0, in_child([&] {
-				  sn_tcp *all[] = {first.server, second.server, third.server};
+	EXPECT_TRUE(test::someone_reads(first.server));
+	EXPECT_TRUE(test::someone_reads(second.server));
+	EXPECT_EQ(0, in_child([&] {
+			  sn_tcp *all[] = {first.server, second.server, third.server};
 
-				  const int numbers[] = {sn_tcp_fd(all[0]), sn_tcp_fd(all[1]),
-							 sn_tcp_fd(all[2])};
-				  CHILD_CHECK(sn_tcp_close(all[0]) == 0);
-				  CHILD_CHECK(fcntl(numbers[0], F_GETFD) < 0);
-				  run_anew([&] {
-					  char c;
+			  const int numbers[] = {sn_tcp_fd(all[0]), sn_tcp_fd(all[1]),
+						 sn_tcp_fd(all[2])};
+			  CHILD_CHECK(sn_tcp_close(all[0]) == 0);
+			  CHILD_CHECK(fcntl(numbers[0], F_GETFD) < 0);
+			  run_anew([&] {
+				  char c;
 
-					  CHILD_CHECK(sn_tcp_read(all[1], &c, 1) == -EBADF);
-					  CHILD_CHECK(sn_tcp_write(all[1], "x", 1) == -EBADF);
-					  CHILD_CHECK(sn_tcp_close(all[1]) == 0);
-					  CHILD_CHECK(fcntl(numbers[1], F_GETFD) < 0);
-					  network_works();
-				  });
-				  CHILD_CHECK(sn_tcp_close(all[2]) == 0);
-				  CHILD_CHECK(fcntl(numbers[2], F_GETFD) < 0);
-				  everything_works();
-			  }));
-		EXPECT_EQ(1, sn_tcp_write(first.client, "x", 1));
-		EXPECT_EQ(1, sn_tcp_write(second.client, "x", 1));
-		EXPECT_EQ(1, reading.join());
-		EXPECT_EQ(1, another.join());
-	});
+				  CHILD_CHECK(sn_tcp_read(all[1], &c, 1) == -EBADF);
+				  CHILD_CHECK(sn_tcp_write(all[1], "x", 1) == -EBADF);
+				  CHILD_CHECK(sn_tcp_close(all[1]) == 0);
+				  CHILD_CHECK(fcntl(numbers[1], F_GETFD) < 0);
+				  network_works();
+			  });
+			  CHILD_CHECK(sn_tcp_close(all[2]) == 0);
+			  CHILD_CHECK(fcntl(numbers[2], F_GETFD) < 0);
+			  everything_works();
+		  }));
+	EXPECT_EQ(1, sn_tcp_write(first.client, "x", 1));
+	EXPECT_EQ(1, sn_tcp_write(second.client, "x", 1));
+	EXPECT_EQ(1, reading.join());
+	EXPECT_EQ(1, another.join());
 }
 
 // At the fork, locks may be in any state, and tasks anywhere.

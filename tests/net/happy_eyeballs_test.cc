@@ -271,40 +271,36 @@ private:
 };
 
 // Without a deadline the silent address alone would take two minutes.
-TEST(HappyEyeballs, ASilentAddressDoesNotKeepTheOthersWaiting)
+TASK_TEST(HappyEyeballs, ASilentAddressDoesNotKeepTheOthersWaiting)
 {
-	test::run([] {
-		Addresses addresses({2}, {1});
-		NothingLeft check;
-		const int64_t start = sn_now();
-		std::string reached;
+	Addresses addresses({2}, {1});
+	NothingLeft check;
+	const int64_t start = sn_now();
+	std::string reached;
 
-		EXPECT_EQ(0, connect_to(addresses.named({"1", "2"}), SN_NO_DEADLINE, &reached));
-		EXPECT_EQ("127.0.0.2", reached);
-		EXPECT_EQ("1 2", attempts());
-		EXPECT_GE(sn_now() - start, 250 * test::ms) << "the first address had its 250 ms";
-		EXPECT_LT(sn_now() - start, test::patience);
-	});
+	EXPECT_EQ(0, connect_to(addresses.named({"1", "2"}), SN_NO_DEADLINE, &reached));
+	EXPECT_EQ("127.0.0.2", reached);
+	EXPECT_EQ("1 2", attempts());
+	EXPECT_GE(sn_now() - start, 250 * test::ms) << "the first address had its 250 ms";
+	EXPECT_LT(sn_now() - start, test::patience);
 }
 
 // A hundred pauses of 250 ms would be 25 s.
-TEST(HappyEyeballs, ARefusalLetsTheNextBeginAtOnce)
+TASK_TEST(HappyEyeballs, ARefusalLetsTheNextBeginAtOnce, 2)
 {
-	test::run({2}, [] {
-		Addresses addresses({150}, {});
-		NothingLeft check;
-		std::vector<std::string> order;
-		std::string reached;
+	Addresses addresses({150}, {});
+	NothingLeft check;
+	std::vector<std::string> order;
+	std::string reached;
 
-		for (int i = 1; i <= 100; i++)
-			order.push_back(std::to_string(i));
-		order.push_back("150");
-		const int64_t start = sn_now();
-		EXPECT_EQ(0, connect_to(addresses.named(order), SN_NO_DEADLINE, &reached));
-		EXPECT_EQ("127.0.0.150", reached);
-		EXPECT_LT(sn_now() - start, 25 * test::second);
-		EXPECT_EQ(101u, attempt_count());
-	});
+	for (int i = 1; i <= 100; i++)
+		order.push_back(std::to_string(i));
+	order.push_back("150");
+	const int64_t start = sn_now();
+	EXPECT_EQ(0, connect_to(addresses.named(order), SN_NO_DEADLINE, &reached));
+	EXPECT_EQ("127.0.0.150", reached);
+	EXPECT_LT(sn_now() - start, 25 * test::second);
+	EXPECT_EQ(101u, attempt_count());
 }
 
 TEST(HappyEyeballs, AlternatesBetweenTheFamilies)
@@ -326,47 +322,43 @@ TEST(HappyEyeballs, AlternatesBetweenTheFamilies)
 }
 
 // All addresses are tried before the deadline, although it leaves less than 250 ms to each.
-TEST(HappyEyeballs, EndsAtItsDeadline)
+TASK_TEST(HappyEyeballs, EndsAtItsDeadline)
 {
-	test::run([] {
-		Addresses addresses({}, {1, 2, 3});
-		NothingLeft check;
-		const int64_t deadline = sn_now() + 600 * test::ms;
+	Addresses addresses({}, {1, 2, 3});
+	NothingLeft check;
+	const int64_t deadline = sn_now() + 600 * test::ms;
 
-		EXPECT_EQ(-ETIMEDOUT, connect_to(addresses.named({"1", "2", "3"}), deadline));
-		EXPECT_GE(sn_now(), deadline);
-		EXPECT_EQ("1 2 3", attempts());
-		EXPECT_EQ(-ETIMEDOUT, connect_to(addresses.named({"1", "2", "3"}), sn_now() - 1));
-		EXPECT_EQ(3u, attempt_count());
-	});
+	EXPECT_EQ(-ETIMEDOUT, connect_to(addresses.named({"1", "2", "3"}), deadline));
+	EXPECT_GE(sn_now(), deadline);
+	EXPECT_EQ("1 2 3", attempts());
+	EXPECT_EQ(-ETIMEDOUT, connect_to(addresses.named({"1", "2", "3"}), sn_now() - 1));
+	EXPECT_EQ(3u, attempt_count());
 }
 
-TEST(HappyEyeballs, EndsWithItsScope)
+TASK_TEST(HappyEyeballs, EndsWithItsScope)
 {
-	test::run([] {
-		Addresses addresses({}, {1, 2});
-		NothingLeft check;
-		struct Arg {
-			std::string name;
-			int result = 1;
-		} arg{addresses.named({"1", "2"})};
-		sn_scope *scope = nullptr;
+	Addresses addresses({}, {1, 2});
+	NothingLeft check;
+	struct Arg {
+		std::string name;
+		int result = 1;
+	} arg{addresses.named({"1", "2"})};
+	sn_scope *scope = nullptr;
 
-		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-		ASSERT_EQ(0, sn_scope_go(
-				     scope,
-				     [](void *to) {
-					     auto *its = static_cast<Arg *>(to);
+	ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	ASSERT_EQ(0, sn_scope_go(
+			     scope,
+			     [](void *to) {
+				     auto *its = static_cast<Arg *>(to);
 
-					     its->result = connect_to(its->name, SN_NO_DEADLINE);
-					     return 0;
-				     },
-				     &arg));
-		EXPECT_TRUE(test::eventually([] { return attempt_count() == 2; }));
-		sn_scope_cancel(scope);
-		sn_scope_close(scope);
-		EXPECT_EQ(-ECANCELED, arg.result);
-	});
+				     its->result = connect_to(its->name, SN_NO_DEADLINE);
+				     return 0;
+			     },
+			     &arg));
+	EXPECT_TRUE(test::eventually([] { return attempt_count() == 2; }));
+	sn_scope_cancel(scope);
+	sn_scope_close(scope);
+	EXPECT_EQ(-ECANCELED, arg.result);
 }
 
 TEST(HappyEyeballs, EndsWithItsRun)
@@ -387,201 +379,182 @@ TEST(HappyEyeballs, EndsWithItsRun)
 
 // This holds for a name with one address, too, and repeatedly, because the port is free again
 // immediately.
-TEST(HappyEyeballs, AnAttemptThatMeetsItselfIsRefused)
+TASK_TEST(HappyEyeballs, AnAttemptThatMeetsItselfIsRefused, 2)
 {
-	test::run({2}, [] {
-		Addresses addresses({}, {});
-		NothingLeft check;
-		const std::string name = addresses.named({"1", "2"});
-		const std::string port = name.substr(name.find(':'));
+	Addresses addresses({}, {});
+	NothingLeft check;
+	const std::string name = addresses.named({"1", "2"});
+	const std::string port = name.substr(name.find(':'));
 
-		meets_itself = true;
-		for (const std::string &each : {name, "127.0.0.1" + port, "127.0.0.1" + port})
-			EXPECT_EQ(-ECONNREFUSED, connect_to(each, sn_now() + test::patience))
-				<< each;
-		meets_itself = false;
-	});
+	meets_itself = true;
+	for (const std::string &each : {name, "127.0.0.1" + port, "127.0.0.1" + port})
+		EXPECT_EQ(-ECONNREFUSED, connect_to(each, sn_now() + test::patience)) << each;
+	meets_itself = false;
 }
 
 // An attempt that was overtaken continues, and wins if it is the first to succeed.
-TEST(HappyEyeballs, AnEarlierAttemptMayWin)
+TASK_TEST(HappyEyeballs, AnEarlierAttemptMayWin, 2)
 {
-	test::run({2}, [] {
-		Addresses addresses({}, {1, 2});
-		std::atomic<bool> over{false};
-		std::string reached;
-		Task task([&] {
-			const int err = connect_to(addresses.named({"1", "2"}),
-						   sn_now() + test::patience, &reached);
+	Addresses addresses({}, {1, 2});
+	std::atomic<bool> over{false};
+	std::string reached;
+	Task task([&] {
+		const int err = connect_to(addresses.named({"1", "2"}), sn_now() + test::patience,
+					   &reached);
 
-			over = true;
-			return err;
-		});
-
-		EXPECT_TRUE(test::eventually([] { return attempt_count() == 2; }));
-		addresses.let_in_until([&] { return over.load(); });
-		EXPECT_EQ(0, task.join());
-		EXPECT_EQ("127.0.0.1", reached);
+		over = true;
+		return err;
 	});
+
+	EXPECT_TRUE(test::eventually([] { return attempt_count() == 2; }));
+	addresses.let_in_until([&] { return over.load(); });
+	EXPECT_EQ(0, task.join());
+	EXPECT_EQ("127.0.0.1", reached);
 }
 
 // There is a descriptor for one attempt only. The second address is tried when that attempt has
 // failed.
-TEST(HappyEyeballs, WaitsForADescriptor)
+TASK_TEST(HappyEyeballs, WaitsForADescriptor, 2)
 {
-	test::run({2}, [] {
-		Addresses addresses({2}, {1});
-		const std::string name = addresses.named({"1", "2"});
-		std::atomic<bool> over{false};
-		std::string reached;
-		rlimit former = {};
+	Addresses addresses({2}, {1});
+	const std::string name = addresses.named({"1", "2"});
+	std::atomic<bool> over{false};
+	std::string reached;
+	rlimit former = {};
 
-		sn_sleep(test::ms); // until the runtime has opened what it needs
-		ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &former));
-		const int next = dup(0);
-		close(next);
-		rlimit tight = {rlim_t(next) + 1, former.rlim_max};
-		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &tight));
-		Task task([&] {
-			const int err = connect_to(name, sn_now() + test::patience, &reached);
+	sn_sleep(test::ms); // until the runtime has opened what it needs
+	ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &former));
+	const int next = dup(0);
+	close(next);
+	rlimit tight = {rlim_t(next) + 1, former.rlim_max};
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &tight));
+	Task task([&] {
+		const int err = connect_to(name, sn_now() + test::patience, &reached);
 
-			over = true;
-			return err;
-		});
-		EXPECT_TRUE(test::eventually([] { return attempt_count() == 1; }));
-		// without the shortage, the second attempt would have begun by now
-		sn_sleep(300 * test::ms);
-		EXPECT_EQ("1", attempts());
-		addresses.refuse_at_first();
-		EXPECT_TRUE(test::eventually([&] { return over.load(); }));
-		EXPECT_EQ(0, task.join());
-		EXPECT_EQ("127.0.0.2", reached)
-			<< "when the first attempt had failed, there was a descriptor again";
-		tight.rlim_cur = rlim_t(next);
-		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &tight));
-		EXPECT_EQ(-EMFILE, connect_to(name, SN_NO_DEADLINE)) << "none at all";
-		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &former));
+		over = true;
+		return err;
 	});
+	EXPECT_TRUE(test::eventually([] { return attempt_count() == 1; }));
+	// without the shortage, the second attempt would have begun by now
+	sn_sleep(300 * test::ms);
+	EXPECT_EQ("1", attempts());
+	addresses.refuse_at_first();
+	EXPECT_TRUE(test::eventually([&] { return over.load(); }));
+	EXPECT_EQ(0, task.join());
+	EXPECT_EQ("127.0.0.2", reached)
+		<< "when the first attempt had failed, there was a descriptor again";
+	tight.rlim_cur = rlim_t(next);
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &tight));
+	EXPECT_EQ(-EMFILE, connect_to(name, SN_NO_DEADLINE)) << "none at all";
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &former));
 }
 
 // The first address stays silent, so the second attempt begins only because time passes.
-TEST(HappyEyeballs, GoesOnWhenThereIsADescriptorAgain)
+TASK_TEST(HappyEyeballs, GoesOnWhenThereIsADescriptorAgain, 2)
 {
-	test::run({2}, [] {
-		Addresses addresses({2}, {1});
-		const std::string name = addresses.named({"1", "2"});
-		rlimit former = {};
-		std::string reached;
+	Addresses addresses({2}, {1});
+	const std::string name = addresses.named({"1", "2"});
+	rlimit former = {};
+	std::string reached;
 
-		sn_sleep(test::ms); // until the runtime has opened what it needs
-		ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &former));
-		const int next = dup(0);
-		close(next);
-		const rlimit tight = {rlim_t(next) + 1, former.rlim_max};
-		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &tight));
-		Task task([&] { return connect_to(name, sn_now() + test::patience, &reached); });
-		EXPECT_TRUE(test::eventually([] { return attempt_count() == 1; }));
-		// without the shortage, the second attempt would have begun by now
-		sn_sleep(300 * test::ms);
-		EXPECT_EQ("1", attempts());
-		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &former));
-		EXPECT_EQ(0, task.join());
-		EXPECT_EQ("127.0.0.2", reached);
-	});
+	sn_sleep(test::ms); // until the runtime has opened what it needs
+	ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &former));
+	const int next = dup(0);
+	close(next);
+	const rlimit tight = {rlim_t(next) + 1, former.rlim_max};
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &tight));
+	Task task([&] { return connect_to(name, sn_now() + test::patience, &reached); });
+	EXPECT_TRUE(test::eventually([] { return attempt_count() == 1; }));
+	// without the shortage, the second attempt would have begun by now
+	sn_sleep(300 * test::ms);
+	EXPECT_EQ("1", attempts());
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &former));
+	EXPECT_EQ(0, task.join());
+	EXPECT_EQ("127.0.0.2", reached);
 }
 
 // The attempt at the ninth address takes over the descriptor of the first attempt.
-TEST(HappyEyeballs, HoldsAFewDescriptorsOnly)
+TASK_TEST(HappyEyeballs, HoldsAFewDescriptorsOnly, 2)
 {
-	test::run({2}, [] {
-		Addresses addresses({12}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
-		std::vector<std::string> order;
-		std::atomic<bool> over{false};
-		int most = 0;
+	Addresses addresses({12}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+	std::vector<std::string> order;
+	std::atomic<bool> over{false};
+	int most = 0;
 
-		for (int i = 1; i <= 10; i++)
-			order.push_back(std::to_string(i));
-		order.push_back("12");
-		const std::string name = addresses.named(order);
-		const int before = open_sockets();
-		Task task([&] {
-			const int err = connect_to(name, sn_now() + test::patience);
+	for (int i = 1; i <= 10; i++)
+		order.push_back(std::to_string(i));
+	order.push_back("12");
+	const std::string name = addresses.named(order);
+	const int before = open_sockets();
+	Task task([&] {
+		const int err = connect_to(name, sn_now() + test::patience);
 
-			over = true;
-			return err;
-		});
-		while (!over) {
-			most = std::max(most, open_sockets() - before);
-			sn_sleep(test::ms);
-		}
-		EXPECT_EQ(0, task.join());
-		EXPECT_EQ(11u, attempt_count());
-		EXPECT_EQ(8, most);
-		EXPECT_EQ(before, open_sockets());
+		over = true;
+		return err;
 	});
+	while (!over) {
+		most = std::max(most, open_sockets() - before);
+		sn_sleep(test::ms);
+	}
+	EXPECT_EQ(0, task.join());
+	EXPECT_EQ(11u, attempt_count());
+	EXPECT_EQ(8, most);
+	EXPECT_EQ(before, open_sockets());
 }
 
 // 101: no network; 111: refused; 113: no way to the host; 99: no local address.
-TEST(HappyEyeballs, ReportsTheErrorThatSaysMost)
+TASK_TEST(HappyEyeballs, ReportsTheErrorThatSaysMost, 2)
 {
-	test::run({2}, [] {
-		Addresses addresses({2}, {});
-		NothingLeft check;
-		const struct {
-			std::vector<std::string> order;
-			int error;
-		} cases[] = {
-			{{"127.0.1.101", "127.0.1.111", "127.0.1.113"}, -ECONNREFUSED},
-			{{"127.0.1.111", "127.0.1.101"}, -ECONNREFUSED},
-			{{"127.0.1.101", "127.0.1.113"}, -EHOSTUNREACH},
-			{{"127.0.1.113", "127.0.1.101"}, -EHOSTUNREACH},
-			{{"127.0.1.99", "127.0.1.101"}, -EADDRNOTAVAIL},
-			{{"127.0.1.101", "127.0.1.99"}, -ENETUNREACH},
-			{{"127.0.1.101", "1"}, -ECONNREFUSED},
-			{{"127.0.1.101", "v6", "127.0.1.113"}, -ECONNREFUSED},
-		};
+	Addresses addresses({2}, {});
+	NothingLeft check;
+	const struct {
+		std::vector<std::string> order;
+		int error;
+	} cases[] = {
+		{{"127.0.1.101", "127.0.1.111", "127.0.1.113"}, -ECONNREFUSED},
+		{{"127.0.1.111", "127.0.1.101"}, -ECONNREFUSED},
+		{{"127.0.1.101", "127.0.1.113"}, -EHOSTUNREACH},
+		{{"127.0.1.113", "127.0.1.101"}, -EHOSTUNREACH},
+		{{"127.0.1.99", "127.0.1.101"}, -EADDRNOTAVAIL},
+		{{"127.0.1.101", "127.0.1.99"}, -ENETUNREACH},
+		{{"127.0.1.101", "1"}, -ECONNREFUSED},
+		{{"127.0.1.101", "v6", "127.0.1.113"}, -ECONNREFUSED},
+	};
 
-		for (const auto &each : cases)
-			EXPECT_EQ(each.error,
-				  connect_to(addresses.named(each.order), SN_NO_DEADLINE))
-				<< each.order[0] << " " << each.order[1];
-		EXPECT_EQ(0, connect_to(addresses.named({"127.0.1.101", "127.0.1.111", "2"}),
-					SN_NO_DEADLINE));
-	});
+	for (const auto &each : cases)
+		EXPECT_EQ(each.error, connect_to(addresses.named(each.order), SN_NO_DEADLINE))
+			<< each.order[0] << " " << each.order[1];
+	EXPECT_EQ(0,
+		  connect_to(addresses.named({"127.0.1.101", "127.0.1.111", "2"}), SN_NO_DEADLINE));
 }
 
-TEST(HappyEyeballs, WorksForConnectionsThatWriteAtOnce)
+TASK_TEST(HappyEyeballs, WorksForConnectionsThatWriteAtOnce, 2)
 {
-	test::run({2}, [] {
-		Addresses addresses({2}, {1});
-		const std::string name = addresses.named({"1", "2"});
-		sn_tcp *conn = nullptr;
+	Addresses addresses({2}, {1});
+	const std::string name = addresses.named({"1", "2"});
+	sn_tcp *conn = nullptr;
 
-		ASSERT_EQ(0,
-			  sn_tcp_connect_to_write(&conn, name.c_str(), sn_now() + test::patience));
-		EXPECT_EQ(1, sn_tcp_write_all(conn, "x", 1, nullptr));
-		sn_tcp_close(conn);
-	});
+	ASSERT_EQ(0, sn_tcp_connect_to_write(&conn, name.c_str(), sn_now() + test::patience));
+	EXPECT_EQ(1, sn_tcp_write_all(conn, "x", 1, nullptr));
+	sn_tcp_close(conn);
 }
 
 // Every other task is cancelled by its deadline at some moment of its race.
-TEST(HappyEyeballs, LeavesNothingBehindWhereverItEnds)
+TASK_TEST(HappyEyeballs, LeavesNothingBehindWhereverItEnds)
 {
-	test::run([] {
-		Addresses addresses({2}, {1});
-		NothingLeft check;
-		const std::string name = addresses.named({"127.0.1.101", "3", "1", "2"});
-		std::vector<Task> tasks;
+	Addresses addresses({2}, {1});
+	NothingLeft check;
+	const std::string name = addresses.named({"127.0.1.101", "3", "1", "2"});
+	std::vector<Task> tasks;
 
-		for (int i = 0; i < test::scaled(200); i++)
-			tasks.emplace_back([&name, i] {
-				const int err = connect_to(name, sn_now() + i % 2 * test::patience +
-									 i * 2 * test::ms);
+	for (int i = 0; i < test::scaled(200); i++)
+		tasks.emplace_back([&name, i] {
+			const int err = connect_to(name, sn_now() + i % 2 * test::patience +
+								 i * 2 * test::ms);
 
-				EXPECT_TRUE(err == 0 || (i % 2 == 0 && err == -ETIMEDOUT)) << err;
-			});
-		test::join_all(tasks);
-	});
+			EXPECT_TRUE(err == 0 || (i % 2 == 0 && err == -ETIMEDOUT)) << err;
+		});
+	test::join_all(tasks);
 }
 
 } // namespace

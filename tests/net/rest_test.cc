@@ -72,29 +72,27 @@ TEST(Rest, EndsWhenTheOtherThreadComputes)
 }
 
 // Timers and events that come after everything has become quiet.
-TEST(Rest, EndsWhenAllAreIdle)
+TASK_TEST(Rest, EndsWhenAllAreIdle, 2, 4)
 {
-	test::run({2, 4}, [] {
-		for (int i = 0; i < test::scaled(200); i++) {
-			int ends[2];
-			char byte;
+	for (int i = 0; i < test::scaled(200); i++) {
+		int ends[2];
+		char byte;
 
-			ASSERT_EQ(0, pipe2(ends, O_CLOEXEC));
-			sn_stream *reader = test::adopt(ends[0]);
-			Task sleeps([] { EXPECT_EQ(0, sn_sleep(test::ms)); });
-			play(test::scaled(300));
-			std::thread writer([&] {
-				usleep(useconds_t(i));
-				EXPECT_EQ(1, write(ends[1], "x", 1));
-			});
-			sn_stream_set_read_deadline(reader, sn_now() + test::patience);
-			EXPECT_EQ(1, sn_stream_read(reader, &byte, 1));
-			sleeps.join();
-			writer.join();
-			sn_stream_close(reader);
-			close(ends[1]);
-		}
-	});
+		ASSERT_EQ(0, pipe2(ends, O_CLOEXEC));
+		sn_stream *reader = test::adopt(ends[0]);
+		Task sleeps([] { EXPECT_EQ(0, sn_sleep(test::ms)); });
+		play(test::scaled(300));
+		std::thread writer([&] {
+			usleep(useconds_t(i));
+			EXPECT_EQ(1, write(ends[1], "x", 1));
+		});
+		sn_stream_set_read_deadline(reader, sn_now() + test::patience);
+		EXPECT_EQ(1, sn_stream_read(reader, &byte, 1));
+		sleeps.join();
+		writer.join();
+		sn_stream_close(reader);
+		close(ends[1]);
+	}
 }
 
 // The tasks stay with the thread that polls while the other rests. The fair turns poll every 0.1 ms

@@ -140,276 +140,240 @@ std::vector<std::string> malformed()
 		std::string("127.0.0.1:").append(1000, '0').append("80")};
 }
 
-TEST(Address, MalformedOnesAreRefused)
+TASK_TEST(Address, MalformedOnesAreRefused, 2)
 {
-	test::run(2, [] {
-		for (const std::string &text : malformed()) {
-			sn_tcp_listener *listener = nullptr;
-			sn_tcp *conn = nullptr;
-
-			EXPECT_EQ(-EINVAL, sn_tcp_listen(&listener, text.c_str()))
-				<< text.substr(0, 60);
-			EXPECT_EQ(-EINVAL, sn_tcp_connect(&conn, text.c_str(), SN_NO_DEADLINE))
-				<< text.substr(0, 60);
-			EXPECT_EQ(nullptr, listener);
-			EXPECT_EQ(nullptr, conn);
-		}
-		// ":PORT" stands for every address of the machine: a listener can have it, a
-		// connection cannot.
-		sn_tcp *conn = nullptr;
-		EXPECT_EQ(-EINVAL, sn_tcp_connect(&conn, ":80", SN_NO_DEADLINE));
-	});
-}
-
-TEST(Address, UnknownNamesAndServicesAreReported)
-{
-	test::run(2, [] {
+	for (const std::string &text : malformed()) {
 		sn_tcp_listener *listener = nullptr;
 		sn_tcp *conn = nullptr;
-		int err = sn_tcp_connect(&conn, "no-such-host.invalid:80", SN_NO_DEADLINE);
 
-		// Without a network the resolver cannot know that there is no such name.
-		EXPECT_TRUE(err == -ENOENT || err == -EAGAIN) << err;
-		err = sn_tcp_listen(&listener, "no-such-host.invalid:80");
-		EXPECT_TRUE(err == -ENOENT || err == -EAGAIN) << err;
-		EXPECT_EQ(-ENOENT, sn_tcp_connect(&conn, "127.0.0.1:no-such-service", 0));
+		EXPECT_EQ(-EINVAL, sn_tcp_listen(&listener, text.c_str())) << text.substr(0, 60);
+		EXPECT_EQ(-EINVAL, sn_tcp_connect(&conn, text.c_str(), SN_NO_DEADLINE))
+			<< text.substr(0, 60);
 		EXPECT_EQ(nullptr, listener);
 		EXPECT_EQ(nullptr, conn);
-	});
+	}
+	// ":PORT" stands for every address of the machine: a listener can have it, a
+	// connection cannot.
+	sn_tcp *conn = nullptr;
+	EXPECT_EQ(-EINVAL, sn_tcp_connect(&conn, ":80", SN_NO_DEADLINE));
 }
 
-TEST(Address, ThatOfAnotherMachineIsNotAvailable)
+TASK_TEST(Address, UnknownNamesAndServicesAreReported, 2)
 {
-	test::run(1, [] {
-		sn_tcp_listener *listener = nullptr;
+	sn_tcp_listener *listener = nullptr;
+	sn_tcp *conn = nullptr;
+	int err = sn_tcp_connect(&conn, "no-such-host.invalid:80", SN_NO_DEADLINE);
 
-		// 192.0.2.0/24 is for documentation: no machine has such an address.
-		EXPECT_EQ(-EADDRNOTAVAIL, sn_tcp_listen(&listener, "192.0.2.1:0"));
-	});
+	// Without a network the resolver cannot know that there is no such name.
+	EXPECT_TRUE(err == -ENOENT || err == -EAGAIN) << err;
+	err = sn_tcp_listen(&listener, "no-such-host.invalid:80");
+	EXPECT_TRUE(err == -ENOENT || err == -EAGAIN) << err;
+	EXPECT_EQ(-ENOENT, sn_tcp_connect(&conn, "127.0.0.1:no-such-service", 0));
+	EXPECT_EQ(nullptr, listener);
+	EXPECT_EQ(nullptr, conn);
 }
 
-TEST(Listen, OnAPortInUseIsRefused)
+TASK_TEST(Address, ThatOfAnotherMachineIsNotAvailable, 1)
 {
-	test::run(2, [] {
+	sn_tcp_listener *listener = nullptr;
+
+	// 192.0.2.0/24 is for documentation: no machine has such an address.
+	EXPECT_EQ(-EADDRNOTAVAIL, sn_tcp_listen(&listener, "192.0.2.1:0"));
+}
+
+TASK_TEST(Listen, OnAPortInUseIsRefused, 2)
+{
+	Listener listener;
+	sn_tcp_listener *second = nullptr;
+
+	EXPECT_EQ(-EADDRINUSE, sn_tcp_listen(&second, listener.address().c_str()));
+	EXPECT_EQ(nullptr, second);
+}
+
+TASK_TEST(Listen, TheSamePortAgainAfterTrafficAndClose, 2)
+{
+	std::string address;
+	{
 		Listener listener;
-		sn_tcp_listener *second = nullptr;
-
-		EXPECT_EQ(-EADDRINUSE, sn_tcp_listen(&second, listener.address().c_str()));
-		EXPECT_EQ(nullptr, second);
-	});
-}
-
-TEST(Listen, TheSamePortAgainAfterTrafficAndClose)
-{
-	test::run(2, [] {
-		std::string address;
-		{
-			Listener listener;
-			address = listener.address();
-			Pair pair(listener);
-			// The server's side closes first and is left in TIME_WAIT.
-			pair.close_server();
-			char c;
-			EXPECT_EQ(0, sn_tcp_read(pair.client, &c, 1));
-		}
-		Listener again(address.c_str());
-		Pair pair(again);
-	});
-}
-
-TEST(Listen, ReportsItsAddress)
-{
-	test::run(2, [] {
-		for (const char *text : {"127.0.0.1:0", "[::1]:0"}) {
-			Listener listener(text);
-			const std::string address = listener.address();
-			const size_t colon = address.rfind(':');
-			char buf[SN_ADDRESS_MAX];
-
-			EXPECT_EQ(std::string(text).substr(0, std::string(text).rfind(':')),
-				  address.substr(0, colon));
-			EXPECT_GT(atoi(address.c_str() + colon + 1), 0);
-			EXPECT_EQ(-ENOSPC,
-				  sn_tcp_listener_address(listener.get(), buf, address.size()));
-			EXPECT_EQ(int(address.size()),
-				  sn_tcp_listener_address(listener.get(), buf, address.size() + 1));
-			EXPECT_EQ(address, buf);
-			Pair pair(listener);
-			EXPECT_EQ(int(address.size()),
-				  sn_tcp_peer_address(pair.client, buf, sizeof buf));
-			EXPECT_EQ(address, buf);
-			char other[SN_ADDRESS_MAX];
-			EXPECT_GT(sn_tcp_local_address(pair.client, buf, sizeof buf), 0);
-			EXPECT_GT(sn_tcp_peer_address(pair.server, other, sizeof other), 0);
-			EXPECT_STREQ(buf, other) << "both ends agree";
-			EXPECT_EQ(-ENOSPC, sn_tcp_peer_address(pair.client, buf, 3));
-			sn_address value = {}, peer = {};
-			char printed[SN_ADDRESS_MAX];
-
-			EXPECT_EQ(0, sn_tcp_listener_local(listener.get(), &value));
-			EXPECT_GT(sn_address_text(&value, printed, sizeof printed), 0);
-			EXPECT_EQ(address, printed);
-			EXPECT_EQ(0, sn_tcp_peer(pair.client, &peer));
-			EXPECT_EQ(0, memcmp(&value, &peer, sizeof peer));
-			EXPECT_EQ(0, sn_tcp_local(pair.client, &value));
-			EXPECT_EQ(0, sn_tcp_peer(pair.server, &peer));
-			EXPECT_EQ(0, memcmp(&value, &peer, sizeof peer));
-		}
-	});
-}
-
-TEST(Listen, OnEveryAddressTakesBothFamilies)
-{
-	test::run(2, [] {
-		Listener listener(":0");
-		const std::string address = listener.address();
-		const std::string port = address.substr(address.rfind(':'));
-
-		for (const char *host : {"127.0.0.1", "[::1]"}) {
-			sn_tcp *peer = nullptr, *conn = test::connect(host + port);
-
-			ASSERT_EQ(0, sn_tcp_accept(listener.get(), &peer));
-			sn_tcp_close(peer);
-			sn_tcp_close(conn);
-		}
-	});
-}
-
-TEST(Listen, FdIsASocketAndNonBlocking)
-{
-	test::run(1, [] {
-		Listener listener;
+		address = listener.address();
 		Pair pair(listener);
-		int value = 0;
-		socklen_t size = sizeof value;
-
-		ASSERT_EQ(0, getsockopt(sn_tcp_listener_fd(listener.get()), SOL_SOCKET,
-					SO_ACCEPTCONN, &value, &size));
-		EXPECT_EQ(1, value);
-		for (sn_tcp *conn : {pair.client.load(), pair.server.load()}) {
-			EXPECT_TRUE(fcntl(sn_tcp_fd(conn), F_GETFL) & O_NONBLOCK);
-			EXPECT_TRUE(fcntl(sn_tcp_fd(conn), F_GETFD) & FD_CLOEXEC);
-			ASSERT_EQ(0, getsockopt(sn_tcp_fd(conn), IPPROTO_TCP, TCP_NODELAY, &value,
-						&size));
-			EXPECT_NE(0, value);
-		}
-	});
+		// The server's side closes first and is left in TIME_WAIT.
+		pair.close_server();
+		char c;
+		EXPECT_EQ(0, sn_tcp_read(pair.client, &c, 1));
+	}
+	Listener again(address.c_str());
+	Pair pair(again);
 }
 
-TEST(Connect, RefusalIsReported)
+TASK_TEST(Listen, ReportsItsAddress, 2)
 {
-	test::run([] {
-		std::string address;
-		{
-			Listener listener;
-			address = listener.address();
-		}
-		sn_tcp *conn = nullptr;
+	for (const char *text : {"127.0.0.1:0", "[::1]:0"}) {
+		Listener listener(text);
+		const std::string address = listener.address();
+		const size_t colon = address.rfind(':');
+		char buf[SN_ADDRESS_MAX];
 
-		EXPECT_EQ(-ECONNREFUSED, sn_tcp_connect(&conn, address.c_str(), SN_NO_DEADLINE));
-		EXPECT_EQ(-ECONNREFUSED,
-			  sn_tcp_connect(&conn, address.c_str(), sn_now() + test::second));
-		EXPECT_EQ(nullptr, conn);
-	});
+		EXPECT_EQ(std::string(text).substr(0, std::string(text).rfind(':')),
+			  address.substr(0, colon));
+		EXPECT_GT(atoi(address.c_str() + colon + 1), 0);
+		EXPECT_EQ(-ENOSPC, sn_tcp_listener_address(listener.get(), buf, address.size()));
+		EXPECT_EQ(int(address.size()),
+			  sn_tcp_listener_address(listener.get(), buf, address.size() + 1));
+		EXPECT_EQ(address, buf);
+		Pair pair(listener);
+		EXPECT_EQ(int(address.size()), sn_tcp_peer_address(pair.client, buf, sizeof buf));
+		EXPECT_EQ(address, buf);
+		char other[SN_ADDRESS_MAX];
+		EXPECT_GT(sn_tcp_local_address(pair.client, buf, sizeof buf), 0);
+		EXPECT_GT(sn_tcp_peer_address(pair.server, other, sizeof other), 0);
+		EXPECT_STREQ(buf, other) << "both ends agree";
+		EXPECT_EQ(-ENOSPC, sn_tcp_peer_address(pair.client, buf, 3));
+		sn_address value = {}, peer = {};
+		char printed[SN_ADDRESS_MAX];
+
+		EXPECT_EQ(0, sn_tcp_listener_local(listener.get(), &value));
+		EXPECT_GT(sn_address_text(&value, printed, sizeof printed), 0);
+		EXPECT_EQ(address, printed);
+		EXPECT_EQ(0, sn_tcp_peer(pair.client, &peer));
+		EXPECT_EQ(0, memcmp(&value, &peer, sizeof peer));
+		EXPECT_EQ(0, sn_tcp_local(pair.client, &value));
+		EXPECT_EQ(0, sn_tcp_peer(pair.server, &peer));
+		EXPECT_EQ(0, memcmp(&value, &peer, sizeof peer));
+	}
 }
 
-TEST(Connect, ByName)
+TASK_TEST(Listen, OnEveryAddressTakesBothFamilies, 2)
 {
-	test::run(2, [] {
-		Listener listener;
-		const std::string port = listener.address().substr(listener.address().rfind(':'));
-		sn_tcp *peer = nullptr, *conn = test::connect("localhost" + port);
+	Listener listener(":0");
+	const std::string address = listener.address();
+	const std::string port = address.substr(address.rfind(':'));
+
+	for (const char *host : {"127.0.0.1", "[::1]"}) {
+		sn_tcp *peer = nullptr, *conn = test::connect(host + port);
 
 		ASSERT_EQ(0, sn_tcp_accept(listener.get(), &peer));
 		sn_tcp_close(peer);
 		sn_tcp_close(conn);
-	});
+	}
 }
 
-TEST(HalfClose, BothWays)
+TASK_TEST(Listen, FdIsASocketAndNonBlocking, 1)
 {
-	test::run([] {
-		Pair pair;
-		char buf[100];
+	Listener listener;
+	Pair pair(listener);
+	int value = 0;
+	socklen_t size = sizeof value;
 
-		EXPECT_EQ(5, sn_tcp_write_all(pair.client, "hello", 5, nullptr));
-		EXPECT_EQ(0, sn_tcp_shutdown(pair.client, SN_SHUT_WRITE));
-		EXPECT_EQ("hello", test::read_to_end(pair.server));
-		EXPECT_EQ(0, sn_tcp_read(pair.server, buf, sizeof buf))
-			<< "no bytes can come after the end";
-		EXPECT_EQ(-EPIPE, sn_tcp_write(pair.client, "x", 1));
-		EXPECT_EQ(5, sn_tcp_write_all(pair.server, "world", 5, nullptr))
-			<< "the other half is open";
-		EXPECT_EQ(5, sn_tcp_read(pair.client, buf, sizeof buf));
-		EXPECT_EQ(0, sn_tcp_shutdown(pair.server, SN_SHUT_WRITE));
-		EXPECT_EQ("", test::read_to_end(pair.client));
-	});
+	ASSERT_EQ(0, getsockopt(sn_tcp_listener_fd(listener.get()), SOL_SOCKET, SO_ACCEPTCONN,
+				&value, &size));
+	EXPECT_EQ(1, value);
+	for (sn_tcp *conn : {pair.client.load(), pair.server.load()}) {
+		EXPECT_TRUE(fcntl(sn_tcp_fd(conn), F_GETFL) & O_NONBLOCK);
+		EXPECT_TRUE(fcntl(sn_tcp_fd(conn), F_GETFD) & FD_CLOEXEC);
+		ASSERT_EQ(0, getsockopt(sn_tcp_fd(conn), IPPROTO_TCP, TCP_NODELAY, &value, &size));
+		EXPECT_NE(0, value);
+	}
 }
 
-TEST(HalfClose, OfTheReadingSideEndsAPendingRead)
+TASK_TEST(Connect, RefusalIsReported)
 {
-	test::run([] {
-		Pair pair;
-		Task reader([&] {
-			char c;
+	std::string address;
+	{
+		Listener listener;
+		address = listener.address();
+	}
+	sn_tcp *conn = nullptr;
 
-			return int(sn_tcp_read(pair.client, &c, 1));
-		});
-
-		EXPECT_TRUE(test::someone_reads(pair.client));
-		EXPECT_EQ(0, sn_tcp_shutdown(pair.client, SN_SHUT_READ));
-		EXPECT_EQ(0, reader.join());
-		EXPECT_EQ(2, sn_tcp_write(pair.client, "ok", 2));
-	});
+	EXPECT_EQ(-ECONNREFUSED, sn_tcp_connect(&conn, address.c_str(), SN_NO_DEADLINE));
+	EXPECT_EQ(-ECONNREFUSED, sn_tcp_connect(&conn, address.c_str(), sn_now() + test::second));
+	EXPECT_EQ(nullptr, conn);
 }
 
-TEST(HalfClose, OfNoHalfIsInvalid)
+TASK_TEST(Connect, ByName, 2)
 {
-	test::run(1, [] {
-		Pair pair;
+	Listener listener;
+	const std::string port = listener.address().substr(listener.address().rfind(':'));
+	sn_tcp *peer = nullptr, *conn = test::connect("localhost" + port);
 
-		EXPECT_EQ(-EINVAL, sn_tcp_shutdown(pair.client, sn_stream_half(2)));
-		EXPECT_EQ(-EINVAL, sn_tcp_shutdown(pair.client, sn_stream_half(-1)));
-		sn_tcp_abort(pair.server);
+	ASSERT_EQ(0, sn_tcp_accept(listener.get(), &peer));
+	sn_tcp_close(peer);
+	sn_tcp_close(conn);
+}
+
+TASK_TEST(HalfClose, BothWays)
+{
+	Pair pair;
+	char buf[100];
+
+	EXPECT_EQ(5, sn_tcp_write_all(pair.client, "hello", 5, nullptr));
+	EXPECT_EQ(0, sn_tcp_shutdown(pair.client, SN_SHUT_WRITE));
+	EXPECT_EQ("hello", test::read_to_end(pair.server));
+	EXPECT_EQ(0, sn_tcp_read(pair.server, buf, sizeof buf))
+		<< "no bytes can come after the end";
+	EXPECT_EQ(-EPIPE, sn_tcp_write(pair.client, "x", 1));
+	EXPECT_EQ(5, sn_tcp_write_all(pair.server, "world", 5, nullptr))
+		<< "the other half is open";
+	EXPECT_EQ(5, sn_tcp_read(pair.client, buf, sizeof buf));
+	EXPECT_EQ(0, sn_tcp_shutdown(pair.server, SN_SHUT_WRITE));
+	EXPECT_EQ("", test::read_to_end(pair.client));
+}
+
+TASK_TEST(HalfClose, OfTheReadingSideEndsAPendingRead)
+{
+	Pair pair;
+	Task reader([&] {
 		char c;
-		EXPECT_EQ(-ECONNRESET, sn_tcp_read(pair.client, &c, 1));
-		EXPECT_EQ(-ENOTCONN, sn_tcp_shutdown(pair.client, SN_SHUT_WRITE));
-		char text[SN_ADDRESS_MAX];
-		EXPECT_EQ(-ENOTCONN, sn_tcp_peer_address(pair.client, text, sizeof text));
+
+		return int(sn_tcp_read(pair.client, &c, 1));
 	});
+
+	EXPECT_TRUE(test::someone_reads(pair.client));
+	EXPECT_EQ(0, sn_tcp_shutdown(pair.client, SN_SHUT_READ));
+	EXPECT_EQ(0, reader.join());
+	EXPECT_EQ(2, sn_tcp_write(pair.client, "ok", 2));
 }
 
-TEST(Reset, IsSeenByAWaitingReader)
+TASK_TEST(HalfClose, OfNoHalfIsInvalid, 1)
 {
-	test::run([] {
-		Pair pair;
-		Task reader([&] {
-			char c;
+	Pair pair;
 
-			return int(sn_tcp_read(pair.client, &c, 1));
-		});
-
-		EXPECT_TRUE(test::someone_reads(pair.client));
-		EXPECT_EQ(0, sn_tcp_abort(pair.release_server()));
-		EXPECT_EQ(-ECONNRESET, reader.join());
-	});
+	EXPECT_EQ(-EINVAL, sn_tcp_shutdown(pair.client, sn_stream_half(2)));
+	EXPECT_EQ(-EINVAL, sn_tcp_shutdown(pair.client, sn_stream_half(-1)));
+	sn_tcp_abort(pair.server);
+	char c;
+	EXPECT_EQ(-ECONNRESET, sn_tcp_read(pair.client, &c, 1));
+	EXPECT_EQ(-ENOTCONN, sn_tcp_shutdown(pair.client, SN_SHUT_WRITE));
+	char text[SN_ADDRESS_MAX];
+	EXPECT_EQ(-ENOTCONN, sn_tcp_peer_address(pair.client, text, sizeof text));
 }
 
-TEST(Reset, IsSeenByAWaitingWriter)
+TASK_TEST(Reset, IsSeenByAWaitingReader)
 {
-	test::run([] {
-		Pair pair;
-		const std::string much(size_t(64) << 20, 'x'); // more than all buffers hold
-		Task writer([&] {
-			return int(
-				sn_tcp_write_all(pair.client, much.data(), much.size(), nullptr));
-		});
+	Pair pair;
+	Task reader([&] {
+		char c;
 
-		EXPECT_TRUE(test::someone_writes(pair.client));
-		EXPECT_EQ(0, sn_tcp_abort(pair.release_server()));
-		const int err = writer.join();
-		EXPECT_TRUE(err == -ECONNRESET || err == -EPIPE) << err;
+		return int(sn_tcp_read(pair.client, &c, 1));
 	});
+
+	EXPECT_TRUE(test::someone_reads(pair.client));
+	EXPECT_EQ(0, sn_tcp_abort(pair.release_server()));
+	EXPECT_EQ(-ECONNRESET, reader.join());
+}
+
+TASK_TEST(Reset, IsSeenByAWaitingWriter)
+{
+	Pair pair;
+	const std::string much(size_t(64) << 20, 'x'); // more than all buffers hold
+	Task writer([&] {
+		return int(sn_tcp_write_all(pair.client, much.data(), much.size(), nullptr));
+	});
+
+	EXPECT_TRUE(test::someone_writes(pair.client));
+	EXPECT_EQ(0, sn_tcp_abort(pair.release_server()));
+	const int err = writer.join();
+	EXPECT_TRUE(err == -ECONNRESET || err == -EPIPE) << err;
 }
 
 TEST(Write, ToAClosedPeerIsEpipeWithoutASignal)
@@ -438,77 +402,68 @@ TEST(Write, ToAClosedPeerIsEpipeWithoutASignal)
 	});
 }
 
-TEST(ReadWrite, OfZeroBytesReturnsZero)
+TASK_TEST(ReadWrite, OfZeroBytesReturnsZero, 1)
 {
-	test::run(1, [] {
-		Pair pair;
-		char c;
+	Pair pair;
+	char c;
 
-		EXPECT_EQ(0, sn_tcp_read(pair.client, &c, 0));
-		EXPECT_EQ(0, sn_tcp_write(pair.client, &c, 0));
-		EXPECT_EQ(0, sn_tcp_write_all(pair.client, &c, 0, nullptr));
-	});
+	EXPECT_EQ(0, sn_tcp_read(pair.client, &c, 0));
+	EXPECT_EQ(0, sn_tcp_write(pair.client, &c, 0));
+	EXPECT_EQ(0, sn_tcp_write_all(pair.client, &c, 0, nullptr));
 }
 
-TEST(ReadWrite, ReturnsWhatIsThereAndNoMore)
+TASK_TEST(ReadWrite, ReturnsWhatIsThereAndNoMore)
 {
-	test::run([] {
-		Pair pair;
-		char buf[10] = {};
+	Pair pair;
+	char buf[10] = {};
 
-		EXPECT_EQ(6, sn_tcp_write_all(pair.server, "abcdef", 6, nullptr));
-		EXPECT_EQ(4, sn_tcp_read(pair.client, buf, 4));
-		EXPECT_EQ(2, sn_tcp_read(pair.client, buf + 4, 6));
-		EXPECT_STREQ("abcdef", buf);
-	});
+	EXPECT_EQ(6, sn_tcp_write_all(pair.server, "abcdef", 6, nullptr));
+	EXPECT_EQ(4, sn_tcp_read(pair.client, buf, 4));
+	EXPECT_EQ(2, sn_tcp_read(pair.client, buf + 4, 6));
+	EXPECT_STREQ("abcdef", buf);
 }
 
-TEST(Busy, ASecondReaderOrWriterIsRefused)
+TASK_TEST(Busy, ASecondReaderOrWriterIsRefused)
 {
-	test::run([] {
-		Pair pair;
-		const std::string much(size_t(64) << 20, 'x');
-		char c;
-		Task reader([&] { return int(sn_tcp_read(pair.client, &c, 1)); });
-		Task writer([&] {
-			return int(
-				sn_tcp_write_all(pair.client, much.data(), much.size(), nullptr));
+	Pair pair;
+	const std::string much(size_t(64) << 20, 'x');
+	char c;
+	Task reader([&] { return int(sn_tcp_read(pair.client, &c, 1)); });
+	Task writer([&] {
+		return int(sn_tcp_write_all(pair.client, much.data(), much.size(), nullptr));
+	});
+
+	char other;
+
+	EXPECT_TRUE(test::someone_reads(pair.client));
+	EXPECT_TRUE(test::someone_writes(pair.client));
+	EXPECT_EQ(-EBUSY, sn_tcp_read(pair.client, &other, 1));
+	EXPECT_EQ(-EBUSY, sn_tcp_write(pair.client, "x", 1));
+	EXPECT_EQ(-EBUSY, sn_tcp_write_all(pair.client, "x", 1, nullptr));
+	EXPECT_EQ(-EBUSY, sn_tcp_wait_closed(pair.client)) << "counts as reading";
+	EXPECT_EQ(0, sn_tcp_cancel(pair.client));
+	EXPECT_EQ(-ECANCELED, reader.join());
+	EXPECT_EQ(-ECANCELED, writer.join());
+}
+
+TASK_TEST(Busy, ASecondAccepterIsRefused)
+{
+	Listener listener;
+	std::atomic<int> busy{0}, closed{0};
+	std::vector<Task> tasks;
+
+	for (int i = 0; i < 3; i++)
+		tasks.emplace_back([&] {
+			sn_tcp *conn;
+			const int err = sn_tcp_accept(listener.get(), &conn);
+
+			busy += err == -EBUSY;
+			closed += err == -EBADF;
 		});
-
-		char other;
-
-		EXPECT_TRUE(test::someone_reads(pair.client));
-		EXPECT_TRUE(test::someone_writes(pair.client));
-		EXPECT_EQ(-EBUSY, sn_tcp_read(pair.client, &other, 1));
-		EXPECT_EQ(-EBUSY, sn_tcp_write(pair.client, "x", 1));
-		EXPECT_EQ(-EBUSY, sn_tcp_write_all(pair.client, "x", 1, nullptr));
-		EXPECT_EQ(-EBUSY, sn_tcp_wait_closed(pair.client)) << "counts as reading";
-		EXPECT_EQ(0, sn_tcp_cancel(pair.client));
-		EXPECT_EQ(-ECANCELED, reader.join());
-		EXPECT_EQ(-ECANCELED, writer.join());
-	});
-}
-
-TEST(Busy, ASecondAccepterIsRefused)
-{
-	test::run([] {
-		Listener listener;
-		std::atomic<int> busy{0}, closed{0};
-		std::vector<Task> tasks;
-
-		for (int i = 0; i < 3; i++)
-			tasks.emplace_back([&] {
-				sn_tcp *conn;
-				const int err = sn_tcp_accept(listener.get(), &conn);
-
-				busy += err == -EBUSY;
-				closed += err == -EBADF;
-			});
-		EXPECT_TRUE(test::eventually([&] { return busy.load() == 2; }));
-		listener.close();
-		join_all(tasks);
-		EXPECT_EQ(1, closed.load());
-	});
+	EXPECT_TRUE(test::eventually([&] { return busy.load() == 2; }));
+	listener.close();
+	join_all(tasks);
+	EXPECT_EQ(1, closed.load());
 }
 
 TEST(Outside, CallsAreRefused)
@@ -540,36 +495,34 @@ TEST(Outside, CallsAreRefused)
 }
 
 // A task whose connection always has data to read must let others run, even on one processor.
-TEST(Fairness, ABusyConnectionDoesNotStarveOthers)
+TASK_TEST(Fairness, ABusyConnectionDoesNotStarveOthers, 1, 2)
 {
-	test::run({1, 2}, [] {
-		Pair pair;
-		Task flood([&] {
-			const std::string chunk(65536, 'x');
+	Pair pair;
+	Task flood([&] {
+		const std::string chunk(65536, 'x');
 
-			while (sn_tcp_write(pair.server, chunk.data(), chunk.size()) > 0)
-				continue;
-		});
-		Task drain([&] {
-			char c; // a byte at a time, so that there is always more
-
-			while (sn_tcp_read(pair.client, &c, 1) > 0)
-				continue;
-		});
-		const int64_t before = sn_now();
-		Task other([&] {
-			for (int i = 0; i < 200; i++)
-				sn_yield();
-			for (int i = 0; i < 5; i++)
-				sn_sleep(test::ms);
-		});
-		other.join();
-		EXPECT_LT(sn_now() - before, test::patience);
-		sn_tcp_cancel(pair.client);
-		sn_tcp_cancel(pair.server);
-		drain.join();
-		flood.join();
+		while (sn_tcp_write(pair.server, chunk.data(), chunk.size()) > 0)
+			continue;
 	});
+	Task drain([&] {
+		char c; // a byte at a time, so that there is always more
+
+		while (sn_tcp_read(pair.client, &c, 1) > 0)
+			continue;
+	});
+	const int64_t before = sn_now();
+	Task other([&] {
+		for (int i = 0; i < 200; i++)
+			sn_yield();
+		for (int i = 0; i < 5; i++)
+			sn_sleep(test::ms);
+	});
+	other.join();
+	EXPECT_LT(sn_now() - before, test::patience);
+	sn_tcp_cancel(pair.client);
+	sn_tcp_cancel(pair.server);
+	drain.join();
+	flood.join();
 }
 
 } // namespace

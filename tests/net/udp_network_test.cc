@@ -56,39 +56,34 @@ std::unique_ptr<Socket> connect_to(const sn_address &peer)
 
 // ---- errors ----
 
-TEST(UdpErrors, AreReturnedToTheSenderOnASocketForOnePeer)
+TASK_TEST(UdpErrors, AreReturnedToTheSenderOnASocketForOnePeer, 1, 2)
 {
-	test::run({1, 2}, [] {
-		const auto socket = connect_to(closed_port());
-		char buf[10];
-		Task receiver([&] {
-			EXPECT_EQ(-ECONNREFUSED,
-				  sn_udp_recv(socket->get(), buf, sizeof buf, nullptr));
-		});
-
-		ASSERT_TRUE(test::receivers_wait(*socket));
-		EXPECT_EQ(1, socket->send("x"));
-		receiver.join();
-		// The call after the error succeeds, and causes the next error.
-		EXPECT_EQ(1, socket->send("x"));
-		EXPECT_EQ(-ECONNREFUSED, socket->send("x"));
-		EXPECT_EQ(1, socket->send("x"));
-		EXPECT_EQ("error " + std::to_string(ECONNREFUSED), socket->receive());
+	const auto socket = connect_to(closed_port());
+	char buf[10];
+	Task receiver([&] {
+		EXPECT_EQ(-ECONNREFUSED, sn_udp_recv(socket->get(), buf, sizeof buf, nullptr));
 	});
+
+	ASSERT_TRUE(test::receivers_wait(*socket));
+	EXPECT_EQ(1, socket->send("x"));
+	receiver.join();
+	// The call after the error succeeds, and causes the next error.
+	EXPECT_EQ(1, socket->send("x"));
+	EXPECT_EQ(-ECONNREFUSED, socket->send("x"));
+	EXPECT_EQ(1, socket->send("x"));
+	EXPECT_EQ("error " + std::to_string(ECONNREFUSED), socket->receive());
 }
 
-TEST(UdpErrors, AreNotNoticedWithoutTheFlag)
+TASK_TEST(UdpErrors, AreNotNoticedWithoutTheFlag, 1)
 {
-	test::run(1, [] {
-		Socket socket;
-		const sn_address nobody = closed_port();
-		sn_udp_error error;
+	Socket socket;
+	const sn_address nobody = closed_port();
+	sn_udp_error error;
 
-		for (int i = 0; i < 3; i++)
-			EXPECT_EQ(1, socket.send("x", nobody));
-		EXPECT_TRUE(socket.is_empty());
-		EXPECT_EQ(0, sn_udp_next_error(socket.get(), &error));
-	});
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(1, socket.send("x", nobody));
+	EXPECT_TRUE(socket.is_empty());
+	EXPECT_EQ(0, sn_udp_next_error(socket.get(), &error));
 }
 
 void expect_refused(const sn_udp_error &error, const sn_address &nobody)
@@ -108,65 +103,14 @@ void expect_refused(const sn_udp_error &error, const sn_address &nobody)
 	}
 }
 
-TEST(UdpErrors, AreKeptForManyPeers)
+TASK_TEST(UdpErrors, AreKeptForManyPeers, 1, 2)
 {
-	test::run({1, 2}, [] {
-		for (const char *host : {"127.0.0.1:0", "[::1]:0", "[::]:0"}) {
-			if (!test::have(host))
-				continue;
-			Socket socket(host, SN_UDP_ERRORS);
-			const sn_address nobody =
-				closed_port(host[3] == ']' ? "127.0.0.1:0" : host);
-			sn_udp_error error;
-			char buf[10];
-			Task receiver([&] {
-				EXPECT_EQ(-ECONNREFUSED,
-					  sn_udp_recv(socket.get(), buf, sizeof buf, nullptr));
-			});
-
-			ASSERT_TRUE(test::receivers_wait(socket));
-			EXPECT_EQ(1, socket.send("x", nobody));
-			receiver.join();
-			EXPECT_EQ(1, sn_udp_next_error(socket.get(), &error));
-			expect_refused(error, nobody);
-			EXPECT_EQ(0, sn_udp_next_error(socket.get(), &error));
-		}
-	});
-}
-
-TEST(UdpErrors, OfOnePeerDoNotKeepFromSendingToAnother)
-{
-	test::run({1, 2}, [] {
-		Socket socket("127.0.0.1:0", SN_UDP_ERRORS), friendly;
-		const sn_address nobody = closed_port(), to = friendly.address();
-		Message refused("x", nobody), good("y", to);
-		sn_udp_message both[4];
+	for (const char *host : {"127.0.0.1:0", "[::1]:0", "[::]:0"}) {
+		if (!test::have(host))
+			continue;
+		Socket socket(host, SN_UDP_ERRORS);
+		const sn_address nobody = closed_port(host[3] == ']' ? "127.0.0.1:0" : host);
 		sn_udp_error error;
-
-		for (int i = 0; i < 5; i++) {
-			EXPECT_EQ(1, socket.send("x", nobody));
-			EXPECT_EQ(1, socket.send("y", to));
-			EXPECT_EQ("y", friendly.receive());
-		}
-		both[0] = both[2] = refused, both[1] = both[3] = good;
-		EXPECT_EQ(4, sn_udp_send_messages(socket.get(), both, 4));
-		EXPECT_EQ("y", friendly.receive());
-		EXPECT_EQ("y", friendly.receive());
-		// A receiver learns of the error nevertheless, and no error is lost.
-		EXPECT_EQ("error " + std::to_string(ECONNREFUSED), socket.receive());
-		for (int i = 0; i < 7; i++) {
-			EXPECT_EQ(1, sn_udp_next_error(socket.get(), &error)) << i;
-			expect_refused(error, nobody);
-		}
-		EXPECT_EQ(0, sn_udp_next_error(socket.get(), &error));
-	});
-}
-
-TEST(UdpErrors, AWaitingReceiverLearnsOfWhatASenderMet)
-{
-	test::run({1, 2}, [] {
-		Socket socket("127.0.0.1:0", SN_UDP_ERRORS), friendly;
-		const sn_address nobody = closed_port();
 		char buf[10];
 		Task receiver([&] {
 			EXPECT_EQ(-ECONNREFUSED,
@@ -174,113 +118,143 @@ TEST(UdpErrors, AWaitingReceiverLearnsOfWhatASenderMet)
 		});
 
 		ASSERT_TRUE(test::receivers_wait(socket));
-		// The second call may take the error before the receiver runs.
 		EXPECT_EQ(1, socket.send("x", nobody));
-		EXPECT_EQ(1, socket.send("y", friendly.address()));
 		receiver.join();
+		EXPECT_EQ(1, sn_udp_next_error(socket.get(), &error));
+		expect_refused(error, nobody);
+		EXPECT_EQ(0, sn_udp_next_error(socket.get(), &error));
+	}
+}
+
+TASK_TEST(UdpErrors, OfOnePeerDoNotKeepFromSendingToAnother, 1, 2)
+{
+	Socket socket("127.0.0.1:0", SN_UDP_ERRORS), friendly;
+	const sn_address nobody = closed_port(), to = friendly.address();
+	Message refused("x", nobody), good("y", to);
+	sn_udp_message both[4];
+	sn_udp_error error;
+
+	for (int i = 0; i < 5; i++) {
+		EXPECT_EQ(1, socket.send("x", nobody));
+		EXPECT_EQ(1, socket.send("y", to));
+		EXPECT_EQ("y", friendly.receive());
+	}
+	both[0] = both[2] = refused, both[1] = both[3] = good;
+	EXPECT_EQ(4, sn_udp_send_messages(socket.get(), both, 4));
+	EXPECT_EQ("y", friendly.receive());
+	EXPECT_EQ("y", friendly.receive());
+	// A receiver learns of the error nevertheless, and no error is lost.
+	EXPECT_EQ("error " + std::to_string(ECONNREFUSED), socket.receive());
+	for (int i = 0; i < 7; i++) {
+		EXPECT_EQ(1, sn_udp_next_error(socket.get(), &error)) << i;
+		expect_refused(error, nobody);
+	}
+	EXPECT_EQ(0, sn_udp_next_error(socket.get(), &error));
+}
+
+TASK_TEST(UdpErrors, AWaitingReceiverLearnsOfWhatASenderMet, 1, 2)
+{
+	Socket socket("127.0.0.1:0", SN_UDP_ERRORS), friendly;
+	const sn_address nobody = closed_port();
+	char buf[10];
+	Task receiver([&] {
+		EXPECT_EQ(-ECONNREFUSED, sn_udp_recv(socket.get(), buf, sizeof buf, nullptr));
 	});
+
+	ASSERT_TRUE(test::receivers_wait(socket));
+	// The second call may take the error before the receiver runs.
+	EXPECT_EQ(1, socket.send("x", nobody));
+	EXPECT_EQ(1, socket.send("y", friendly.address()));
+	receiver.join();
 }
 
 // The kernel forgets an error that it meets after the first message of a system call.
-TEST(UdpErrors, OfAnotherPeerInABatchAreNotLost)
+TASK_TEST(UdpErrors, OfAnotherPeerInABatchAreNotLost, 1, 2)
 {
-	test::run({1, 2}, [] {
-		Socket socket("127.0.0.1:0", SN_UDP_ERRORS), friendly;
-		Message refused("x", closed_port()), good("y", friendly.address());
-		sn_udp_message all[] = {good, refused, good, good};
+	Socket socket("127.0.0.1:0", SN_UDP_ERRORS), friendly;
+	Message refused("x", closed_port()), good("y", friendly.address());
+	sn_udp_message all[] = {good, refused, good, good};
 
-		EXPECT_EQ(4, sn_udp_send_messages(socket.get(), all, 4));
-		EXPECT_EQ("error " + std::to_string(ECONNREFUSED), socket.receive());
-		for (int i = 0; i < 3; i++)
-			EXPECT_EQ("y", friendly.receive());
-	});
+	EXPECT_EQ(4, sn_udp_send_messages(socket.get(), all, 4));
+	EXPECT_EQ("error " + std::to_string(ECONNREFUSED), socket.receive());
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ("y", friendly.receive());
 }
 
 // A sender gets another peer's error first, and then meets a full buffer.
-TEST(UdpErrors, AreNotLostWhenASenderWaits)
+TASK_TEST(UdpErrors, AreNotLostWhenASenderWaits, 1, 2)
 {
-	test::run({1, 2}, [] {
-		Socket socket("127.0.0.1:0", SN_UDP_ERRORS), friendly;
-		const sn_address to = friendly.address();
+	Socket socket("127.0.0.1:0", SN_UDP_ERRORS), friendly;
+	const sn_address to = friendly.address();
 
-		EXPECT_EQ(1, socket.send("x", closed_port()));
-		buffer_is_full = true;
-		Task sender([&] { EXPECT_EQ(1, socket.send("y", to)); });
-		EXPECT_TRUE(test::senders_wait(socket));
-		EXPECT_EQ("error " + std::to_string(ECONNREFUSED), socket.receive());
-		buffer_is_full = false;
-		report_room(socket, to);
-		sender.join();
-	});
+	EXPECT_EQ(1, socket.send("x", closed_port()));
+	buffer_is_full = true;
+	Task sender([&] { EXPECT_EQ(1, socket.send("y", to)); });
+	EXPECT_TRUE(test::senders_wait(socket));
+	EXPECT_EQ("error " + std::to_string(ECONNREFUSED), socket.receive());
+	buffer_is_full = false;
+	report_room(socket, to);
+	sender.join();
 }
 
 // The error comes from this machine, and says nothing about an earlier datagram.
-TEST(UdpErrors, AFullQueueIsTheSendersOwn)
+TASK_TEST(UdpErrors, AFullQueueIsTheSendersOwn, 1, 2)
 {
-	test::run({1, 2}, [] {
-		Socket socket("127.0.0.1:0", SN_UDP_ERRORS);
-		const sn_address to = socket.address();
-		Message message("y", to);
+	Socket socket("127.0.0.1:0", SN_UDP_ERRORS);
+	const sn_address to = socket.address();
+	Message message("y", to);
 
-		queue_is_full = true;
-		EXPECT_EQ(-ENOBUFS, socket.send("x", to));
-		queue_is_full = true;
-		EXPECT_EQ(-ENOBUFS, sn_udp_send_messages(socket.get(), &message, 1));
-		EXPECT_EQ(1, socket.send("z", to));
-		EXPECT_EQ("z", socket.receive());
-	});
+	queue_is_full = true;
+	EXPECT_EQ(-ENOBUFS, socket.send("x", to));
+	queue_is_full = true;
+	EXPECT_EQ(-ENOBUFS, sn_udp_send_messages(socket.get(), &message, 1));
+	EXPECT_EQ(1, socket.send("z", to));
+	EXPECT_EQ("z", socket.receive());
 }
 
-TEST(UdpErrors, BetweenTheCallsOfABatchAreReturnedNext)
+TASK_TEST(UdpErrors, BetweenTheCallsOfABatchAreReturnedNext, 1, 2)
 {
-	test::run({1, 2}, [] {
-		Socket socket;
-		Message message("x", socket.address()), got;
-		std::vector<sn_udp_message> all(40, message), room(40, got);
+	Socket socket;
+	Message message("x", socket.address()), got;
+	std::vector<sn_udp_message> all(40, message), room(40, got);
 
-		ASSERT_EQ(40, sn_udp_send_messages(socket.get(), all.data(), all.size()));
-		receives_before_error = 1;
-		EXPECT_EQ(0, sn_udp_set_read_deadline(socket.get(), sn_now() + test::patience));
-		EXPECT_EQ(32, sn_udp_recv_messages(socket.get(), room.data(), room.size()));
-		EXPECT_EQ(-EHOSTUNREACH,
-			  sn_udp_recv_messages(socket.get(), room.data(), room.size()));
-		EXPECT_EQ(8, sn_udp_recv_messages(socket.get(), room.data(), room.size()));
-	});
+	ASSERT_EQ(40, sn_udp_send_messages(socket.get(), all.data(), all.size()));
+	receives_before_error = 1;
+	EXPECT_EQ(0, sn_udp_set_read_deadline(socket.get(), sn_now() + test::patience));
+	EXPECT_EQ(32, sn_udp_recv_messages(socket.get(), room.data(), room.size()));
+	EXPECT_EQ(-EHOSTUNREACH, sn_udp_recv_messages(socket.get(), room.data(), room.size()));
+	EXPECT_EQ(8, sn_udp_recv_messages(socket.get(), room.data(), room.size()));
 }
 
 // A datagram that is too large for its device is refused on this machine: nothing is sent. Loopback
 // takes everything, so this needs another device, which has a route at least for groups.
-TEST(UdpErrors, SayWhatThePathTakes)
+TASK_TEST(UdpErrors, SayWhatThePathTakes, 1)
 {
-	test::run(1, [] {
-		Socket socket("0.0.0.0:0", SN_UDP_ERRORS);
-		const sn_address group = test::address("239.1.2.5:9");
-		struct if_nameindex *all = if_nameindex();
-		sn_udp_error error = {};
-		ssize_t sent = 0;
+	Socket socket("0.0.0.0:0", SN_UDP_ERRORS);
+	const sn_address group = test::address("239.1.2.5:9");
+	struct if_nameindex *all = if_nameindex();
+	sn_udp_error error = {};
+	ssize_t sent = 0;
 
-		EXPECT_EQ(0, sn_udp_set(socket.get(), SN_UDP_DONT_FRAGMENT, 1));
-		EXPECT_EQ(0, sn_udp_set(socket.get(), SN_UDP_MULTICAST_TTL, 0));
-		for (struct if_nameindex *each = all; each && each->if_name && sent != -EMSGSIZE;
-		     each++)
-			if (sn_udp_set(socket.get(), SN_UDP_MULTICAST_INTERFACE,
-				       int(each->if_index)) == 0)
-				sent = socket.send(std::string(65000, 'x'), group);
-		if_freenameindex(all);
-		if (sent != -EMSGSIZE)
-			GTEST_SKIP() << "no device refuses large datagrams";
-		ASSERT_EQ(1, sn_udp_next_error(socket.get(), &error));
-		EXPECT_EQ(EMSGSIZE, error.error);
-		EXPECT_EQ(SN_UDP_FROM_LOCAL, error.from);
-		EXPECT_GE(error.mtu, 576u);
-		EXPECT_LT(error.mtu, 65028u);
-		error.peer.port = 9;
-		EXPECT_TRUE(error.peer == group) << test::text(error.peer);
-		EXPECT_EQ("none", test::text(error.reporter));
-		// The attempt that shows that the error is the sender's own leaves a second error.
-		EXPECT_EQ(1, sn_udp_next_error(socket.get(), &error));
-		EXPECT_EQ(0, sn_udp_next_error(socket.get(), &error));
-	});
+	EXPECT_EQ(0, sn_udp_set(socket.get(), SN_UDP_DONT_FRAGMENT, 1));
+	EXPECT_EQ(0, sn_udp_set(socket.get(), SN_UDP_MULTICAST_TTL, 0));
+	for (struct if_nameindex *each = all; each && each->if_name && sent != -EMSGSIZE; each++)
+		if (sn_udp_set(socket.get(), SN_UDP_MULTICAST_INTERFACE, int(each->if_index)) == 0)
+			sent = socket.send(std::string(65000, 'x'), group);
+	if_freenameindex(all);
+	if (sent != -EMSGSIZE)
+		GTEST_SKIP() << "no device refuses large datagrams";
+	ASSERT_EQ(1, sn_udp_next_error(socket.get(), &error));
+	EXPECT_EQ(EMSGSIZE, error.error);
+	EXPECT_EQ(SN_UDP_FROM_LOCAL, error.from);
+	EXPECT_GE(error.mtu, 576u);
+	EXPECT_LT(error.mtu, 65028u);
+	error.peer.port = 9;
+	EXPECT_TRUE(error.peer == group) << test::text(error.peer);
+	EXPECT_EQ("none", test::text(error.reporter));
+	// The attempt that shows that the error is the sender's own leaves a second error.
+	EXPECT_EQ(1, sn_udp_next_error(socket.get(), &error));
+	EXPECT_EQ(0, sn_udp_next_error(socket.get(), &error));
 }
 
 // ---- segments ----
@@ -299,207 +273,192 @@ bool has_segments()
 	return err == 0;
 }
 
-TEST(UdpSegments, AreCutByTheSystem)
+TASK_TEST(UdpSegments, AreCutByTheSystem, 1)
 {
-	test::run(1, [] {
-		if (!has_segments())
-			GTEST_SKIP() << "this kernel has no UDP_SEGMENT";
-		Socket from, to;
-		std::string bytes;
+	if (!has_segments())
+		GTEST_SKIP() << "this kernel has no UDP_SEGMENT";
+	Socket from, to;
+	std::string bytes;
 
-		for (int i = 0; i < 10; i++)
-			bytes += std::string(100, char('a' + i));
-		bytes.resize(950);
-		Message message(bytes, to.address()), plain("plain", to.address());
-		sn_udp_message all[] = {message, plain};
-		all[0].segment = 100;
-		ASSERT_EQ(2, sn_udp_send_messages(from.get(), all, 2));
-		for (size_t i = 0; i < 10; i++)
-			EXPECT_EQ(bytes.substr(i * 100, 100), to.receive());
-		EXPECT_EQ("plain", to.receive());
-		EXPECT_TRUE(to.is_empty());
-		// More segments than the kernel accepts.
-		Message many(std::string(200, 'x'), to.address());
-		many.segment = 1;
-		EXPECT_EQ(-EINVAL, sn_udp_send_messages(from.get(), &many, 1));
-	});
+	for (int i = 0; i < 10; i++)
+		bytes += std::string(100, char('a' + i));
+	bytes.resize(950);
+	Message message(bytes, to.address()), plain("plain", to.address());
+	sn_udp_message all[] = {message, plain};
+	all[0].segment = 100;
+	ASSERT_EQ(2, sn_udp_send_messages(from.get(), all, 2));
+	for (size_t i = 0; i < 10; i++)
+		EXPECT_EQ(bytes.substr(i * 100, 100), to.receive());
+	EXPECT_EQ("plain", to.receive());
+	EXPECT_TRUE(to.is_empty());
+	// More segments than the kernel accepts.
+	Message many(std::string(200, 'x'), to.address());
+	many.segment = 1;
+	EXPECT_EQ(-EINVAL, sn_udp_send_messages(from.get(), &many, 1));
 }
 
-TEST(UdpSegments, AreJoinedByTheSystem)
+TASK_TEST(UdpSegments, AreJoinedByTheSystem, 1)
 {
-	test::run(1, [] {
-		if (!has_segments())
-			GTEST_SKIP() << "this kernel has no UDP_GRO";
-		Socket from, to("127.0.0.1:0", SN_UDP_GRO);
-		Message message(std::string(950, 'x'), to.address()), got(65536);
-		size_t received = 0;
-		bool joined = false;
+	if (!has_segments())
+		GTEST_SKIP() << "this kernel has no UDP_GRO";
+	Socket from, to("127.0.0.1:0", SN_UDP_GRO);
+	Message message(std::string(950, 'x'), to.address()), got(65536);
+	size_t received = 0;
+	bool joined = false;
 
-		message.segment = 100;
-		ASSERT_EQ(1, sn_udp_send_messages(from.get(), &message, 1));
-		while (received < 950) {
-			ASSERT_EQ(1, sn_udp_recv_messages(to.get(), &got, 1));
-			EXPECT_EQ(0u, got.flags);
-			joined |= got.segment == 100 && got.length == 950;
-			received += got.length;
-		}
-		// Loopback passes a datagram on uncut that was to be cut into segments.
-		EXPECT_TRUE(joined);
-		from.send("alone", to.address());
+	message.segment = 100;
+	ASSERT_EQ(1, sn_udp_send_messages(from.get(), &message, 1));
+	while (received < 950) {
 		ASSERT_EQ(1, sn_udp_recv_messages(to.get(), &got, 1));
-		EXPECT_EQ("alone", got.text());
-		EXPECT_EQ(0u, got.segment);
-	});
+		EXPECT_EQ(0u, got.flags);
+		joined |= got.segment == 100 && got.length == 950;
+		received += got.length;
+	}
+	// Loopback passes a datagram on uncut that was to be cut into segments.
+	EXPECT_TRUE(joined);
+	from.send("alone", to.address());
+	ASSERT_EQ(1, sn_udp_recv_messages(to.get(), &got, 1));
+	EXPECT_EQ("alone", got.text());
+	EXPECT_EQ(0u, got.segment);
 }
 
 // ---- local addresses, interfaces, types of service ----
 
 const unsigned lo = if_nametoindex("lo");
 
-TEST(UdpInfo, TellsToWhatAddressADatagramWasSent)
+TASK_TEST(UdpInfo, TellsToWhatAddressADatagramWasSent, 1)
 {
-	test::run(1, [] {
-		Socket server("0.0.0.0:0", SN_UDP_PACKET_INFO), client;
-		sn_address at = test::address("127.0.0.2:0");
+	Socket server("0.0.0.0:0", SN_UDP_PACKET_INFO), client;
+	sn_address at = test::address("127.0.0.2:0");
+	Message got, answer("answer", client.address());
+	sn_address from = {};
+
+	at.port = server.address().port;
+	client.send("x", at);
+	ASSERT_EQ(1, sn_udp_recv_messages(server.get(), &got, 1));
+	EXPECT_EQ("127.0.0.2:0", test::text(got.local));
+	EXPECT_EQ(lo, got.interface);
+	// The answer comes from there, too, and not from 127.0.0.1.
+	answer.local = got.local;
+	answer.interface = got.interface;
+	ASSERT_EQ(1, sn_udp_send_messages(server.get(), &answer, 1));
+	EXPECT_EQ("answer", client.receive(&from));
+	EXPECT_TRUE(from == at) << test::text(from);
+	answer.local = test::address("198.51.100.1:0");
+	const int err = sn_udp_send_messages(server.get(), &answer, 1);
+	EXPECT_TRUE(err == -EINVAL || err == -ENETUNREACH) << err;
+	answer.local = {};
+	answer.interface = 1u << 30;
+	EXPECT_EQ(-ENODEV, sn_udp_send_messages(server.get(), &answer, 1));
+}
+
+TASK_TEST(UdpInfo, WorksForBothFamiliesOnOneSocket, 1)
+{
+	if (!test::have("[::1]:0"))
+		GTEST_SKIP() << "this machine has no ::1";
+	Socket server(":0", SN_UDP_PACKET_INFO | SN_UDP_TOS);
+	for (const char *host : {"127.0.0.3:0", "[::1]:0"}) {
+		Socket client(host[0] == '[' ? "[::1]:0" : "127.0.0.1:0");
+		sn_address at = test::address(host), from = {};
 		Message got, answer("answer", client.address());
-		sn_address from = {};
 
 		at.port = server.address().port;
+		EXPECT_EQ(0, sn_udp_set(client.get(), SN_UDP_TYPE_OF_SERVICE, 0x29));
 		client.send("x", at);
 		ASSERT_EQ(1, sn_udp_recv_messages(server.get(), &got, 1));
-		EXPECT_EQ("127.0.0.2:0", test::text(got.local));
+		EXPECT_EQ(host, test::text(got.local));
 		EXPECT_EQ(lo, got.interface);
-		// The answer comes from there, too, and not from 127.0.0.1.
+		EXPECT_EQ(SN_UDP_HAS_TOS, got.flags);
+		EXPECT_EQ(0x29, got.tos);
 		answer.local = got.local;
 		answer.interface = got.interface;
 		ASSERT_EQ(1, sn_udp_send_messages(server.get(), &answer, 1));
 		EXPECT_EQ("answer", client.receive(&from));
 		EXPECT_TRUE(from == at) << test::text(from);
-		answer.local = test::address("198.51.100.1:0");
-		const int err = sn_udp_send_messages(server.get(), &answer, 1);
-		EXPECT_TRUE(err == -EINVAL || err == -ENETUNREACH) << err;
-		answer.local = {};
-		answer.interface = 1u << 30;
-		EXPECT_EQ(-ENODEV, sn_udp_send_messages(server.get(), &answer, 1));
-	});
+	}
 }
 
-TEST(UdpInfo, WorksForBothFamiliesOnOneSocket)
+TASK_TEST(UdpInfo, CarriesTheTypeOfServiceOfEachMessage, 1)
 {
-	test::run(1, [] {
-		if (!test::have("[::1]:0"))
-			GTEST_SKIP() << "this machine has no ::1";
-		Socket server(":0", SN_UDP_PACKET_INFO | SN_UDP_TOS);
-		for (const char *host : {"127.0.0.3:0", "[::1]:0"}) {
-			Socket client(host[0] == '[' ? "[::1]:0" : "127.0.0.1:0");
-			sn_address at = test::address(host), from = {};
-			Message got, answer("answer", client.address());
+	for (const char *host : {"127.0.0.1:0", "[::1]:0"}) {
+		if (!test::have(host))
+			continue;
+		Socket from(host), to(host, SN_UDP_TOS);
+		Message first("a", to.address()), second("b", to.address()), got;
+		sn_udp_message both[] = {first, second};
 
-			at.port = server.address().port;
-			EXPECT_EQ(0, sn_udp_set(client.get(), SN_UDP_TYPE_OF_SERVICE, 0x29));
-			client.send("x", at);
-			ASSERT_EQ(1, sn_udp_recv_messages(server.get(), &got, 1));
-			EXPECT_EQ(host, test::text(got.local));
-			EXPECT_EQ(lo, got.interface);
-			EXPECT_EQ(SN_UDP_HAS_TOS, got.flags);
-			EXPECT_EQ(0x29, got.tos);
-			answer.local = got.local;
-			answer.interface = got.interface;
-			ASSERT_EQ(1, sn_udp_send_messages(server.get(), &answer, 1));
-			EXPECT_EQ("answer", client.receive(&from));
-			EXPECT_TRUE(from == at) << test::text(from);
-		}
-	});
-}
-
-TEST(UdpInfo, CarriesTheTypeOfServiceOfEachMessage)
-{
-	test::run(1, [] {
-		for (const char *host : {"127.0.0.1:0", "[::1]:0"}) {
-			if (!test::have(host))
-				continue;
-			Socket from(host), to(host, SN_UDP_TOS);
-			Message first("a", to.address()), second("b", to.address()), got;
-			sn_udp_message both[] = {first, second};
-
-			both[0].flags = SN_UDP_HAS_TOS;
-			both[0].tos = 0xb8 | 2; // expedited forwarding, ECT(0)
-			ASSERT_EQ(2, sn_udp_send_messages(from.get(), both, 2));
-			ASSERT_EQ(1, sn_udp_recv_messages(to.get(), &got, 1));
-			EXPECT_EQ(0xba, got.tos);
-			ASSERT_EQ(1, sn_udp_recv_messages(to.get(), &got, 1));
-			EXPECT_EQ(0, got.tos);
-			EXPECT_EQ(SN_UDP_HAS_TOS, got.flags);
-		}
-	});
+		both[0].flags = SN_UDP_HAS_TOS;
+		both[0].tos = 0xb8 | 2; // expedited forwarding, ECT(0)
+		ASSERT_EQ(2, sn_udp_send_messages(from.get(), both, 2));
+		ASSERT_EQ(1, sn_udp_recv_messages(to.get(), &got, 1));
+		EXPECT_EQ(0xba, got.tos);
+		ASSERT_EQ(1, sn_udp_recv_messages(to.get(), &got, 1));
+		EXPECT_EQ(0, got.tos);
+		EXPECT_EQ(SN_UDP_HAS_TOS, got.flags);
+	}
 }
 
 // Options of the program's own can ask for more information than there is room for. The kernel cuts
 // off the rest, which is left out.
-TEST(UdpInfo, LeavesOutWhatHasNoRoom)
+TASK_TEST(UdpInfo, LeavesOutWhatHasNoRoom, 1)
 {
-	test::run(1, [] {
-		Socket socket("127.0.0.1:0", SN_UDP_PACKET_INFO | SN_UDP_TOS);
-		const int fd = sn_udp_fd(socket.get()), on = 1;
-		const int stamps = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
-		Message message("x", socket.address()), got;
+	Socket socket("127.0.0.1:0", SN_UDP_PACKET_INFO | SN_UDP_TOS);
+	const int fd = sn_udp_fd(socket.get()), on = 1;
+	const int stamps = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
+	Message message("x", socket.address()), got;
 
-		EXPECT_EQ(0, sn_udp_set(socket.get(), SN_UDP_TYPE_OF_SERVICE, 0x28));
-		// A record of dropped datagrams, two of time stamps and one of the TTL.
-		EXPECT_EQ(0, sn_udp_set(socket.get(), SN_UDP_RECEIVE_BUFFER, 1));
-		setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof on);
-		setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
-		setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &stamps, sizeof stamps);
-		setsockopt(fd, IPPROTO_IP, IP_RECVTTL, &on, sizeof on);
-		for (int i = 0; i < 100; i++)
-			ASSERT_EQ(1, socket.send("x", message.peer));
-		while (!socket.is_empty())
-			socket.receive();
+	EXPECT_EQ(0, sn_udp_set(socket.get(), SN_UDP_TYPE_OF_SERVICE, 0x28));
+	// A record of dropped datagrams, two of time stamps and one of the TTL.
+	EXPECT_EQ(0, sn_udp_set(socket.get(), SN_UDP_RECEIVE_BUFFER, 1));
+	setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof on);
+	setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
+	setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &stamps, sizeof stamps);
+	setsockopt(fd, IPPROTO_IP, IP_RECVTTL, &on, sizeof on);
+	for (int i = 0; i < 100; i++)
 		ASSERT_EQ(1, socket.send("x", message.peer));
-		ASSERT_EQ(1, sn_udp_recv_messages(socket.get(), &got, 1));
-		EXPECT_EQ("x", got.text());
-		EXPECT_EQ("127.0.0.1:0", test::text(got.local));
-		EXPECT_EQ(lo, got.interface);
-		// This record may fit where records are smaller.
-		EXPECT_EQ(got.flags & SN_UDP_HAS_TOS ? 0x28 : 0, got.tos);
-	});
+	while (!socket.is_empty())
+		socket.receive();
+	ASSERT_EQ(1, socket.send("x", message.peer));
+	ASSERT_EQ(1, sn_udp_recv_messages(socket.get(), &got, 1));
+	EXPECT_EQ("x", got.text());
+	EXPECT_EQ("127.0.0.1:0", test::text(got.local));
+	EXPECT_EQ(lo, got.interface);
+	// This record may fit where records are smaller.
+	EXPECT_EQ(got.flags & SN_UDP_HAS_TOS ? 0x28 : 0, got.tos);
 }
 
-TEST(UdpInfo, KeepsTheScopeOfLinkLocalAddresses)
+TASK_TEST(UdpInfo, KeepsTheScopeOfLinkLocalAddresses, 1)
 {
-	test::run(1, [] {
-		struct if_nameindex *all = if_nameindex();
-		std::string host;
+	struct if_nameindex *all = if_nameindex();
+	std::string host;
 
-		// Tests every interface that has such an address.
-		for (struct if_nameindex *each = all; each && each->if_name; each++) {
-			FILE *file = fopen("/proc/net/if_inet6", "re");
-			char address[33], name[32];
-			unsigned index, bits, scope, flags;
+	// Tests every interface that has such an address.
+	for (struct if_nameindex *each = all; each && each->if_name; each++) {
+		FILE *file = fopen("/proc/net/if_inet6", "re");
+		char address[33], name[32];
+		unsigned index, bits, scope, flags;
 
-			while (file && fscanf(file, "%32s %x %x %x %x %31s", address, &index, &bits,
-					      &scope, &flags, name) == 6)
-				if (scope == 0x20 && index == each->if_index && !(flags & 0x40)) {
-					host = "[";
-					for (int i = 0; i < 32; i += 4)
-						host += (i ? ":" : "") +
-							std::string(address + i, 4);
-					host += "%" + std::string(name) + "]:0";
-				}
-			if (file)
-				fclose(file);
-		}
-		if_freenameindex(all);
-		if (host.empty() || !test::have(host.c_str()))
-			GTEST_SKIP() << "no interface has a link-local address";
-		Socket first(host.c_str()), second(host.c_str());
-		sn_address peer = {};
+		while (file && fscanf(file, "%32s %x %x %x %x %31s", address, &index, &bits, &scope,
+				      &flags, name) == 6)
+			if (scope == 0x20 && index == each->if_index && !(flags & 0x40)) {
+				host = "[";
+				for (int i = 0; i < 32; i += 4)
+					host += (i ? ":" : "") + std::string(address + i, 4);
+				host += "%" + std::string(name) + "]:0";
+			}
+		if (file)
+			fclose(file);
+	}
+	if_freenameindex(all);
+	if (host.empty() || !test::have(host.c_str()))
+		GTEST_SKIP() << "no interface has a link-local address";
+	Socket first(host.c_str()), second(host.c_str());
+	sn_address peer = {};
 
-		EXPECT_EQ(1, first.send("x", second.address()));
-		EXPECT_EQ("x", second.receive(&peer));
-		EXPECT_TRUE(peer == first.address()) << test::text(peer);
-		EXPECT_NE(0u, peer.scope);
-	});
+	EXPECT_EQ(1, first.send("x", second.address()));
+	EXPECT_EQ("x", second.receive(&peer));
+	EXPECT_TRUE(peer == first.address()) << test::text(peer);
+	EXPECT_NE(0u, peer.scope);
 }
 
 // ---- groups and broadcasts ----
@@ -587,156 +546,144 @@ TEST(UdpGroups, OfIPv6)
 	});
 }
 
-TEST(UdpGroups, BroadcastsNeedPermission)
+TASK_TEST(UdpGroups, BroadcastsNeedPermission, 1)
 {
-	test::run(1, [] {
-		Socket receiver("0.0.0.0:0"), shy, loud("127.0.0.1:0", SN_UDP_BROADCAST);
-		sn_address to = test::address("127.255.255.255:0");
+	Socket receiver("0.0.0.0:0"), shy, loud("127.0.0.1:0", SN_UDP_BROADCAST);
+	sn_address to = test::address("127.255.255.255:0");
 
-		to.port = receiver.address().port;
-		EXPECT_EQ(-EACCES, shy.send("x", to));
-		EXPECT_EQ(1, loud.send("y", to));
-		EXPECT_EQ("y", receiver.receive());
-	});
+	to.port = receiver.address().port;
+	EXPECT_EQ(-EACCES, shy.send("x", to));
+	EXPECT_EQ(1, loud.send("y", to));
+	EXPECT_EQ("y", receiver.receive());
 }
 
 // ---- settings ----
 
-TEST(UdpSettings, AreKept)
+TASK_TEST(UdpSettings, AreKept, 1)
 {
-	test::run(1, [] {
-		for (const char *host : {"127.0.0.1:0", "[::1]:0", ":0"}) {
-			if (!test::have(host))
-				continue;
-			Socket socket(host);
-			sn_udp *udp = socket.get();
-			const struct {
-				sn_udp_setting setting;
-				int value, bad;
-			} all[] = {
-				{SN_UDP_RECEIVE_BUFFER, 50000, -1},
-				{SN_UDP_SEND_BUFFER, 40000, -1},
-				{SN_UDP_TTL, 7, 0},
-				{SN_UDP_TTL, 255, 256},
-				{SN_UDP_TYPE_OF_SERVICE, 0x28, 256},
-				{SN_UDP_DONT_FRAGMENT, 1, 2},
-				{SN_UDP_DONT_FRAGMENT, 0, -1},
-				{SN_UDP_MULTICAST_TTL, 3, 256},
-				{SN_UDP_MULTICAST_TTL, 0, -1},
-				{SN_UDP_MULTICAST_LOOP, 0, 2},
-				{SN_UDP_MULTICAST_LOOP, 1, -1},
-			};
+	for (const char *host : {"127.0.0.1:0", "[::1]:0", ":0"}) {
+		if (!test::have(host))
+			continue;
+		Socket socket(host);
+		sn_udp *udp = socket.get();
+		const struct {
+			sn_udp_setting setting;
+			int value, bad;
+		} all[] = {
+			{SN_UDP_RECEIVE_BUFFER, 50000, -1},
+			{SN_UDP_SEND_BUFFER, 40000, -1},
+			{SN_UDP_TTL, 7, 0},
+			{SN_UDP_TTL, 255, 256},
+			{SN_UDP_TYPE_OF_SERVICE, 0x28, 256},
+			{SN_UDP_DONT_FRAGMENT, 1, 2},
+			{SN_UDP_DONT_FRAGMENT, 0, -1},
+			{SN_UDP_MULTICAST_TTL, 3, 256},
+			{SN_UDP_MULTICAST_TTL, 0, -1},
+			{SN_UDP_MULTICAST_LOOP, 0, 2},
+			{SN_UDP_MULTICAST_LOOP, 1, -1},
+		};
 
-			for (const auto &each : all) {
-				EXPECT_EQ(0, sn_udp_set(udp, each.setting, each.value));
-				EXPECT_EQ(each.value, sn_udp_get(udp, each.setting))
-					<< host << " " << each.setting;
-				EXPECT_EQ(-EINVAL, sn_udp_set(udp, each.setting, each.bad));
-				EXPECT_EQ(each.value, sn_udp_get(udp, each.setting));
-			}
-			EXPECT_EQ(-EINVAL, sn_udp_set(udp, SN_UDP_MTU, 1500));
-			EXPECT_EQ(-EINVAL, sn_udp_set(udp, sn_udp_setting(99), 1));
-			EXPECT_EQ(-EINVAL, sn_udp_get(udp, sn_udp_setting(99)));
-			EXPECT_EQ(-EINVAL, sn_udp_get(nullptr, SN_UDP_TTL));
+		for (const auto &each : all) {
+			EXPECT_EQ(0, sn_udp_set(udp, each.setting, each.value));
+			EXPECT_EQ(each.value, sn_udp_get(udp, each.setting))
+				<< host << " " << each.setting;
+			EXPECT_EQ(-EINVAL, sn_udp_set(udp, each.setting, each.bad));
+			EXPECT_EQ(each.value, sn_udp_get(udp, each.setting));
 		}
-	});
+		EXPECT_EQ(-EINVAL, sn_udp_set(udp, SN_UDP_MTU, 1500));
+		EXPECT_EQ(-EINVAL, sn_udp_set(udp, sn_udp_setting(99), 1));
+		EXPECT_EQ(-EINVAL, sn_udp_get(udp, sn_udp_setting(99)));
+		EXPECT_EQ(-EINVAL, sn_udp_get(nullptr, SN_UDP_TTL));
+	}
 }
 
-TEST(UdpSettings, BuffersOfTheOptions)
+TASK_TEST(UdpSettings, BuffersOfTheOptions, 1)
 {
-	test::run(1, [] {
-		sn_udp_options options = {};
-		sn_udp *made = nullptr;
+	sn_udp_options options = {};
+	sn_udp *made = nullptr;
 
-		options.receive_buffer = 30000;
-		options.send_buffer = 20000;
-		ASSERT_EQ(0, sn_udp_open(&made, "127.0.0.1:0", &options));
-		Socket socket(made);
-		EXPECT_EQ(30000, sn_udp_get(made, SN_UDP_RECEIVE_BUFFER));
-		EXPECT_EQ(20000, sn_udp_get(made, SN_UDP_SEND_BUFFER));
-		options.send_buffer = -1;
-		EXPECT_EQ(-EINVAL, sn_udp_open(&made, "127.0.0.1:0", &options));
-	});
+	options.receive_buffer = 30000;
+	options.send_buffer = 20000;
+	ASSERT_EQ(0, sn_udp_open(&made, "127.0.0.1:0", &options));
+	Socket socket(made);
+	EXPECT_EQ(30000, sn_udp_get(made, SN_UDP_RECEIVE_BUFFER));
+	EXPECT_EQ(20000, sn_udp_get(made, SN_UDP_SEND_BUFFER));
+	options.send_buffer = -1;
+	EXPECT_EQ(-EINVAL, sn_udp_open(&made, "127.0.0.1:0", &options));
 }
 
 // ---- a full send buffer ----
 
-TEST(UdpRoom, SendersWaitForIt)
+TASK_TEST(UdpRoom, SendersWaitForIt)
 {
-	test::run([] {
+	Socket socket, peer;
+	const sn_address to = peer.address();
+	std::vector<Task> senders;
+	int received = 0;
+
+	buffer_is_full = true;
+	for (int i = 0; i < 4; i++)
+		senders.emplace_back([&, i] {
+			Message first("one", to), second("two", to);
+			sn_udp_message both[] = {first, second};
+
+			EXPECT_EQ(i % 2 ? 3 : 2,
+				  i % 2 ? socket.send("one", to)
+					: sn_udp_send_messages(socket.get(), both, 2));
+		});
+	ASSERT_TRUE(test::senders_wait(socket, 4));
+	buffer_is_full = false;
+	report_room(socket, to);
+	join_all(senders);
+	// two senders of one datagram, two of two, and that of report_room()
+	while (received < 7)
+		received += peer.receive() != "";
+	EXPECT_TRUE(peer.is_empty());
+}
+
+TASK_TEST(UdpRoom, ADeadlineACancellationAndACloseEndTheWait)
+{
+	for (int how = 0; how < 3; how++) {
 		Socket socket, peer;
 		const sn_address to = peer.address();
+		const ssize_t expected[] = {-ETIMEDOUT, -ECANCELED, -EBADF};
 		std::vector<Task> senders;
-		int received = 0;
 
 		buffer_is_full = true;
-		for (int i = 0; i < 4; i++)
-			senders.emplace_back([&, i] {
-				Message first("one", to), second("two", to);
-				sn_udp_message both[] = {first, second};
-
-				EXPECT_EQ(i % 2 ? 3 : 2,
-					  i % 2 ? socket.send("one", to)
-						: sn_udp_send_messages(socket.get(), both, 2));
+		for (int i = 0; i < 3; i++)
+			senders.emplace_back([&, udp = socket.get()] {
+				EXPECT_EQ(expected[how], sn_udp_send(udp, "x", 1, &to));
 			});
-		ASSERT_TRUE(test::senders_wait(socket, 4));
-		buffer_is_full = false;
-		report_room(socket, to);
+		ASSERT_TRUE(test::senders_wait(socket, 3));
+		if (how == 0)
+			sn_udp_set_write_deadline(socket.get(), sn_now() + test::ms);
+		else if (how == 1)
+			sn_udp_cancel(socket.get());
+		else
+			socket.close();
 		join_all(senders);
-		// two senders of one datagram, two of two, and that of report_room()
-		while (received < 7)
-			received += peer.receive() != "";
-		EXPECT_TRUE(peer.is_empty());
-	});
-}
-
-TEST(UdpRoom, ADeadlineACancellationAndACloseEndTheWait)
-{
-	test::run([] {
-		for (int how = 0; how < 3; how++) {
-			Socket socket, peer;
-			const sn_address to = peer.address();
-			const ssize_t expected[] = {-ETIMEDOUT, -ECANCELED, -EBADF};
-			std::vector<Task> senders;
-
-			buffer_is_full = true;
-			for (int i = 0; i < 3; i++)
-				senders.emplace_back([&, udp = socket.get()] {
-					EXPECT_EQ(expected[how], sn_udp_send(udp, "x", 1, &to));
-				});
-			ASSERT_TRUE(test::senders_wait(socket, 3));
-			if (how == 0)
-				sn_udp_set_write_deadline(socket.get(), sn_now() + test::ms);
-			else if (how == 1)
-				sn_udp_cancel(socket.get());
-			else
-				socket.close();
-			join_all(senders);
-			buffer_is_full = false;
-			EXPECT_TRUE(peer.is_empty());
-		}
-	});
-}
-
-TEST(UdpRoom, OfABatchThatWasSentInPart)
-{
-	test::run(1, [] {
-		Socket socket, peer;
-		const sn_address to = peer.address();
-		Message message("x", to);
-		std::vector<sn_udp_message> all(40, message);
-
-		// The first system call of the batch succeeds, and the rest waits until the
-		// deadline.
-		buffer_is_full = true;
-		EXPECT_EQ(0, sn_udp_set_write_deadline(socket.get(), sn_now() + 50 * test::ms));
-		EXPECT_EQ(-ETIMEDOUT, sn_udp_send_messages(socket.get(), all.data(), all.size()));
 		buffer_is_full = false;
-		EXPECT_EQ(0, sn_udp_set_write_deadline(socket.get(), SN_NO_DEADLINE));
-		EXPECT_EQ(40, sn_udp_send_messages(socket.get(), all.data(), all.size()));
-		for (int i = 0; i < 40; i++)
-			EXPECT_EQ("x", peer.receive());
-	});
+		EXPECT_TRUE(peer.is_empty());
+	}
+}
+
+TASK_TEST(UdpRoom, OfABatchThatWasSentInPart, 1)
+{
+	Socket socket, peer;
+	const sn_address to = peer.address();
+	Message message("x", to);
+	std::vector<sn_udp_message> all(40, message);
+
+	// The first system call of the batch succeeds, and the rest waits until the
+	// deadline.
+	buffer_is_full = true;
+	EXPECT_EQ(0, sn_udp_set_write_deadline(socket.get(), sn_now() + 50 * test::ms));
+	EXPECT_EQ(-ETIMEDOUT, sn_udp_send_messages(socket.get(), all.data(), all.size()));
+	buffer_is_full = false;
+	EXPECT_EQ(0, sn_udp_set_write_deadline(socket.get(), SN_NO_DEADLINE));
+	EXPECT_EQ(40, sn_udp_send_messages(socket.get(), all.data(), all.size()));
+	for (int i = 0; i < 40; i++)
+		EXPECT_EQ("x", peer.receive());
 }
 
 } // namespace

@@ -198,29 +198,27 @@ INSTANTIATE_TEST_SUITE_P(Families, Udp, testing::Values("127.0.0.1:0", "[::1]:0"
 				 return instance.param[0] == '[' ? "IPv6" : "IPv4";
 			 });
 
-TEST(UdpBatch, StopsAtTheFirstMessageWithAnError)
+TASK_TEST(UdpBatch, StopsAtTheFirstMessageWithAnError, 1)
 {
-	test::run(1, [] {
-		Socket socket;
-		sn_address bad = socket.address(), at = bad;
-		Message first("a", at), second("b", at), wrong("c", at), last("d", at);
-		sn_udp_message all[4];
+	Socket socket;
+	sn_address bad = socket.address(), at = bad;
+	Message first("a", at), second("b", at), wrong("c", at), last("d", at);
+	sn_udp_message all[4];
 
-		bad.port = 0;
-		wrong.peer = bad;
-		all[0] = first, all[1] = second, all[2] = wrong, all[3] = last;
-		EXPECT_EQ(2, sn_udp_send_messages(socket.get(), all, 4));
-		EXPECT_EQ(-EINVAL, sn_udp_send_messages(socket.get(), all + 2, 2));
-		// sennit returns an error of its own, before the kernel sees the message.
-		all[2] = first;
-		all[2].local = test::address("[::1]:0");
-		EXPECT_EQ(2, sn_udp_send_messages(socket.get(), all, 4));
-		EXPECT_EQ(-EINVAL, sn_udp_send_messages(socket.get(), all + 2, 2));
-		EXPECT_EQ(1, sn_udp_send_messages(socket.get(), all + 3, 1));
-		for (const char *text : {"a", "b", "a", "b", "d"})
-			EXPECT_EQ(text, socket.receive());
-		EXPECT_TRUE(socket.is_empty());
-	});
+	bad.port = 0;
+	wrong.peer = bad;
+	all[0] = first, all[1] = second, all[2] = wrong, all[3] = last;
+	EXPECT_EQ(2, sn_udp_send_messages(socket.get(), all, 4));
+	EXPECT_EQ(-EINVAL, sn_udp_send_messages(socket.get(), all + 2, 2));
+	// sennit returns an error of its own, before the kernel sees the message.
+	all[2] = first;
+	all[2].local = test::address("[::1]:0");
+	EXPECT_EQ(2, sn_udp_send_messages(socket.get(), all, 4));
+	EXPECT_EQ(-EINVAL, sn_udp_send_messages(socket.get(), all + 2, 2));
+	EXPECT_EQ(1, sn_udp_send_messages(socket.get(), all + 3, 1));
+	for (const char *text : {"a", "b", "a", "b", "d"})
+		EXPECT_EQ(text, socket.receive());
+	EXPECT_TRUE(socket.is_empty());
 }
 
 // ---- waits that several tasks share ----
@@ -239,74 +237,66 @@ std::vector<Task> receivers(const Socket &socket, size_t n, ssize_t result)
 	return tasks;
 }
 
-TEST(UdpWait, ADeadlineEndsAll)
+TASK_TEST(UdpWait, ADeadlineEndsAll)
 {
-	test::run([] {
-		Socket socket;
-		std::vector<Task> tasks = receivers(socket, 5, -ETIMEDOUT);
-		char buf[10];
+	Socket socket;
+	std::vector<Task> tasks = receivers(socket, 5, -ETIMEDOUT);
+	char buf[10];
 
-		ASSERT_TRUE(receivers_wait(socket, 5));
-		EXPECT_EQ(0, sn_udp_set_read_deadline(socket.get(), sn_now() + test::ms));
-		join_all(tasks);
-		EXPECT_EQ(-ETIMEDOUT, sn_udp_recv(socket.get(), buf, sizeof buf, nullptr));
-		// The socket works as before.
-		socket.send("later", socket.address());
-		EXPECT_EQ("later", socket.receive());
-	});
+	ASSERT_TRUE(receivers_wait(socket, 5));
+	EXPECT_EQ(0, sn_udp_set_read_deadline(socket.get(), sn_now() + test::ms));
+	join_all(tasks);
+	EXPECT_EQ(-ETIMEDOUT, sn_udp_recv(socket.get(), buf, sizeof buf, nullptr));
+	// The socket works as before.
+	socket.send("later", socket.address());
+	EXPECT_EQ("later", socket.receive());
 }
 
-TEST(UdpWait, ADeadlineThatIsSetBeforeEndsAll)
+TASK_TEST(UdpWait, ADeadlineThatIsSetBeforeEndsAll)
 {
-	test::run([] {
-		Socket socket;
+	Socket socket;
 
-		EXPECT_EQ(0, sn_udp_set_read_deadline(socket.get(), sn_now() + 20 * test::ms));
-		for (Task &task : receivers(socket, 5, -ETIMEDOUT))
-			task.join();
-	});
+	EXPECT_EQ(0, sn_udp_set_read_deadline(socket.get(), sn_now() + 20 * test::ms));
+	for (Task &task : receivers(socket, 5, -ETIMEDOUT))
+		task.join();
 }
 
-TEST(UdpWait, CancelEndsAll)
+TASK_TEST(UdpWait, CancelEndsAll)
 {
-	test::run([] {
-		Socket socket;
-		std::vector<Task> tasks = receivers(socket, 5, -ECANCELED);
-		char buf[10];
+	Socket socket;
+	std::vector<Task> tasks = receivers(socket, 5, -ECANCELED);
+	char buf[10];
 
-		ASSERT_TRUE(receivers_wait(socket, 5));
-		EXPECT_EQ(0, sn_udp_cancel(socket.get()));
-		join_all(tasks);
-		EXPECT_EQ(-ECANCELED, sn_udp_recv(socket.get(), buf, sizeof buf, nullptr));
-		EXPECT_EQ(-ECANCELED, socket.send("x", socket.address()));
-	});
+	ASSERT_TRUE(receivers_wait(socket, 5));
+	EXPECT_EQ(0, sn_udp_cancel(socket.get()));
+	join_all(tasks);
+	EXPECT_EQ(-ECANCELED, sn_udp_recv(socket.get(), buf, sizeof buf, nullptr));
+	EXPECT_EQ(-ECANCELED, socket.send("x", socket.address()));
 }
 
-TEST(UdpWait, CloseEndsAll)
+TASK_TEST(UdpWait, CloseEndsAll)
 {
-	test::run([] {
-		Socket socket;
-		sn_udp *stale = socket.get();
-		std::vector<Task> tasks = receivers(socket, 5, -EBADF);
-		char buf[10];
-		sn_address address;
+	Socket socket;
+	sn_udp *stale = socket.get();
+	std::vector<Task> tasks = receivers(socket, 5, -EBADF);
+	char buf[10];
+	sn_address address;
 
-		ASSERT_TRUE(receivers_wait(socket, 5));
-		// A receiver that the close wakes does not receive what has arrived.
-		socket.close();
-		join_all(tasks);
-		EXPECT_EQ(-EBADF, sn_udp_recv(stale, buf, sizeof buf, nullptr));
-		EXPECT_EQ(-EBADF, sn_udp_send(stale, buf, 1, nullptr));
-		EXPECT_EQ(-EBADF, sn_udp_local(stale, &address));
-		EXPECT_EQ(-EBADF, sn_udp_fd(stale));
-		EXPECT_EQ(-EBADF, sn_udp_close(stale));
-		// The next socket reuses the place, but is another socket.
-		Socket next;
-		EXPECT_EQ(-EBADF, sn_udp_recv(stale, buf, sizeof buf, nullptr));
-		EXPECT_EQ(-EBADF, sn_udp_cancel(stale));
-		next.send("x", next.address());
-		EXPECT_EQ("x", next.receive());
-	});
+	ASSERT_TRUE(receivers_wait(socket, 5));
+	// A receiver that the close wakes does not receive what has arrived.
+	socket.close();
+	join_all(tasks);
+	EXPECT_EQ(-EBADF, sn_udp_recv(stale, buf, sizeof buf, nullptr));
+	EXPECT_EQ(-EBADF, sn_udp_send(stale, buf, 1, nullptr));
+	EXPECT_EQ(-EBADF, sn_udp_local(stale, &address));
+	EXPECT_EQ(-EBADF, sn_udp_fd(stale));
+	EXPECT_EQ(-EBADF, sn_udp_close(stale));
+	// The next socket reuses the place, but is another socket.
+	Socket next;
+	EXPECT_EQ(-EBADF, sn_udp_recv(stale, buf, sizeof buf, nullptr));
+	EXPECT_EQ(-EBADF, sn_udp_cancel(stale));
+	next.send("x", next.address());
+	EXPECT_EQ("x", next.receive());
 }
 
 // Tasks in a scope of their own, which can be cancelled.
@@ -338,192 +328,173 @@ private:
 	Task task_;
 };
 
-TEST(UdpWait, ATaskWhoseScopeIsCancelledPassesItsPlaceOn)
+TASK_TEST(UdpWait, ATaskWhoseScopeIsCancelledPassesItsPlaceOn)
 {
-	test::run([] {
-		Socket socket;
-		Scoped first(socket);
-		ASSERT_TRUE(receivers_wait(socket, 1));
-		Scoped second(socket);
-		ASSERT_TRUE(receivers_wait(socket, 2));
-		std::vector<Task> last = receivers(socket, 2, 1);
-		ASSERT_TRUE(receivers_wait(socket, 4));
+	Socket socket;
+	Scoped first(socket);
+	ASSERT_TRUE(receivers_wait(socket, 1));
+	Scoped second(socket);
+	ASSERT_TRUE(receivers_wait(socket, 2));
+	std::vector<Task> last = receivers(socket, 2, 1);
+	ASSERT_TRUE(receivers_wait(socket, 4));
 
-		// The first waits on the side, the second is queued behind another.
-		first.cancel();
-		ASSERT_TRUE(receivers_wait(socket, 3));
-		Scoped third(socket);
-		ASSERT_TRUE(receivers_wait(socket, 4));
-		third.cancel();
-		ASSERT_TRUE(receivers_wait(socket, 3));
-		second.cancel();
-		ASSERT_TRUE(receivers_wait(socket, 2));
-		socket.send("x", socket.address());
-		socket.send("x", socket.address());
-		join_all(last);
-		EXPECT_TRUE(socket.is_empty());
-	});
+	// The first waits on the side, the second is queued behind another.
+	first.cancel();
+	ASSERT_TRUE(receivers_wait(socket, 3));
+	Scoped third(socket);
+	ASSERT_TRUE(receivers_wait(socket, 4));
+	third.cancel();
+	ASSERT_TRUE(receivers_wait(socket, 3));
+	second.cancel();
+	ASSERT_TRUE(receivers_wait(socket, 2));
+	socket.send("x", socket.address());
+	socket.send("x", socket.address());
+	join_all(last);
+	EXPECT_TRUE(socket.is_empty());
 }
 
-TEST(UdpWait, ACallInACancelledScopeMovesNothing)
+TASK_TEST(UdpWait, ACallInACancelledScopeMovesNothing, 1)
 {
-	test::run(1, [] {
-		Socket socket;
-		sn_scope *scope;
-		char byte = 'x';
-		const sn_address at = socket.address();
+	Socket socket;
+	sn_scope *scope;
+	char byte = 'x';
+	const sn_address at = socket.address();
 
-		EXPECT_EQ(1, socket.send("y", at));
-		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-		EXPECT_EQ(0, sn_scope_cancel(scope));
-		EXPECT_EQ(-ECANCELED, sn_udp_recv(socket.get(), &byte, 1, nullptr));
-		EXPECT_EQ(-ECANCELED, sn_udp_send(socket.get(), &byte, 1, &at));
-		EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
-		EXPECT_EQ("y", socket.receive());
-		EXPECT_TRUE(socket.is_empty());
-	});
+	EXPECT_EQ(1, socket.send("y", at));
+	ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	EXPECT_EQ(0, sn_scope_cancel(scope));
+	EXPECT_EQ(-ECANCELED, sn_udp_recv(socket.get(), &byte, 1, nullptr));
+	EXPECT_EQ(-ECANCELED, sn_udp_send(socket.get(), &byte, 1, &at));
+	EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
+	EXPECT_EQ("y", socket.receive());
+	EXPECT_TRUE(socket.is_empty());
 }
 
-TEST(UdpWait, ABurstReachesAllThatWait)
+TASK_TEST(UdpWait, ABurstReachesAllThatWait)
 {
-	test::run([] {
-		for (int round = 0; round < test::scaled(200); round++) {
-			Socket socket;
-			const size_t tasks_n = 1 + size_t(round) % 6;
-			std::vector<Task> tasks = receivers(socket, tasks_n, 1);
-			std::vector<sn_udp_message> all;
-			Message message("x", socket.address());
+	for (int round = 0; round < test::scaled(200); round++) {
+		Socket socket;
+		const size_t tasks_n = 1 + size_t(round) % 6;
+		std::vector<Task> tasks = receivers(socket, tasks_n, 1);
+		std::vector<sn_udp_message> all;
+		Message message("x", socket.address());
 
-			if (round % 2) {
-				ASSERT_TRUE(receivers_wait(socket, tasks_n));
-			}
-			all.assign(tasks_n, message);
-			ASSERT_EQ(int(tasks_n),
-				  sn_udp_send_messages(socket.get(), all.data(), all.size()));
-			join_all(tasks);
-			EXPECT_TRUE(socket.is_empty());
+		if (round % 2) {
+			ASSERT_TRUE(receivers_wait(socket, tasks_n));
 		}
-	});
+		all.assign(tasks_n, message);
+		ASSERT_EQ(int(tasks_n), sn_udp_send_messages(socket.get(), all.data(), all.size()));
+		join_all(tasks);
+		EXPECT_TRUE(socket.is_empty());
+	}
 }
 
 // ---- opening ----
 
-TEST(UdpOpen, AddressesGoodAndBad)
+TASK_TEST(UdpOpen, AddressesGoodAndBad, 1)
 {
-	test::run(1, [] {
-		sn_udp *udp = nullptr;
-		sn_udp_options unknown = {};
-		const sn_address none = {};
+	sn_udp *udp = nullptr;
+	sn_udp_options unknown = {};
+	const sn_address none = {};
 
-		unknown.flags = 1u << 20;
-		EXPECT_EQ(-EINVAL, sn_udp_open(&udp, "127.0.0.1", nullptr));
-		EXPECT_EQ(-EINVAL, sn_udp_open(&udp, "127.0.0.1:65536", nullptr));
-		EXPECT_EQ(-EINVAL, sn_udp_open(&udp, "127.0.0.1:0", &unknown));
-		EXPECT_EQ(-EINVAL, sn_udp_open(nullptr, "127.0.0.1:0", nullptr));
-		EXPECT_EQ(-EINVAL, sn_udp_open(&udp, nullptr, nullptr));
-		EXPECT_EQ(-EINVAL, sn_udp_open_at(&udp, &none, nullptr));
-		EXPECT_EQ(-EINVAL, sn_udp_connect(&udp, ":1", nullptr, SN_NO_DEADLINE));
-		EXPECT_EQ(-EADDRNOTAVAIL, sn_udp_open(&udp, "198.51.100.1:0", nullptr));
-		Socket socket;
-		const std::string taken = test::text(socket.address());
-		EXPECT_EQ(-EADDRINUSE, sn_udp_open(&udp, taken.c_str(), nullptr));
-		EXPECT_EQ(0, sn_udp_open(&udp, "localhost:0", nullptr));
-		EXPECT_EQ(0, sn_udp_close(udp));
-	});
+	unknown.flags = 1u << 20;
+	EXPECT_EQ(-EINVAL, sn_udp_open(&udp, "127.0.0.1", nullptr));
+	EXPECT_EQ(-EINVAL, sn_udp_open(&udp, "127.0.0.1:65536", nullptr));
+	EXPECT_EQ(-EINVAL, sn_udp_open(&udp, "127.0.0.1:0", &unknown));
+	EXPECT_EQ(-EINVAL, sn_udp_open(nullptr, "127.0.0.1:0", nullptr));
+	EXPECT_EQ(-EINVAL, sn_udp_open(&udp, nullptr, nullptr));
+	EXPECT_EQ(-EINVAL, sn_udp_open_at(&udp, &none, nullptr));
+	EXPECT_EQ(-EINVAL, sn_udp_connect(&udp, ":1", nullptr, SN_NO_DEADLINE));
+	EXPECT_EQ(-EADDRNOTAVAIL, sn_udp_open(&udp, "198.51.100.1:0", nullptr));
+	Socket socket;
+	const std::string taken = test::text(socket.address());
+	EXPECT_EQ(-EADDRINUSE, sn_udp_open(&udp, taken.c_str(), nullptr));
+	EXPECT_EQ(0, sn_udp_open(&udp, "localhost:0", nullptr));
+	EXPECT_EQ(0, sn_udp_close(udp));
 }
 
-TEST(UdpOpen, AnEmptyHostIsBothFamilies)
+TASK_TEST(UdpOpen, AnEmptyHostIsBothFamilies, 1)
 {
-	test::run(1, [] {
-		Socket socket(":0"), v4;
-		sn_address at = test::address("127.0.0.1:0"), peer = {};
+	Socket socket(":0"), v4;
+	sn_address at = test::address("127.0.0.1:0"), peer = {};
 
-		at.port = socket.address().port;
-		v4.send("v4", at);
-		EXPECT_EQ("v4", socket.receive(&peer));
-		EXPECT_EQ(test::text(v4.address()), test::text(peer));
-		EXPECT_EQ(2, socket.send("ok", peer));
-		EXPECT_EQ("ok", v4.receive());
-		if (!test::have("[::1]:0"))
-			return;
-		Socket v6("[::1]:0");
-		at = test::address("[::1]:0");
-		at.port = socket.address().port;
-		v6.send("v6", at);
-		EXPECT_EQ("v6", socket.receive(&peer));
-		EXPECT_TRUE(peer == v6.address());
-		EXPECT_EQ(2, socket.send("ok", peer));
-		EXPECT_EQ("ok", v6.receive());
-	});
+	at.port = socket.address().port;
+	v4.send("v4", at);
+	EXPECT_EQ("v4", socket.receive(&peer));
+	EXPECT_EQ(test::text(v4.address()), test::text(peer));
+	EXPECT_EQ(2, socket.send("ok", peer));
+	EXPECT_EQ("ok", v4.receive());
+	if (!test::have("[::1]:0"))
+		return;
+	Socket v6("[::1]:0");
+	at = test::address("[::1]:0");
+	at.port = socket.address().port;
+	v6.send("v6", at);
+	EXPECT_EQ("v6", socket.receive(&peer));
+	EXPECT_TRUE(peer == v6.address());
+	EXPECT_EQ(2, socket.send("ok", peer));
+	EXPECT_EQ("ok", v6.receive());
 }
 
-TEST(UdpOpen, OnlyIPv6LeavesThePortToIPv4)
+TASK_TEST(UdpOpen, OnlyIPv6LeavesThePortToIPv4, 1)
 {
-	test::run(1, [] {
-		if (!test::have("[::1]:0"))
-			return;
-		Socket v6("[::]:0", SN_UDP_V6_ONLY);
-		const std::string port = std::to_string(v6.address().port);
-		Socket v4(("0.0.0.0:" + port).c_str());
-		sn_udp *both = nullptr;
+	if (!test::have("[::1]:0"))
+		return;
+	Socket v6("[::]:0", SN_UDP_V6_ONLY);
+	const std::string port = std::to_string(v6.address().port);
+	Socket v4(("0.0.0.0:" + port).c_str());
+	sn_udp *both = nullptr;
 
-		EXPECT_EQ(-EADDRINUSE, sn_udp_open(&both, ("[::]:" + port).c_str(), nullptr));
-		EXPECT_EQ(-ENETUNREACH, v6.send("x", v4.address()));
-	});
+	EXPECT_EQ(-EADDRINUSE, sn_udp_open(&both, ("[::]:" + port).c_str(), nullptr));
+	EXPECT_EQ(-ENETUNREACH, v6.send("x", v4.address()));
 }
 
-TEST(UdpOpen, SocketsShareAPort)
+TASK_TEST(UdpOpen, SocketsShareAPort, 1)
 {
-	test::run(1, [] {
-		Socket first("127.0.0.1:0", SN_UDP_REUSE_PORT);
-		const std::string at = test::text(first.address());
-		Socket second(at.c_str(), SN_UDP_REUSE_PORT);
-		sn_udp *udp = nullptr;
-		int received = 0;
+	Socket first("127.0.0.1:0", SN_UDP_REUSE_PORT);
+	const std::string at = test::text(first.address());
+	Socket second(at.c_str(), SN_UDP_REUSE_PORT);
+	sn_udp *udp = nullptr;
+	int received = 0;
 
-		EXPECT_EQ(-EADDRINUSE, sn_udp_open(&udp, at.c_str(), nullptr));
-		// Each datagram reaches one of the sockets.
-		for (int i = 0; i < 50; i++) {
-			Socket client;
+	EXPECT_EQ(-EADDRINUSE, sn_udp_open(&udp, at.c_str(), nullptr));
+	// Each datagram reaches one of the sockets.
+	for (int i = 0; i < 50; i++) {
+		Socket client;
 
-			client.send("x", first.address());
-			EXPECT_NE(first.is_empty(), second.is_empty());
-			received +=
-				first.is_empty() ? second.receive() == "x" : first.receive() == "x";
-		}
-		EXPECT_EQ(50, received);
-	});
+		client.send("x", first.address());
+		EXPECT_NE(first.is_empty(), second.is_empty());
+		received += first.is_empty() ? second.receive() == "x" : first.receive() == "x";
+	}
+	EXPECT_EQ(50, received);
 }
 
-TEST(UdpOpen, AdoptsADescriptor)
+TASK_TEST(UdpOpen, AdoptsADescriptor, 1)
 {
-	test::run(1, [] {
-		const int fd = socket(AF_INET, SOCK_DGRAM, 0),
-			  tcp = socket(AF_INET, SOCK_STREAM, 0);
-		sockaddr_in any = {};
-		sn_udp *udp = nullptr, *twice = nullptr;
-		int ends[2];
+	const int fd = socket(AF_INET, SOCK_DGRAM, 0), tcp = socket(AF_INET, SOCK_STREAM, 0);
+	sockaddr_in any = {};
+	sn_udp *udp = nullptr, *twice = nullptr;
+	int ends[2];
 
-		any.sin_family = AF_INET;
-		ASSERT_EQ(0, bind(fd, reinterpret_cast<sockaddr *>(&any), sizeof any));
-		ASSERT_EQ(0, pipe(ends));
-		EXPECT_EQ(-EPROTOTYPE, sn_udp_adopt(&udp, tcp, nullptr));
-		EXPECT_EQ(-ENOTSOCK, sn_udp_adopt(&udp, ends[0], nullptr));
-		EXPECT_EQ(-EBADF, sn_udp_adopt(&udp, -1, nullptr));
-		ASSERT_EQ(0, sn_udp_adopt(&udp, fd, nullptr));
-		EXPECT_EQ(-EEXIST, sn_udp_adopt(&twice, fd, nullptr));
-		EXPECT_EQ(fd, sn_udp_fd(udp));
-		EXPECT_TRUE(fcntl(fd, F_GETFL) & O_NONBLOCK);
-		EXPECT_TRUE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
-		Socket owner(udp), client;
-		sn_address at = test::address("127.0.0.1:0");
-		at.port = owner.address().port;
-		client.send("x", at);
-		EXPECT_EQ("x", owner.receive());
-		::close(tcp);
-		::close(ends[0]);
-		::close(ends[1]);
-	});
+	any.sin_family = AF_INET;
+	ASSERT_EQ(0, bind(fd, reinterpret_cast<sockaddr *>(&any), sizeof any));
+	ASSERT_EQ(0, pipe(ends));
+	EXPECT_EQ(-EPROTOTYPE, sn_udp_adopt(&udp, tcp, nullptr));
+	EXPECT_EQ(-ENOTSOCK, sn_udp_adopt(&udp, ends[0], nullptr));
+	EXPECT_EQ(-EBADF, sn_udp_adopt(&udp, -1, nullptr));
+	ASSERT_EQ(0, sn_udp_adopt(&udp, fd, nullptr));
+	EXPECT_EQ(-EEXIST, sn_udp_adopt(&twice, fd, nullptr));
+	EXPECT_EQ(fd, sn_udp_fd(udp));
+	EXPECT_TRUE(fcntl(fd, F_GETFL) & O_NONBLOCK);
+	EXPECT_TRUE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	Socket owner(udp), client;
+	sn_address at = test::address("127.0.0.1:0");
+	at.port = owner.address().port;
+	client.send("x", at);
+	EXPECT_EQ("x", owner.receive());
+	::close(tcp);
+	::close(ends[0]);
+	::close(ends[1]);
 }
 
 // Leaves no free descriptors.
@@ -546,65 +517,60 @@ private:
 	rlimit former_;
 };
 
-TEST(UdpOpen, SaysWhenDescriptorsHaveRunOut)
+TASK_TEST(UdpOpen, SaysWhenDescriptorsHaveRunOut, 1)
 {
-	test::run(1, [] {
-		Socket before;
-		sn_udp *udp = nullptr;
+	Socket before;
+	sn_udp *udp = nullptr;
 
-		{
-			NoDescriptors none;
+	{
+		NoDescriptors none;
 
-			EXPECT_EQ(-EMFILE, sn_udp_open(&udp, "127.0.0.1:0", nullptr));
-			EXPECT_EQ(-EMFILE,
-				  sn_udp_connect(&udp, "127.0.0.1:1", nullptr, SN_NO_DEADLINE));
-			// Open sockets need no more descriptors.
-			before.send("x", before.address());
-			EXPECT_EQ("x", before.receive());
-		}
-		Socket after;
-	});
+		EXPECT_EQ(-EMFILE, sn_udp_open(&udp, "127.0.0.1:0", nullptr));
+		EXPECT_EQ(-EMFILE, sn_udp_connect(&udp, "127.0.0.1:1", nullptr, SN_NO_DEADLINE));
+		// Open sockets need no more descriptors.
+		before.send("x", before.address());
+		EXPECT_EQ("x", before.receive());
+	}
+	Socket after;
 }
 
-TEST(UdpOpen, NullAndForeignThreads)
+TASK_TEST(UdpOpen, NullAndForeignThreads, 1)
 {
-	test::run(1, [] {
-		Socket socket;
-		sn_udp *udp = socket.get(), *made = nullptr;
-		const sn_address at = socket.address();
-		char buf[SN_ADDRESS_MAX];
-		sn_address address;
-		sn_udp_error error;
-		Message message("x", at);
+	Socket socket;
+	sn_udp *udp = socket.get(), *made = nullptr;
+	const sn_address at = socket.address();
+	char buf[SN_ADDRESS_MAX];
+	sn_address address;
+	sn_udp_error error;
+	Message message("x", at);
 
-		EXPECT_EQ(-EINVAL, sn_udp_recv(nullptr, buf, 1, nullptr));
-		EXPECT_EQ(-EINVAL, sn_udp_recv(udp, nullptr, 1, nullptr));
-		EXPECT_EQ(-EINVAL, sn_udp_send(nullptr, buf, 1, nullptr));
-		EXPECT_EQ(-EINVAL, sn_udp_send(udp, nullptr, 1, nullptr));
-		EXPECT_EQ(-EINVAL, sn_udp_recv_messages(nullptr, &message, 1));
-		EXPECT_EQ(-EINVAL, sn_udp_recv_messages(udp, nullptr, 1));
-		EXPECT_EQ(-EINVAL, sn_udp_send_messages(nullptr, &message, 1));
-		EXPECT_EQ(-EINVAL, sn_udp_send_messages(udp, nullptr, 1));
-		EXPECT_EQ(-EINVAL, sn_udp_next_error(nullptr, &error));
-		EXPECT_EQ(-EINVAL, sn_udp_next_error(udp, nullptr));
-		EXPECT_EQ(-EINVAL, sn_udp_local(udp, nullptr));
-		EXPECT_EQ(-EINVAL, sn_udp_local_address(udp, nullptr, 10));
-		EXPECT_EQ(-ENOSPC, sn_udp_local_address(udp, buf, 3));
-		EXPECT_EQ(-EINVAL, sn_udp_set_read_deadline(nullptr, 0));
-		EXPECT_EQ(-EINVAL, sn_udp_cancel(nullptr));
-		EXPECT_EQ(0, sn_udp_close(nullptr));
-		std::thread foreign([&] {
-			EXPECT_EQ(-ENOTSUP, sn_udp_open(&made, "127.0.0.1:0", nullptr));
-			EXPECT_EQ(-ENOTSUP, sn_udp_recv(udp, buf, 1, nullptr));
-			EXPECT_EQ(-ENOTSUP, sn_udp_send(udp, buf, 1, &at));
-			EXPECT_EQ(-ENOTSUP, sn_udp_set_read_deadline(udp, 0));
-			EXPECT_EQ(0, sn_udp_local(udp, &address));
-			EXPECT_EQ(0, sn_udp_next_error(udp, &error));
-			EXPECT_EQ(0, sn_udp_set(udp, SN_UDP_TTL, 9));
-			EXPECT_EQ(9, sn_udp_get(udp, SN_UDP_TTL));
-		});
-		foreign.join();
+	EXPECT_EQ(-EINVAL, sn_udp_recv(nullptr, buf, 1, nullptr));
+	EXPECT_EQ(-EINVAL, sn_udp_recv(udp, nullptr, 1, nullptr));
+	EXPECT_EQ(-EINVAL, sn_udp_send(nullptr, buf, 1, nullptr));
+	EXPECT_EQ(-EINVAL, sn_udp_send(udp, nullptr, 1, nullptr));
+	EXPECT_EQ(-EINVAL, sn_udp_recv_messages(nullptr, &message, 1));
+	EXPECT_EQ(-EINVAL, sn_udp_recv_messages(udp, nullptr, 1));
+	EXPECT_EQ(-EINVAL, sn_udp_send_messages(nullptr, &message, 1));
+	EXPECT_EQ(-EINVAL, sn_udp_send_messages(udp, nullptr, 1));
+	EXPECT_EQ(-EINVAL, sn_udp_next_error(nullptr, &error));
+	EXPECT_EQ(-EINVAL, sn_udp_next_error(udp, nullptr));
+	EXPECT_EQ(-EINVAL, sn_udp_local(udp, nullptr));
+	EXPECT_EQ(-EINVAL, sn_udp_local_address(udp, nullptr, 10));
+	EXPECT_EQ(-ENOSPC, sn_udp_local_address(udp, buf, 3));
+	EXPECT_EQ(-EINVAL, sn_udp_set_read_deadline(nullptr, 0));
+	EXPECT_EQ(-EINVAL, sn_udp_cancel(nullptr));
+	EXPECT_EQ(0, sn_udp_close(nullptr));
+	std::thread foreign([&] {
+		EXPECT_EQ(-ENOTSUP, sn_udp_open(&made, "127.0.0.1:0", nullptr));
+		EXPECT_EQ(-ENOTSUP, sn_udp_recv(udp, buf, 1, nullptr));
+		EXPECT_EQ(-ENOTSUP, sn_udp_send(udp, buf, 1, &at));
+		EXPECT_EQ(-ENOTSUP, sn_udp_set_read_deadline(udp, 0));
+		EXPECT_EQ(0, sn_udp_local(udp, &address));
+		EXPECT_EQ(0, sn_udp_next_error(udp, &error));
+		EXPECT_EQ(0, sn_udp_set(udp, SN_UDP_TTL, 9));
+		EXPECT_EQ(9, sn_udp_get(udp, SN_UDP_TTL));
 	});
+	foreign.join();
 }
 
 // ---- addresses ----

@@ -97,26 +97,24 @@ void expect_works(sn_tcp_listener *listener, const std::string &address)
 	EXPECT_EQ(0, sn_tcp_close(near));
 }
 
-TEST(UnixTcp, ConnectsByPathAndByName)
+TASK_TEST(UnixTcp, ConnectsByPathAndByName)
 {
-	test::run([] {
-		Directory dir;
-		const std::string path = dir / "socket";
-		const std::string name = "unix:@sennit-test-" + std::to_string(getpid());
+	Directory dir;
+	const std::string path = dir / "socket";
+	const std::string name = "unix:@sennit-test-" + std::to_string(getpid());
 
-		for (const std::string &address : {"unix:" + path, name}) {
-			sn_tcp_listener *listener = listen_at(address);
+	for (const std::string &address : {"unix:" + path, name}) {
+		sn_tcp_listener *listener = listen_at(address);
 
-			EXPECT_EQ(address, address_of(listener));
-			expect_works(listener, address);
-			EXPECT_EQ(0, sn_tcp_listener_close(listener));
-			EXPECT_FALSE(test::exists(path));
-		}
-		sn_tcp_listener *any = listen_at("unix:@");
-		EXPECT_EQ(0u, address_of(any).find("unix:@"));
-		expect_works(any, address_of(any));
-		EXPECT_EQ(0, sn_tcp_listener_close(any));
-	});
+		EXPECT_EQ(address, address_of(listener));
+		expect_works(listener, address);
+		EXPECT_EQ(0, sn_tcp_listener_close(listener));
+		EXPECT_FALSE(test::exists(path));
+	}
+	sn_tcp_listener *any = listen_at("unix:@");
+	EXPECT_EQ(0u, address_of(any).find("unix:@"));
+	expect_works(any, address_of(any));
+	EXPECT_EQ(0, sn_tcp_listener_close(any));
 }
 
 TEST(UnixTcp, ChecksAddresses)
@@ -153,268 +151,241 @@ TEST(UnixTcp, ChecksAddresses)
 	EXPECT_EQ(-ENOTSUP, sn_tcp_connect(&conn, "unix:@x", SN_NO_DEADLINE));
 }
 
-TEST(UnixTcp, TheLongestAddressFits)
+TASK_TEST(UnixTcp, TheLongestAddressFits, 1)
 {
-	test::run(1, [] {
-		Directory dir;
-		const std::string path =
-			dir.path() + "/" + std::string(106 - dir.path().size(), 'n');
-		sn_tcp_listener *listener = listen_at("unix:" + path);
+	Directory dir;
+	const std::string path = dir.path() + "/" + std::string(106 - dir.path().size(), 'n');
+	sn_tcp_listener *listener = listen_at("unix:" + path);
 
-		expect_works(listener, "unix:" + path);
-		EXPECT_EQ(0, sn_tcp_listener_close(listener));
-		// A path that others have bound, relative to the current directory.
-		char *const former = getcwd(nullptr, 0);
-		ASSERT_EQ(0, chdir(dir.path().c_str()));
-		const std::string bare(107, 'm');
-		ASSERT_EQ(0, sn_tcp_listener_adopt(&listener,
-						   test::plain_bound(bare, SOCK_STREAM, 5)));
-		EXPECT_EQ("unix:./" + bare, address_of(listener));
-		EXPECT_EQ(0, sn_tcp_listener_close(listener));
-		ASSERT_EQ(0, chdir(former));
-		free(former);
-	});
+	expect_works(listener, "unix:" + path);
+	EXPECT_EQ(0, sn_tcp_listener_close(listener));
+	// A path that others have bound, relative to the current directory.
+	char *const former = getcwd(nullptr, 0);
+	ASSERT_EQ(0, chdir(dir.path().c_str()));
+	const std::string bare(107, 'm');
+	ASSERT_EQ(0, sn_tcp_listener_adopt(&listener, test::plain_bound(bare, SOCK_STREAM, 5)));
+	EXPECT_EQ("unix:./" + bare, address_of(listener));
+	EXPECT_EQ(0, sn_tcp_listener_close(listener));
+	ASSERT_EQ(0, chdir(former));
+	free(former);
 }
 
-TEST(UnixTcp, TakesListenersOfUnixListen)
+TASK_TEST(UnixTcp, TakesListenersOfUnixListen)
 {
-	test::run([] {
-		Directory dir;
-		const std::string path = dir / "socket";
-		sn_unix_listener *listener = nullptr;
-		sn_unix_options options = {};
-		struct stat st = {};
+	Directory dir;
+	const std::string path = dir / "socket";
+	sn_unix_listener *listener = nullptr;
+	sn_unix_options options = {};
+	struct stat st = {};
 
-		options.mode = 0606;
-		ASSERT_EQ(0, sn_unix_listen(&listener, path.c_str(), &options));
-		EXPECT_EQ(0, lstat(path.c_str(), &st));
-		EXPECT_EQ(0606u, st.st_mode & 0777);
-		expect_works(sn_unix_listener_tcp(listener), "unix:" + path);
-		EXPECT_EQ(0, sn_tcp_listener_close(sn_unix_listener_tcp(listener)));
-		EXPECT_FALSE(test::exists(path));
-	});
+	options.mode = 0606;
+	ASSERT_EQ(0, sn_unix_listen(&listener, path.c_str(), &options));
+	EXPECT_EQ(0, lstat(path.c_str(), &st));
+	EXPECT_EQ(0606u, st.st_mode & 0777);
+	expect_works(sn_unix_listener_tcp(listener), "unix:" + path);
+	EXPECT_EQ(0, sn_tcp_listener_close(sn_unix_listener_tcp(listener)));
+	EXPECT_FALSE(test::exists(path));
 }
 
-TEST(UnixTcp, TreatsPathsAsUnixListenDoes)
+TASK_TEST(UnixTcp, TreatsPathsAsUnixListenDoes, 1)
 {
-	test::run(1, [] {
-		Directory dir;
-		const std::string path = dir / "socket", address = "unix:" + path;
+	Directory dir;
+	const std::string path = dir / "socket", address = "unix:" + path;
 
-		close(test::plain_bound(path));
-		sn_tcp_listener *listener = listen_at(address);
-		EXPECT_EQ(-EADDRINUSE, try_listen(address));
-		expect_works(listener, address);
-		EXPECT_EQ(0, sn_tcp_listener_close(listener));
-		close(creat(path.c_str(), 0600));
-		EXPECT_EQ(-EADDRINUSE, try_listen(address));
-		EXPECT_TRUE(test::exists(path));
-	});
+	close(test::plain_bound(path));
+	sn_tcp_listener *listener = listen_at(address);
+	EXPECT_EQ(-EADDRINUSE, try_listen(address));
+	expect_works(listener, address);
+	EXPECT_EQ(0, sn_tcp_listener_close(listener));
+	close(creat(path.c_str(), 0600));
+	EXPECT_EQ(-EADDRINUSE, try_listen(address));
+	EXPECT_TRUE(test::exists(path));
 }
 
 // A stream of one kind to a stream of the other, through both kinds of copies.
-TEST(UnixTcp, IsCopiedToAndFromTcp)
+TASK_TEST(UnixTcp, IsCopiedToAndFromTcp)
 {
-	test::run([] {
-		const struct {
-			const char *front, *back;
-		} cases[] = {
-			{"unix:@", "127.0.0.1:0"}, {"127.0.0.1:0", "unix:@"}, {"unix:@", "unix:@"}};
-		const std::string bytes(size_t(test::scaled(4000000)) + 1, 'b');
+	const struct {
+		const char *front, *back;
+	} cases[] = {{"unix:@", "127.0.0.1:0"}, {"127.0.0.1:0", "unix:@"}, {"unix:@", "unix:@"}};
+	const std::string bytes(size_t(test::scaled(4000000)) + 1, 'b');
 
-		for (const auto &[from, to] : cases) {
-			sn_tcp_listener *front = listen_at(from), *back = listen_at(to);
-			sn_tcp *client = nullptr, *server = nullptr;
-			Task relaying([&] {
-				sn_tcp *in = nullptr, *out = nullptr;
-				sn_relay_result result;
+	for (const auto &[from, to] : cases) {
+		sn_tcp_listener *front = listen_at(from), *back = listen_at(to);
+		sn_tcp *client = nullptr, *server = nullptr;
+		Task relaying([&] {
+			sn_tcp *in = nullptr, *out = nullptr;
+			sn_relay_result result;
 
-				EXPECT_EQ(0, sn_tcp_accept(front, &in));
-				EXPECT_EQ(0, sn_tcp_connect(&out, address_of(back).c_str(),
-							    SN_NO_DEADLINE));
-				EXPECT_EQ(0, sn_relay(sn_tcp_stream(in), sn_tcp_stream(out),
-						      &result, nullptr));
-				EXPECT_EQ(bytes.size(), result.directions[0].bytes_written);
-				sn_tcp_close(in);
-				sn_tcp_close(out);
-			});
+			EXPECT_EQ(0, sn_tcp_accept(front, &in));
+			EXPECT_EQ(0,
+				  sn_tcp_connect(&out, address_of(back).c_str(), SN_NO_DEADLINE));
+			EXPECT_EQ(0, sn_relay(sn_tcp_stream(in), sn_tcp_stream(out), &result,
+					      nullptr));
+			EXPECT_EQ(bytes.size(), result.directions[0].bytes_written);
+			sn_tcp_close(in);
+			sn_tcp_close(out);
+		});
 
-			EXPECT_EQ(0, sn_tcp_connect(&client, address_of(front).c_str(),
-						    SN_NO_DEADLINE));
-			EXPECT_EQ(0, sn_tcp_accept(back, &server));
-			Task writing([&] {
-				EXPECT_EQ(ssize_t(bytes.size()),
-					  sn_tcp_write_all(client, bytes.data(), bytes.size(),
-							   nullptr));
-				EXPECT_EQ(0, sn_tcp_shutdown(client, SN_SHUT_WRITE));
-			});
-			EXPECT_TRUE(test::read_to_end(server) == bytes);
-			writing.join();
-			EXPECT_EQ(3, sn_tcp_write_all(server, "end", 3, nullptr));
-			EXPECT_EQ(0, sn_tcp_shutdown(server, SN_SHUT_WRITE));
-			EXPECT_EQ("end", test::read_to_end(client));
-			relaying.join();
-			sn_tcp_close(client);
-			sn_tcp_close(server);
-			sn_tcp_listener_close(front);
-			sn_tcp_listener_close(back);
-		}
-	});
+		EXPECT_EQ(0, sn_tcp_connect(&client, address_of(front).c_str(), SN_NO_DEADLINE));
+		EXPECT_EQ(0, sn_tcp_accept(back, &server));
+		Task writing([&] {
+			EXPECT_EQ(ssize_t(bytes.size()),
+				  sn_tcp_write_all(client, bytes.data(), bytes.size(), nullptr));
+			EXPECT_EQ(0, sn_tcp_shutdown(client, SN_SHUT_WRITE));
+		});
+		EXPECT_TRUE(test::read_to_end(server) == bytes);
+		writing.join();
+		EXPECT_EQ(3, sn_tcp_write_all(server, "end", 3, nullptr));
+		EXPECT_EQ(0, sn_tcp_shutdown(server, SN_SHUT_WRITE));
+		EXPECT_EQ("end", test::read_to_end(client));
+		relaying.join();
+		sn_tcp_close(client);
+		sn_tcp_close(server);
+		sn_tcp_listener_close(front);
+		sn_tcp_listener_close(back);
+	}
 }
 
-TEST(UnixTcp, HasItsOtherName)
+TASK_TEST(UnixTcp, HasItsOtherName, 1)
 {
-	test::run(1, [] {
-		sn_tcp_listener *listener = listen_at("unix:@"), *tcp = listen_at("127.0.0.1:0");
-		sn_tcp *near = nullptr, *far = nullptr;
-		sn_unix_credentials peer = {};
-		char text[SN_UNIX_ADDRESS_MAX];
+	sn_tcp_listener *listener = listen_at("unix:@"), *tcp = listen_at("127.0.0.1:0");
+	sn_tcp *near = nullptr, *far = nullptr;
+	sn_unix_credentials peer = {};
+	char text[SN_UNIX_ADDRESS_MAX];
 
-		EXPECT_EQ(0, sn_tcp_connect(&near, address_of(listener).c_str(), SN_NO_DEADLINE));
-		EXPECT_EQ(0, sn_tcp_accept(listener, &far));
-		EXPECT_EQ(0, sn_unix_peer_credentials(sn_tcp_unix(far), &peer));
-		EXPECT_EQ(getpid(), peer.pid);
-		EXPECT_GT(
-			sn_unix_listener_address(sn_tcp_listener_unix(listener), text, sizeof text),
-			0);
-		EXPECT_EQ(address_of(listener), std::string("unix:") + text);
-		// A descriptor is sent along with the bytes.
-		int sent = dup(0);
-		sn_unix_message message = {};
-		message.data = text;
-		message.size = 1;
-		message.fds = &sent;
-		message.fd_count = 1;
-		EXPECT_EQ(1, sn_unix_send(sn_tcp_unix(near), &message));
-		int got = -1;
-		message.fds = &got;
-		EXPECT_EQ(1, sn_unix_recv(sn_tcp_unix(far), &message));
-		EXPECT_EQ(1, message.fd_count);
-		close(got);
-		close(sent);
-		EXPECT_EQ(0, sn_tcp_abort(near));
-		EXPECT_EQ(0, sn_tcp_read(far, text, 1)) << "there is no reset";
-		EXPECT_EQ(0, sn_tcp_close(far));
-		EXPECT_EQ(0, sn_tcp_listener_close(listener));
-		// The option belongs to TCP.
-		EXPECT_EQ(-EPROTOTYPE,
-			  sn_unix_listener_address(sn_tcp_listener_unix(tcp), text, sizeof text));
-		EXPECT_EQ(-EPROTOTYPE, sn_unix_listener_set_unlink(sn_tcp_listener_unix(tcp), 1));
-		EXPECT_EQ(0, sn_tcp_listener_close(tcp));
-	});
+	EXPECT_EQ(0, sn_tcp_connect(&near, address_of(listener).c_str(), SN_NO_DEADLINE));
+	EXPECT_EQ(0, sn_tcp_accept(listener, &far));
+	EXPECT_EQ(0, sn_unix_peer_credentials(sn_tcp_unix(far), &peer));
+	EXPECT_EQ(getpid(), peer.pid);
+	EXPECT_GT(sn_unix_listener_address(sn_tcp_listener_unix(listener), text, sizeof text), 0);
+	EXPECT_EQ(address_of(listener), std::string("unix:") + text);
+	// A descriptor is sent along with the bytes.
+	int sent = dup(0);
+	sn_unix_message message = {};
+	message.data = text;
+	message.size = 1;
+	message.fds = &sent;
+	message.fd_count = 1;
+	EXPECT_EQ(1, sn_unix_send(sn_tcp_unix(near), &message));
+	int got = -1;
+	message.fds = &got;
+	EXPECT_EQ(1, sn_unix_recv(sn_tcp_unix(far), &message));
+	EXPECT_EQ(1, message.fd_count);
+	close(got);
+	close(sent);
+	EXPECT_EQ(0, sn_tcp_abort(near));
+	EXPECT_EQ(0, sn_tcp_read(far, text, 1)) << "there is no reset";
+	EXPECT_EQ(0, sn_tcp_close(far));
+	EXPECT_EQ(0, sn_tcp_listener_close(listener));
+	// The option belongs to TCP.
+	EXPECT_EQ(-EPROTOTYPE,
+		  sn_unix_listener_address(sn_tcp_listener_unix(tcp), text, sizeof text));
+	EXPECT_EQ(-EPROTOTYPE, sn_unix_listener_set_unlink(sn_tcp_listener_unix(tcp), 1));
+	EXPECT_EQ(0, sn_tcp_listener_close(tcp));
 }
 
 // ---- listening sockets that go from one process to another ----
 
-TEST(UnixTcp, AdoptsListeners)
+TASK_TEST(UnixTcp, AdoptsListeners)
 {
-	test::run([] {
-		Directory dir;
-		const std::string path = dir / "socket", address = "unix:" + path;
-		const int fd = test::plain_bound(path, SOCK_STREAM, 5);
-		sn_tcp_listener *listener = nullptr, *second = nullptr;
+	Directory dir;
+	const std::string path = dir / "socket", address = "unix:" + path;
+	const int fd = test::plain_bound(path, SOCK_STREAM, 5);
+	sn_tcp_listener *listener = nullptr, *second = nullptr;
 
-		ASSERT_EQ(0, sn_tcp_listener_adopt(&listener, fd));
-		EXPECT_TRUE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
-		EXPECT_EQ(-EEXIST, sn_tcp_listener_adopt(&second, fd));
-		expect_works(listener, address);
-		EXPECT_EQ(0, sn_tcp_listener_close(listener));
-		EXPECT_TRUE(test::exists(path)) << "the file was not created by this listener";
-	});
+	ASSERT_EQ(0, sn_tcp_listener_adopt(&listener, fd));
+	EXPECT_TRUE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	EXPECT_EQ(-EEXIST, sn_tcp_listener_adopt(&second, fd));
+	expect_works(listener, address);
+	EXPECT_EQ(0, sn_tcp_listener_close(listener));
+	EXPECT_TRUE(test::exists(path)) << "the file was not created by this listener";
 }
 
-TEST(UnixUnlink, IsGivenAwayAndTakenOver)
+TASK_TEST(UnixUnlink, IsGivenAwayAndTakenOver)
 {
-	test::run([] {
-		Directory dir;
-		const std::string path = dir / "socket", address = "unix:" + path;
-		sn_tcp_listener *listener = listen_at(address), *next = nullptr;
-		const int copy = dup(sn_tcp_listener_fd(listener));
-		const ino_t inode = inode_of(path);
+	Directory dir;
+	const std::string path = dir / "socket", address = "unix:" + path;
+	sn_tcp_listener *listener = listen_at(address), *next = nullptr;
+	const int copy = dup(sn_tcp_listener_fd(listener));
+	const ino_t inode = inode_of(path);
 
-		EXPECT_EQ(1, sn_unix_listener_set_unlink(sn_tcp_listener_unix(listener), 0));
-		EXPECT_EQ(0, sn_unix_listener_set_unlink(sn_tcp_listener_unix(listener), 0));
-		EXPECT_EQ(0, sn_tcp_listener_close(listener));
-		EXPECT_EQ(inode, inode_of(path));
-		ASSERT_EQ(0, sn_tcp_listener_adopt(&next, copy));
-		EXPECT_EQ(0, sn_unix_listener_set_unlink(sn_tcp_listener_unix(next), 0));
-		EXPECT_EQ(0, sn_unix_listener_set_unlink(sn_tcp_listener_unix(next), 1));
-		EXPECT_EQ(1, sn_unix_listener_set_unlink(sn_tcp_listener_unix(next), 1));
-		expect_works(next, address);
-		EXPECT_EQ(0, sn_tcp_listener_close(next));
-		EXPECT_FALSE(test::exists(path));
-		EXPECT_EQ(-EBADF, sn_unix_listener_set_unlink(sn_tcp_listener_unix(next), 1));
-		EXPECT_EQ(-EINVAL, sn_unix_listener_set_unlink(nullptr, 1));
-	});
+	EXPECT_EQ(1, sn_unix_listener_set_unlink(sn_tcp_listener_unix(listener), 0));
+	EXPECT_EQ(0, sn_unix_listener_set_unlink(sn_tcp_listener_unix(listener), 0));
+	EXPECT_EQ(0, sn_tcp_listener_close(listener));
+	EXPECT_EQ(inode, inode_of(path));
+	ASSERT_EQ(0, sn_tcp_listener_adopt(&next, copy));
+	EXPECT_EQ(0, sn_unix_listener_set_unlink(sn_tcp_listener_unix(next), 0));
+	EXPECT_EQ(0, sn_unix_listener_set_unlink(sn_tcp_listener_unix(next), 1));
+	EXPECT_EQ(1, sn_unix_listener_set_unlink(sn_tcp_listener_unix(next), 1));
+	expect_works(next, address);
+	EXPECT_EQ(0, sn_tcp_listener_close(next));
+	EXPECT_FALSE(test::exists(path));
+	EXPECT_EQ(-EBADF, sn_unix_listener_set_unlink(sn_tcp_listener_unix(next), 1));
+	EXPECT_EQ(-EINVAL, sn_unix_listener_set_unlink(nullptr, 1));
 }
 
-TEST(UnixUnlink, TakesNothingElse)
+TASK_TEST(UnixUnlink, TakesNothingElse, 1)
 {
-	test::run(1, [] {
-		Directory dir;
-		const std::string path = dir / "socket";
-		sn_unix_listener *listener = nullptr;
+	Directory dir;
+	const std::string path = dir / "socket";
+	sn_unix_listener *listener = nullptr;
 
-		ASSERT_EQ(0, sn_unix_listener_adopt(&listener,
-						    test::plain_bound(path, SOCK_STREAM, 5)));
-		ASSERT_EQ(0, unlink(path.c_str()));
-		EXPECT_EQ(-ENOENT, sn_unix_listener_set_unlink(listener, 1));
-		close(creat(path.c_str(), 0600));
-		EXPECT_EQ(-ENOENT, sn_unix_listener_set_unlink(listener, 1));
-		EXPECT_EQ(0, sn_unix_listener_close(listener));
-		EXPECT_TRUE(test::exists(path));
-		unlink(path.c_str());
-		// Another file replaces the one that the listener owns.
-		ASSERT_EQ(0, sn_unix_listener_adopt(&listener,
-						    test::plain_bound(path, SOCK_STREAM, 5)));
-		EXPECT_EQ(0, sn_unix_listener_set_unlink(listener, 1));
-		ASSERT_EQ(0, rename(path.c_str(), (dir / "aside").c_str()));
-		close(test::plain_bound(path));
-		EXPECT_EQ(0, sn_unix_listener_close(listener));
-		EXPECT_TRUE(test::exists(path));
-		// An abstract name has no file.
-		ASSERT_EQ(0, sn_unix_listen(&listener, "@", nullptr));
-		EXPECT_EQ(0, sn_unix_listener_set_unlink(listener, 1));
-		EXPECT_EQ(0, sn_unix_listener_close(listener));
-	});
+	ASSERT_EQ(0, sn_unix_listener_adopt(&listener, test::plain_bound(path, SOCK_STREAM, 5)));
+	ASSERT_EQ(0, unlink(path.c_str()));
+	EXPECT_EQ(-ENOENT, sn_unix_listener_set_unlink(listener, 1));
+	close(creat(path.c_str(), 0600));
+	EXPECT_EQ(-ENOENT, sn_unix_listener_set_unlink(listener, 1));
+	EXPECT_EQ(0, sn_unix_listener_close(listener));
+	EXPECT_TRUE(test::exists(path));
+	unlink(path.c_str());
+	// Another file replaces the one that the listener owns.
+	ASSERT_EQ(0, sn_unix_listener_adopt(&listener, test::plain_bound(path, SOCK_STREAM, 5)));
+	EXPECT_EQ(0, sn_unix_listener_set_unlink(listener, 1));
+	ASSERT_EQ(0, rename(path.c_str(), (dir / "aside").c_str()));
+	close(test::plain_bound(path));
+	EXPECT_EQ(0, sn_unix_listener_close(listener));
+	EXPECT_TRUE(test::exists(path));
+	// An abstract name has no file.
+	ASSERT_EQ(0, sn_unix_listen(&listener, "@", nullptr));
+	EXPECT_EQ(0, sn_unix_listener_set_unlink(listener, 1));
+	EXPECT_EQ(0, sn_unix_listener_close(listener));
 }
 
 // A listener can only own the file that it has created, or that it has found at the first call.
-TEST(UnixUnlink, OwnsOneFileAndNoOther)
+TASK_TEST(UnixUnlink, OwnsOneFileAndNoOther, 1)
 {
-	test::run(1, [] {
-		Directory dir;
-		const std::string path = dir / "socket", aside = dir / "aside";
+	Directory dir;
+	const std::string path = dir / "socket", aside = dir / "aside";
 
-		for (const bool adopted : {false, true}) {
-			sn_unix_listener *listener = nullptr;
+	for (const bool adopted : {false, true}) {
+		sn_unix_listener *listener = nullptr;
 
-			if (adopted) {
-				const int fd = test::plain_bound(path, SOCK_STREAM, 5);
+		if (adopted) {
+			const int fd = test::plain_bound(path, SOCK_STREAM, 5);
 
-				ASSERT_EQ(0, sn_unix_listener_adopt(&listener, fd));
-				EXPECT_EQ(0, sn_unix_listener_set_unlink(listener, 1));
-			} else {
-				ASSERT_EQ(0, sn_unix_listen(&listener, path.c_str(), nullptr));
-			}
-			ASSERT_EQ(0, rename(path.c_str(), aside.c_str()));
-			// The file is gone, so the call changes nothing.
-			EXPECT_EQ(-ENOENT, sn_unix_listener_set_unlink(listener, 1));
-			EXPECT_EQ(1, sn_unix_listener_set_unlink(listener, 0));
-			EXPECT_EQ(-ENOENT, sn_unix_listener_set_unlink(listener, 1));
-			EXPECT_EQ(0, sn_unix_listener_set_unlink(listener, 0));
-			// The socket at the path is not the listener's.
-			close(test::plain_bound(path));
-			EXPECT_EQ(-ENOENT, sn_unix_listener_set_unlink(listener, 1));
-			EXPECT_EQ(0, sn_unix_listener_set_unlink(listener, 0));
-			// The file is back.
-			ASSERT_EQ(0, rename(aside.c_str(), path.c_str()));
+			ASSERT_EQ(0, sn_unix_listener_adopt(&listener, fd));
 			EXPECT_EQ(0, sn_unix_listener_set_unlink(listener, 1));
-			EXPECT_EQ(1, sn_unix_listener_set_unlink(listener, 1));
-			EXPECT_EQ(0, sn_unix_listener_close(listener));
-			EXPECT_FALSE(test::exists(path)) << adopted;
+		} else {
+			ASSERT_EQ(0, sn_unix_listen(&listener, path.c_str(), nullptr));
 		}
-	});
+		ASSERT_EQ(0, rename(path.c_str(), aside.c_str()));
+		// The file is gone, so the call changes nothing.
+		EXPECT_EQ(-ENOENT, sn_unix_listener_set_unlink(listener, 1));
+		EXPECT_EQ(1, sn_unix_listener_set_unlink(listener, 0));
+		EXPECT_EQ(-ENOENT, sn_unix_listener_set_unlink(listener, 1));
+		EXPECT_EQ(0, sn_unix_listener_set_unlink(listener, 0));
+		// The socket at the path is not the listener's.
+		close(test::plain_bound(path));
+		EXPECT_EQ(-ENOENT, sn_unix_listener_set_unlink(listener, 1));
+		EXPECT_EQ(0, sn_unix_listener_set_unlink(listener, 0));
+		// The file is back.
+		ASSERT_EQ(0, rename(aside.c_str(), path.c_str()));
+		EXPECT_EQ(0, sn_unix_listener_set_unlink(listener, 1));
+		EXPECT_EQ(1, sn_unix_listener_set_unlink(listener, 1));
+		EXPECT_EQ(0, sn_unix_listener_close(listener));
+		EXPECT_FALSE(test::exists(path)) << adopted;
+	}
 }
 
 // The end of the run removes the files that listeners own at that moment.

@@ -74,26 +74,24 @@ void expect_works(UnixListener &listener, const std::string &address)
 	expect_connection(near, far);
 }
 
-TEST(Unix, ConnectsByPathAndByName)
+TASK_TEST(Unix, ConnectsByPathAndByName)
 {
-	test::run([] {
-		Directory dir;
-		const std::string path = dir / "socket";
-		const std::string name = "@sennit-test-" + std::to_string(getpid());
+	Directory dir;
+	const std::string path = dir / "socket";
+	const std::string name = "@sennit-test-" + std::to_string(getpid());
 
-		for (const std::string &address : {path, name}) {
-			UnixListener listener(address);
+	for (const std::string &address : {path, name}) {
+		UnixListener listener(address);
 
-			EXPECT_EQ(address, listener.address());
-			expect_works(listener, address);
-			expect_works(listener, "unix:" + address);
-		}
-		EXPECT_FALSE(test::exists(path));
-		UnixListener any("unix:@"), other;
-		EXPECT_EQ('@', any.address()[0]);
-		EXPECT_NE(any.address(), other.address());
-		expect_works(any, any.address());
-	});
+		EXPECT_EQ(address, listener.address());
+		expect_works(listener, address);
+		expect_works(listener, "unix:" + address);
+	}
+	EXPECT_FALSE(test::exists(path));
+	UnixListener any("unix:@"), other;
+	EXPECT_EQ('@', any.address()[0]);
+	EXPECT_NE(any.address(), other.address());
+	expect_works(any, any.address());
 }
 
 TEST(Unix, RefusesMalformedAddresses)
@@ -146,163 +144,151 @@ mode_t mode_of(const std::string &path)
 	return st.st_mode & 07777;
 }
 
-TEST(UnixPath, ReplacesAStaleSocket)
+TASK_TEST(UnixPath, ReplacesAStaleSocket)
 {
-	test::run([] {
-		Directory dir;
-		const std::string path = dir / "socket";
+	Directory dir;
+	const std::string path = dir / "socket";
 
-		for (const int type : {SOCK_STREAM, SOCK_SEQPACKET, SOCK_DGRAM}) {
-			close(test::plain_bound(path, type));
-			EXPECT_TRUE(test::exists(path));
-			UnixListener listener(path);
-			expect_works(listener, path);
-		}
-		EXPECT_FALSE(test::exists(path));
-	});
+	for (const int type : {SOCK_STREAM, SOCK_SEQPACKET, SOCK_DGRAM}) {
+		close(test::plain_bound(path, type));
+		EXPECT_TRUE(test::exists(path));
+		UnixListener listener(path);
+		expect_works(listener, path);
+	}
+	EXPECT_FALSE(test::exists(path));
 }
 
 // Whatever type of socket uses the path, and whether it listens already or not. The owner does not
 // notice the attempts.
-TEST(UnixPath, LeavesAPathInUseAlone)
+TASK_TEST(UnixPath, LeavesAPathInUseAlone, 2)
 {
-	test::run(2, [] {
-		Directory dir;
-		const std::string path = dir / "socket";
+	Directory dir;
+	const std::string path = dir / "socket";
 
-		for (const int type : {SOCK_STREAM, SOCK_SEQPACKET, SOCK_DGRAM})
-			for (const int backlog : {-1, 0, 5}) {
-				if (type == SOCK_DGRAM && backlog >= 0)
-					continue;
-				const int owner = test::plain_bound(path, type, backlog);
-				const ino_t inode = inode_of(path);
-				EXPECT_EQ(-EADDRINUSE, try_listen(path));
-				EXPECT_EQ(inode, inode_of(path));
-				if (backlog >= 0) {
-					struct pollfd arrivals = {owner, POLLIN, 0};
-					EXPECT_EQ(0, poll(&arrivals, 1, 0));
-				}
-				close(owner);
-				unlink(path.c_str());
-			}
-		UnixListener listener(path);
-		for (int i = 0; i < 3; i++)
+	for (const int type : {SOCK_STREAM, SOCK_SEQPACKET, SOCK_DGRAM})
+		for (const int backlog : {-1, 0, 5}) {
+			if (type == SOCK_DGRAM && backlog >= 0)
+				continue;
+			const int owner = test::plain_bound(path, type, backlog);
+			const ino_t inode = inode_of(path);
 			EXPECT_EQ(-EADDRINUSE, try_listen(path));
-		expect_works(listener, path);
-		EXPECT_EQ(-EADDRINUSE, try_listen(listener.address()));
-		UnixListener named("@");
-		EXPECT_EQ(-EADDRINUSE, try_listen(named.address()));
-	});
+			EXPECT_EQ(inode, inode_of(path));
+			if (backlog >= 0) {
+				struct pollfd arrivals = {owner, POLLIN, 0};
+				EXPECT_EQ(0, poll(&arrivals, 1, 0));
+			}
+			close(owner);
+			unlink(path.c_str());
+		}
+	UnixListener listener(path);
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(-EADDRINUSE, try_listen(path));
+	expect_works(listener, path);
+	EXPECT_EQ(-EADDRINUSE, try_listen(listener.address()));
+	UnixListener named("@");
+	EXPECT_EQ(-EADDRINUSE, try_listen(named.address()));
 }
 
-TEST(UnixPath, RemovesNothingButSockets)
+TASK_TEST(UnixPath, RemovesNothingButSockets, 1)
 {
-	test::run(1, [] {
-		Directory dir;
-		const std::string file = dir / "file", link = dir / "link", dead = dir / "dead";
-		const std::string stale = dir / "stale";
+	Directory dir;
+	const std::string file = dir / "file", link = dir / "link", dead = dir / "dead";
+	const std::string stale = dir / "stale";
 
-		close(creat(file.c_str(), 0600));
-		close(test::plain_bound(stale));
-		EXPECT_EQ(0, symlink(stale.c_str(), link.c_str()));
-		EXPECT_EQ(0, symlink("nowhere", dead.c_str()));
-		for (const std::string &path : {file, link, dead}) {
-			EXPECT_EQ(-EADDRINUSE, try_listen(path)) << path;
-			EXPECT_TRUE(test::exists(path)) << path;
-		}
-		EXPECT_EQ(-EADDRINUSE, try_listen(dir.path()));
-		EXPECT_TRUE(test::exists(stale));
-		EXPECT_EQ(-ECONNREFUSED, try_connect(file));
-		EXPECT_EQ(-ECONNREFUSED, try_connect(stale));
-	});
+	close(creat(file.c_str(), 0600));
+	close(test::plain_bound(stale));
+	EXPECT_EQ(0, symlink(stale.c_str(), link.c_str()));
+	EXPECT_EQ(0, symlink("nowhere", dead.c_str()));
+	for (const std::string &path : {file, link, dead}) {
+		EXPECT_EQ(-EADDRINUSE, try_listen(path)) << path;
+		EXPECT_TRUE(test::exists(path)) << path;
+	}
+	EXPECT_EQ(-EADDRINUSE, try_listen(dir.path()));
+	EXPECT_TRUE(test::exists(stale));
+	EXPECT_EQ(-ECONNREFUSED, try_connect(file));
+	EXPECT_EQ(-ECONNREFUSED, try_connect(stale));
 }
 
 // When several listeners start at the same time over a stale file, one gets the path, keeps it, and
 // can be reached.
-TEST(UnixPath, GoesToOneOfSeveral)
+TASK_TEST(UnixPath, GoesToOneOfSeveral, 2, 4)
 {
-	test::run({2, 4}, [] {
-		Directory dir;
-		const std::string path = dir / "socket";
+	Directory dir;
+	const std::string path = dir / "socket";
 
-		for (int round = 0; round < test::scaled(100); round++) {
-			sn_unix_listener *got[6] = {};
-			std::vector<Task> starters;
-			int winners = 0;
+	for (int round = 0; round < test::scaled(100); round++) {
+		sn_unix_listener *got[6] = {};
+		std::vector<Task> starters;
+		int winners = 0;
 
-			if (round % 3)
-				close(test::plain_bound(path));
-			for (sn_unix_listener *&each : got)
-				starters.emplace_back([&] {
-					const int err = try_listen(path, &each);
-					EXPECT_TRUE(err == 0 || err == -EADDRINUSE) << err;
-				});
-			join_all(starters);
-			for (sn_unix_listener *each : got) {
-				if (!each)
-					continue;
-				winners++;
-				sn_unix *near = unix_connect(path), *far = nullptr;
-				EXPECT_EQ(0, sn_unix_accept(each, &far));
-				expect_connection(near, far);
-				EXPECT_EQ(0, sn_unix_listener_close(each));
-			}
-			ASSERT_EQ(1, winners);
-			ASSERT_FALSE(test::exists(path));
+		if (round % 3)
+			close(test::plain_bound(path));
+		for (sn_unix_listener *&each : got)
+			starters.emplace_back([&] {
+				const int err = try_listen(path, &each);
+				EXPECT_TRUE(err == 0 || err == -EADDRINUSE) << err;
+			});
+		join_all(starters);
+		for (sn_unix_listener *each : got) {
+			if (!each)
+				continue;
+			winners++;
+			sn_unix *near = unix_connect(path), *far = nullptr;
+			EXPECT_EQ(0, sn_unix_accept(each, &far));
+			expect_connection(near, far);
+			EXPECT_EQ(0, sn_unix_listener_close(each));
 		}
-	});
+		ASSERT_EQ(1, winners);
+		ASSERT_FALSE(test::exists(path));
+	}
 }
 
 // Another process may hold the directory's lock for as long as it lives.
-TEST(UnixPath, IsTakenWithoutTheLockInTheEnd)
+TASK_TEST(UnixPath, IsTakenWithoutTheLockInTheEnd, 1)
 {
-	test::run(1, [] {
-		Directory dir;
-		const std::string path = dir / "socket";
-		const int holder = open(dir.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		sn_scope *scope;
+	Directory dir;
+	const std::string path = dir / "socket";
+	const int holder = open(dir.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	sn_scope *scope;
 
-		ASSERT_EQ(0, flock(holder, LOCK_EX));
+	ASSERT_EQ(0, flock(holder, LOCK_EX));
+	close(test::plain_bound(path));
+	const int64_t begin = sn_now();
+	EXPECT_EQ(0, try_listen(path));
+	EXPECT_GT(sn_now() - begin, 100 * test::ms);
+	// A cancelled task does not wait for the lock.
+	ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	sn_scope_cancel(scope);
+	EXPECT_EQ(-ECANCELED, try_listen(path));
+	sn_scope_close(scope);
+	close(holder);
+	// A directory that may be searched, but not read, cannot be locked.
+	if (geteuid() != 0) {
+		ASSERT_EQ(0, chmod(dir.path().c_str(), 0300));
 		close(test::plain_bound(path));
-		const int64_t begin = sn_now();
 		EXPECT_EQ(0, try_listen(path));
-		EXPECT_GT(sn_now() - begin, 100 * test::ms);
-		// A cancelled task does not wait for the lock.
-		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-		sn_scope_cancel(scope);
-		EXPECT_EQ(-ECANCELED, try_listen(path));
-		sn_scope_close(scope);
-		close(holder);
-		// A directory that may be searched, but not read, cannot be locked.
-		if (geteuid() != 0) {
-			ASSERT_EQ(0, chmod(dir.path().c_str(), 0300));
-			close(test::plain_bound(path));
-			EXPECT_EQ(0, try_listen(path));
-			ASSERT_EQ(0, chmod(dir.path().c_str(), 0700));
-		}
-	});
+		ASSERT_EQ(0, chmod(dir.path().c_str(), 0700));
+	}
 }
 
-TEST(UnixPath, HasTheMode)
+TASK_TEST(UnixPath, HasTheMode, 1)
 {
-	test::run(1, [] {
-		Directory dir;
-		const std::string path = dir / "socket";
-		const mode_t former = umask(022);
-		sn_unix_listener *listener;
+	Directory dir;
+	const std::string path = dir / "socket";
+	const mode_t former = umask(022);
+	sn_unix_listener *listener;
 
-		for (const mode_t mode : {0600, 0660, 0666, 0777, 0002}) {
-			sn_unix_options options = {};
-			options.mode = int(mode);
-			ASSERT_EQ(0, try_listen(path, &listener, options));
-			EXPECT_EQ(mode, mode_of(path));
-			sn_unix_listener_close(listener);
-		}
-		ASSERT_EQ(0, try_listen(path, &listener));
-		EXPECT_EQ(0755u, mode_of(path));
+	for (const mode_t mode : {0600, 0660, 0666, 0777, 0002}) {
+		sn_unix_options options = {};
+		options.mode = int(mode);
+		ASSERT_EQ(0, try_listen(path, &listener, options));
+		EXPECT_EQ(mode, mode_of(path));
 		sn_unix_listener_close(listener);
-		umask(former);
-	});
+	}
+	ASSERT_EQ(0, try_listen(path, &listener));
+	EXPECT_EQ(0755u, mode_of(path));
+	sn_unix_listener_close(listener);
+	umask(former);
 }
 
 TEST(UnixPath, IsRemovedOnlyByItsOwner)
@@ -377,249 +363,233 @@ int waiting()
 		nullptr);
 }
 
-TEST(UnixConnect, WaitsForRoomInTheBacklog)
+TASK_TEST(UnixConnect, WaitsForRoomInTheBacklog)
 {
-	test::run([] {
-		Directory dir;
-		const std::string path = dir / "socket";
-		const int listener = test::plain_bound(path, SOCK_STREAM, 0);
-		std::vector<int> before = fill_backlog(path);
-		std::atomic<bool> done{false};
-		sn_unix *near = nullptr;
-		Task connecting([&] {
-			near = unix_connect(path);
-			done = true;
-		});
-
-		EXPECT_TRUE(test::eventually([] { return waiting() == 1; }));
-		sn_sleep(20 * test::ms);
-		EXPECT_FALSE(done);
-		for (size_t i = 0; i < before.size(); i++)
-			close(accept(listener, nullptr, nullptr));
-		connecting.join();
-		const int far = accept(listener, nullptr, nullptr);
-		EXPECT_GE(far, 0);
-		EXPECT_EQ(1, sn_unix_write(near, "x", 1));
-		char c = 0;
-		EXPECT_EQ(1, read(far, &c, 1));
-		sn_unix_close(near);
-		close(far);
-		for (const int fd : before)
-			close(fd);
-		close(listener);
+	Directory dir;
+	const std::string path = dir / "socket";
+	const int listener = test::plain_bound(path, SOCK_STREAM, 0);
+	std::vector<int> before = fill_backlog(path);
+	std::atomic<bool> done{false};
+	sn_unix *near = nullptr;
+	Task connecting([&] {
+		near = unix_connect(path);
+		done = true;
 	});
+
+	EXPECT_TRUE(test::eventually([] { return waiting() == 1; }));
+	sn_sleep(20 * test::ms);
+	EXPECT_FALSE(done);
+	for (size_t i = 0; i < before.size(); i++)
+		close(accept(listener, nullptr, nullptr));
+	connecting.join();
+	const int far = accept(listener, nullptr, nullptr);
+	EXPECT_GE(far, 0);
+	EXPECT_EQ(1, sn_unix_write(near, "x", 1));
+	char c = 0;
+	EXPECT_EQ(1, read(far, &c, 1));
+	sn_unix_close(near);
+	close(far);
+	for (const int fd : before)
+		close(fd);
+	close(listener);
 }
 
-TEST(UnixConnect, GivesUp)
+TASK_TEST(UnixConnect, GivesUp)
 {
-	test::run([] {
-		Directory dir;
-		const std::string path = dir / "socket";
-		const int listener = test::plain_bound(path, SOCK_STREAM, 0);
-		std::vector<int> before = fill_backlog(path);
-		const int open_before = test::open_descriptors();
-		sn_unix *conn = nullptr;
-		int64_t deadline = sn_now() - 1;
+	Directory dir;
+	const std::string path = dir / "socket";
+	const int listener = test::plain_bound(path, SOCK_STREAM, 0);
+	std::vector<int> before = fill_backlog(path);
+	const int open_before = test::open_descriptors();
+	sn_unix *conn = nullptr;
+	int64_t deadline = sn_now() - 1;
 
-		EXPECT_EQ(-ETIMEDOUT,
-			  sn_unix_connect(&conn, path.c_str(), SN_UNIX_STREAM, deadline));
-		deadline = sn_now() + 30 * test::ms;
-		EXPECT_EQ(-ETIMEDOUT,
-			  sn_unix_connect(&conn, path.c_str(), SN_UNIX_STREAM, deadline));
-		EXPECT_GE(sn_now(), deadline);
-		sn_scope *scope;
-		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-		sn_scope_go(
-			scope,
-			[](void *arg) {
-				sn_unix *never = nullptr;
+	EXPECT_EQ(-ETIMEDOUT, sn_unix_connect(&conn, path.c_str(), SN_UNIX_STREAM, deadline));
+	deadline = sn_now() + 30 * test::ms;
+	EXPECT_EQ(-ETIMEDOUT, sn_unix_connect(&conn, path.c_str(), SN_UNIX_STREAM, deadline));
+	EXPECT_GE(sn_now(), deadline);
+	sn_scope *scope;
+	ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	sn_scope_go(
+		scope,
+		[](void *arg) {
+			sn_unix *never = nullptr;
 
-				EXPECT_EQ(-ECANCELED,
-					  sn_unix_connect(&never, static_cast<const char *>(arg),
-							  SN_UNIX_STREAM, SN_NO_DEADLINE));
-				return 0;
-			},
-			const_cast<char *>(path.c_str()));
-		EXPECT_TRUE(test::eventually([] { return waiting() == 1; }));
-		sn_scope_cancel(scope);
-		sn_scope_close(scope);
-		// The listener is closed while a task waits.
-		Task connecting([&] { EXPECT_EQ(-ECONNREFUSED, try_connect(path)); });
-		EXPECT_TRUE(test::eventually([] { return waiting() == 1; }));
-		close(listener);
-		connecting.join();
-		EXPECT_EQ(open_before - 1, test::open_descriptors());
-		for (const int fd : before)
-			close(fd);
-	});
+			EXPECT_EQ(-ECANCELED,
+				  sn_unix_connect(&never, static_cast<const char *>(arg),
+						  SN_UNIX_STREAM, SN_NO_DEADLINE));
+			return 0;
+		},
+		const_cast<char *>(path.c_str()));
+	EXPECT_TRUE(test::eventually([] { return waiting() == 1; }));
+	sn_scope_cancel(scope);
+	sn_scope_close(scope);
+	// The listener is closed while a task waits.
+	Task connecting([&] { EXPECT_EQ(-ECONNREFUSED, try_connect(path)); });
+	EXPECT_TRUE(test::eventually([] { return waiting() == 1; }));
+	close(listener);
+	connecting.join();
+	EXPECT_EQ(open_before - 1, test::open_descriptors());
+	for (const int fd : before)
+		close(fd);
 }
 
-TEST(UnixAccept, PausesWithoutDescriptors)
+TASK_TEST(UnixAccept, PausesWithoutDescriptors)
 {
-	test::run([] {
-		UnixListener listener;
-		sn_unix *near = unix_connect(listener.address());
-		// Without this, the pause would give up pipes that an earlier test left in the
-		// pool.
-		probe_pipes_reset();
-		test::NoDescriptors none;
-		sn_unix *far = nullptr, *other = nullptr, *ends[2];
-		Task accepting([&] { far = listener.accept(); });
+	UnixListener listener;
+	sn_unix *near = unix_connect(listener.address());
+	// Without this, the pause would give up pipes that an earlier test left in the
+	// pool.
+	probe_pipes_reset();
+	test::NoDescriptors none;
+	sn_unix *far = nullptr, *other = nullptr, *ends[2];
+	Task accepting([&] { far = listener.accept(); });
 
-		EXPECT_TRUE(test::eventually([] { return test::stats().accept_pauses > 0; }));
-		EXPECT_EQ(-EMFILE, sn_unix_connect(&other, listener.address().c_str(),
-						   SN_UNIX_STREAM, SN_NO_DEADLINE));
-		EXPECT_EQ(-EMFILE, try_listen("@"));
-		EXPECT_EQ(-EMFILE, sn_unix_pair(ends, SN_UNIX_STREAM));
-		none.give_back();
-		accepting.join();
-		expect_connection(near, far);
-	});
+	EXPECT_TRUE(test::eventually([] { return test::stats().accept_pauses > 0; }));
+	EXPECT_EQ(-EMFILE, sn_unix_connect(&other, listener.address().c_str(), SN_UNIX_STREAM,
+					   SN_NO_DEADLINE));
+	EXPECT_EQ(-EMFILE, try_listen("@"));
+	EXPECT_EQ(-EMFILE, sn_unix_pair(ends, SN_UNIX_STREAM));
+	none.give_back();
+	accepting.join();
+	expect_connection(near, far);
 }
 
-TEST(UnixAccept, EndsWithDeadlineAndClose)
+TASK_TEST(UnixAccept, EndsWithDeadlineAndClose)
 {
-	test::run([] {
-		UnixListener listener;
-		sn_unix *conn = nullptr;
+	UnixListener listener;
+	sn_unix *conn = nullptr;
 
-		sn_unix_listener_set_deadline(listener.get(), sn_now() + test::ms);
-		EXPECT_EQ(-ETIMEDOUT, sn_unix_accept(listener.get(), &conn));
-		sn_unix_listener_set_deadline(listener.get(), SN_NO_DEADLINE);
-		sn_unix_listener *const handle = listener.get();
-		Task accepting([&] { EXPECT_EQ(-EBADF, sn_unix_accept(handle, &conn)); });
-		EXPECT_TRUE(test::someone_reads(handle));
-		sn_unix *second = nullptr;
-		EXPECT_EQ(-EBUSY, sn_unix_accept(handle, &second));
-		listener.close();
-		accepting.join();
-		// The old handle does not reach a later listener.
-		UnixListener next;
-		char text[SN_UNIX_ADDRESS_MAX];
-		EXPECT_EQ(-EBADF, sn_unix_accept(handle, &conn));
-		EXPECT_EQ(-EBADF, sn_unix_listener_close(handle));
-		EXPECT_EQ(-EBADF, sn_unix_listener_fd(handle));
-		EXPECT_EQ(-EBADF, sn_unix_listener_address(handle, text, sizeof text));
-		EXPECT_EQ(-EINVAL, sn_unix_accept(nullptr, &conn));
-		EXPECT_EQ(0, sn_unix_listener_close(nullptr));
-		expect_works(next, next.address());
-	});
+	sn_unix_listener_set_deadline(listener.get(), sn_now() + test::ms);
+	EXPECT_EQ(-ETIMEDOUT, sn_unix_accept(listener.get(), &conn));
+	sn_unix_listener_set_deadline(listener.get(), SN_NO_DEADLINE);
+	sn_unix_listener *const handle = listener.get();
+	Task accepting([&] { EXPECT_EQ(-EBADF, sn_unix_accept(handle, &conn)); });
+	EXPECT_TRUE(test::someone_reads(handle));
+	sn_unix *second = nullptr;
+	EXPECT_EQ(-EBUSY, sn_unix_accept(handle, &second));
+	listener.close();
+	accepting.join();
+	// The old handle does not reach a later listener.
+	UnixListener next;
+	char text[SN_UNIX_ADDRESS_MAX];
+	EXPECT_EQ(-EBADF, sn_unix_accept(handle, &conn));
+	EXPECT_EQ(-EBADF, sn_unix_listener_close(handle));
+	EXPECT_EQ(-EBADF, sn_unix_listener_fd(handle));
+	EXPECT_EQ(-EBADF, sn_unix_listener_address(handle, text, sizeof text));
+	EXPECT_EQ(-EINVAL, sn_unix_accept(nullptr, &conn));
+	EXPECT_EQ(0, sn_unix_listener_close(nullptr));
+	expect_works(next, next.address());
 }
 
 // ---- connections ----
 
-TEST(Unix, SaysWhoIsThere)
+TASK_TEST(Unix, SaysWhoIsThere, 1)
 {
-	test::run(1, [] {
-		Directory dir;
-		const std::string path = dir / "socket";
-		UnixListener listener(path);
-		const pid_t child = fork();
-		struct sn_unix_credentials peer = {};
-		char text[SN_UNIX_ADDRESS_MAX] = "?";
+	Directory dir;
+	const std::string path = dir / "socket";
+	UnixListener listener(path);
+	const pid_t child = fork();
+	struct sn_unix_credentials peer = {};
+	char text[SN_UNIX_ADDRESS_MAX] = "?";
 
-		if (child == 0) {
-			const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-			const sockaddr_un to = test::unix_address(path);
-			char c;
-
-			if (connect(fd, reinterpret_cast<const sockaddr *>(&to), sizeof to) == 0 &&
-			    read(fd, &c, 1) == 1)
-				_exit(0);
-			_exit(1);
-		}
-		sn_unix *conn = listener.accept();
-		EXPECT_EQ(0, sn_unix_peer_credentials(conn, &peer));
-		EXPECT_EQ(child, peer.pid);
-		EXPECT_EQ(geteuid(), peer.uid);
-		EXPECT_EQ(getegid(), peer.gid);
-		EXPECT_EQ(0, sn_unix_peer_address(conn, text, sizeof text));
-		EXPECT_STREQ("", text);
-		EXPECT_EQ(int(path.size()), sn_unix_local_address(conn, text, sizeof text));
-		EXPECT_EQ(path, text);
-		EXPECT_EQ(-ENOSPC, sn_unix_local_address(conn, text, path.size()));
-		const int pidfd = sn_unix_peer_pidfd(conn);
-		EXPECT_TRUE(pidfd >= 0 || pidfd == -ENOPROTOOPT) << pidfd;
-		if (pidfd >= 0) {
-			EXPECT_TRUE(fcntl(pidfd, F_GETFD) & FD_CLOEXEC);
-			close(pidfd);
-		}
-		EXPECT_EQ(1, sn_unix_write(conn, "x", 1));
-		int status = -1;
-		EXPECT_EQ(child, waitpid(child, &status, 0));
-		EXPECT_EQ(0, status);
-		sn_unix_close(conn);
-		EXPECT_EQ(-EBADF, sn_unix_peer_credentials(conn, &peer));
-		sn_unix *datagrams = nullptr;
-		ASSERT_EQ(0, sn_unix_bind(&datagrams, nullptr, nullptr));
-		EXPECT_EQ(-ENOTCONN, sn_unix_peer_credentials(datagrams, &peer));
-		EXPECT_EQ(-ENOTCONN, sn_unix_peer_address(datagrams, text, sizeof text));
-		EXPECT_EQ(0, sn_unix_local_address(datagrams, text, sizeof text));
-		sn_unix_close(datagrams);
-	});
-}
-
-TEST(Unix, IsAdopted)
-{
-	test::run(1, [] {
-		Directory dir;
-		const std::string path = dir / "socket";
-		const int fd = test::plain_bound(path, SOCK_SEQPACKET, 5);
-		const int bound = test::plain_bound(dir / "other");
-		const int tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		sn_unix_listener *listener = nullptr;
-		sn_unix *conn = nullptr, *far = nullptr;
-
-		EXPECT_EQ(-EINVAL, sn_unix_adopt(&conn, fd));
-		EXPECT_EQ(-EINVAL, sn_unix_listener_adopt(&listener, bound));
-		EXPECT_EQ(-EPROTOTYPE, sn_unix_adopt(&conn, tcp));
-		EXPECT_EQ(-ENOTSOCK, sn_unix_adopt(&conn, STDERR_FILENO));
-		EXPECT_EQ(-EBADF, sn_unix_listener_adopt(&listener, -1));
-		EXPECT_FALSE(fcntl(fd, F_GETFL) & O_NONBLOCK);
-		ASSERT_EQ(0, sn_unix_listener_adopt(&listener, fd));
-		EXPECT_TRUE(fcntl(fd, F_GETFL) & O_NONBLOCK);
-		EXPECT_EQ(-EEXIST, sn_unix_listener_adopt(&listener, fd));
-		conn = unix_connect(path, SN_UNIX_SEQPACKET);
-		ASSERT_EQ(0, sn_unix_accept(listener, &far));
-		// The adoption has found out the type: this SOCK_SEQPACKET connection is not a
-		// stream.
-		EXPECT_EQ(-EPROTOTYPE, sn_unix_write(far, "x", 1));
-		sn_unix_close(conn);
-		sn_unix_close(far);
-		sn_unix_listener_close(listener);
-		EXPECT_TRUE(test::exists(path));
-		int fds[2];
-		ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
-		ASSERT_EQ(0, sn_unix_adopt(&conn, fds[0]));
-		ASSERT_EQ(0, sn_unix_adopt(&far, fds[1]));
-		expect_connection(conn, far);
-		close(bound);
-		close(tcp);
-	});
-}
-
-TEST(Unix, WakesWhoWaitsOnAConnection)
-{
-	test::run([] {
-		UnixPair pair;
+	if (child == 0) {
+		const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+		const sockaddr_un to = test::unix_address(path);
 		char c;
-		sn_unix *const a = pair.a;
 
-		sn_unix_set_read_deadline(a, sn_now() + test::ms);
-		EXPECT_EQ(-ETIMEDOUT, sn_unix_read(a, &c, 1));
-		sn_unix_set_read_deadline(a, SN_NO_DEADLINE);
-		Task reading([&] { EXPECT_EQ(-EBADF, sn_unix_read(a, &c, 1)); });
-		EXPECT_TRUE(test::someone_reads(a));
-		const std::string much(8 << 20, 'm');
-		Task writing([&] {
-			EXPECT_EQ(-EBADF, sn_unix_write_all(a, much.data(), much.size(), nullptr));
-		});
-		EXPECT_TRUE(test::someone_writes(a));
-		pair.close_a();
-		reading.join();
-		writing.join();
-		EXPECT_EQ(-EBADF, sn_unix_read(a, &c, 1));
+		if (connect(fd, reinterpret_cast<const sockaddr *>(&to), sizeof to) == 0 &&
+		    read(fd, &c, 1) == 1)
+			_exit(0);
+		_exit(1);
+	}
+	sn_unix *conn = listener.accept();
+	EXPECT_EQ(0, sn_unix_peer_credentials(conn, &peer));
+	EXPECT_EQ(child, peer.pid);
+	EXPECT_EQ(geteuid(), peer.uid);
+	EXPECT_EQ(getegid(), peer.gid);
+	EXPECT_EQ(0, sn_unix_peer_address(conn, text, sizeof text));
+	EXPECT_STREQ("", text);
+	EXPECT_EQ(int(path.size()), sn_unix_local_address(conn, text, sizeof text));
+	EXPECT_EQ(path, text);
+	EXPECT_EQ(-ENOSPC, sn_unix_local_address(conn, text, path.size()));
+	const int pidfd = sn_unix_peer_pidfd(conn);
+	EXPECT_TRUE(pidfd >= 0 || pidfd == -ENOPROTOOPT) << pidfd;
+	if (pidfd >= 0) {
+		EXPECT_TRUE(fcntl(pidfd, F_GETFD) & FD_CLOEXEC);
+		close(pidfd);
+	}
+	EXPECT_EQ(1, sn_unix_write(conn, "x", 1));
+	int status = -1;
+	EXPECT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+	sn_unix_close(conn);
+	EXPECT_EQ(-EBADF, sn_unix_peer_credentials(conn, &peer));
+	sn_unix *datagrams = nullptr;
+	ASSERT_EQ(0, sn_unix_bind(&datagrams, nullptr, nullptr));
+	EXPECT_EQ(-ENOTCONN, sn_unix_peer_credentials(datagrams, &peer));
+	EXPECT_EQ(-ENOTCONN, sn_unix_peer_address(datagrams, text, sizeof text));
+	EXPECT_EQ(0, sn_unix_local_address(datagrams, text, sizeof text));
+	sn_unix_close(datagrams);
+}
+
+TASK_TEST(Unix, IsAdopted, 1)
+{
+	Directory dir;
+	const std::string path = dir / "socket";
+	const int fd = test::plain_bound(path, SOCK_SEQPACKET, 5);
+	const int bound = test::plain_bound(dir / "other");
+	const int tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	sn_unix_listener *listener = nullptr;
+	sn_unix *conn = nullptr, *far = nullptr;
+
+	EXPECT_EQ(-EINVAL, sn_unix_adopt(&conn, fd));
+	EXPECT_EQ(-EINVAL, sn_unix_listener_adopt(&listener, bound));
+	EXPECT_EQ(-EPROTOTYPE, sn_unix_adopt(&conn, tcp));
+	EXPECT_EQ(-ENOTSOCK, sn_unix_adopt(&conn, STDERR_FILENO));
+	EXPECT_EQ(-EBADF, sn_unix_listener_adopt(&listener, -1));
+	EXPECT_FALSE(fcntl(fd, F_GETFL) & O_NONBLOCK);
+	ASSERT_EQ(0, sn_unix_listener_adopt(&listener, fd));
+	EXPECT_TRUE(fcntl(fd, F_GETFL) & O_NONBLOCK);
+	EXPECT_EQ(-EEXIST, sn_unix_listener_adopt(&listener, fd));
+	conn = unix_connect(path, SN_UNIX_SEQPACKET);
+	ASSERT_EQ(0, sn_unix_accept(listener, &far));
+	// The adoption has found out the type: this SOCK_SEQPACKET connection is not a
+	// stream.
+	EXPECT_EQ(-EPROTOTYPE, sn_unix_write(far, "x", 1));
+	sn_unix_close(conn);
+	sn_unix_close(far);
+	sn_unix_listener_close(listener);
+	EXPECT_TRUE(test::exists(path));
+	int fds[2];
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
+	ASSERT_EQ(0, sn_unix_adopt(&conn, fds[0]));
+	ASSERT_EQ(0, sn_unix_adopt(&far, fds[1]));
+	expect_connection(conn, far);
+	close(bound);
+	close(tcp);
+}
+
+TASK_TEST(Unix, WakesWhoWaitsOnAConnection)
+{
+	UnixPair pair;
+	char c;
+	sn_unix *const a = pair.a;
+
+	sn_unix_set_read_deadline(a, sn_now() + test::ms);
+	EXPECT_EQ(-ETIMEDOUT, sn_unix_read(a, &c, 1));
+	sn_unix_set_read_deadline(a, SN_NO_DEADLINE);
+	Task reading([&] { EXPECT_EQ(-EBADF, sn_unix_read(a, &c, 1)); });
+	EXPECT_TRUE(test::someone_reads(a));
+	const std::string much(8 << 20, 'm');
+	Task writing([&] {
+		EXPECT_EQ(-EBADF, sn_unix_write_all(a, much.data(), much.size(), nullptr));
 	});
+	EXPECT_TRUE(test::someone_writes(a));
+	pair.close_a();
+	reading.join();
+	writing.join();
+	EXPECT_EQ(-EBADF, sn_unix_read(a, &c, 1));
 }
 
 // ---- copying and relaying ----
@@ -655,70 +625,60 @@ void expect_copied(std::unique_ptr<test::Ends> in, std::unique_ptr<test::Ends> o
 	EXPECT_TRUE(bytes == got);
 }
 
-TEST(UnixStream, IsCopied)
+TASK_TEST(UnixStream, IsCopied, 1, 2)
 {
-	test::run({1, 2}, [] {
-		Directory dir;
+	Directory dir;
 
-		expect_copied(by_path(dir / "a"), by_path(dir / "b"));
-		expect_copied(by_path(dir / "a"), test::Ends::tcp());
-		expect_copied(test::Ends::tcp(), by_path(dir / "b"));
-	});
+	expect_copied(by_path(dir / "a"), by_path(dir / "b"));
+	expect_copied(by_path(dir / "a"), test::Ends::tcp());
+	expect_copied(test::Ends::tcp(), by_path(dir / "b"));
 }
 
-TEST(UnixStream, IsRelayedBothWays)
+TASK_TEST(UnixStream, IsRelayedBothWays, 1, 2)
 {
-	test::run({1, 2}, [] {
-		Directory dir;
+	Directory dir;
 
-		for (const bool with_tcp : {true, false}) {
-			auto a = by_path(dir / "a");
-			auto b = with_tcp ? test::Ends::tcp() : by_path(dir / "b");
-			test::Random random;
-			const size_t size = size_t(test::scaled(4)) << 20;
-			const std::string there = test::random_bytes(random, size);
-			const std::string back = test::random_bytes(random, size);
-			struct sn_relay_result result = {};
-			std::string got_there, got_back;
-			Task relay([&] {
-				EXPECT_EQ(0, sn_relay(a->to(), b->from(), &result, nullptr));
-			});
-			Task write_there([&] {
-				(void)!sn_stream_write_all(a->from(), there.data(), there.size(),
-							   nullptr);
-				sn_stream_shutdown(a->from(), SN_SHUT_WRITE);
-			});
-			Task write_back([&] {
-				(void)!sn_stream_write_all(b->to(), back.data(), back.size(),
-							   nullptr);
-				sn_stream_shutdown(b->to(), SN_SHUT_WRITE);
-			});
-			Task read_there([&] { got_there = test::read_to_end(b->to()); });
-			got_back = test::read_to_end(a->from());
-			for (Task *each : {&relay, &write_there, &write_back, &read_there})
-				each->join();
-			EXPECT_TRUE(there == got_there);
-			EXPECT_TRUE(back == got_back);
-			EXPECT_EQ(SN_RELAY_FINISHED, result.end);
-		}
-	});
+	for (const bool with_tcp : {true, false}) {
+		auto a = by_path(dir / "a");
+		auto b = with_tcp ? test::Ends::tcp() : by_path(dir / "b");
+		test::Random random;
+		const size_t size = size_t(test::scaled(4)) << 20;
+		const std::string there = test::random_bytes(random, size);
+		const std::string back = test::random_bytes(random, size);
+		struct sn_relay_result result = {};
+		std::string got_there, got_back;
+		Task relay([&] { EXPECT_EQ(0, sn_relay(a->to(), b->from(), &result, nullptr)); });
+		Task write_there([&] {
+			(void)!sn_stream_write_all(a->from(), there.data(), there.size(), nullptr);
+			sn_stream_shutdown(a->from(), SN_SHUT_WRITE);
+		});
+		Task write_back([&] {
+			(void)!sn_stream_write_all(b->to(), back.data(), back.size(), nullptr);
+			sn_stream_shutdown(b->to(), SN_SHUT_WRITE);
+		});
+		Task read_there([&] { got_there = test::read_to_end(b->to()); });
+		got_back = test::read_to_end(a->from());
+		for (Task *each : {&relay, &write_there, &write_back, &read_there})
+			each->join();
+		EXPECT_TRUE(there == got_there);
+		EXPECT_TRUE(back == got_back);
+		EXPECT_EQ(SN_RELAY_FINISHED, result.end);
+	}
 }
 
 // Lines and messages, read through a buffered reader, over a connection by name.
-TEST(UnixStream, IsReadThroughABuffer)
+TASK_TEST(UnixStream, IsReadThroughABuffer, 1)
 {
-	test::run(1, [] {
-		auto ends = by_path("@sennit-lines-" + std::to_string(getpid()));
-		struct iovec pieces[2] = {{const_cast<char *>("one\nt"), 5},
-					  {const_cast<char *>("wo\n"), 3}};
+	auto ends = by_path("@sennit-lines-" + std::to_string(getpid()));
+	struct iovec pieces[2] = {{const_cast<char *>("one\nt"), 5},
+				  {const_cast<char *>("wo\n"), 3}};
 
-		EXPECT_EQ(8, sn_stream_writev(ends->from(), pieces, 2));
-		char got[8], rest[4];
-		struct iovec room[2] = {{got, 4}, {rest, 4}};
-		EXPECT_EQ(8, sn_stream_readv(ends->to(), room, 2));
-		EXPECT_EQ(0, memcmp(got, "one\n", 4));
-		EXPECT_EQ(0, memcmp(rest, "two\n", 4));
-	});
+	EXPECT_EQ(8, sn_stream_writev(ends->from(), pieces, 2));
+	char got[8], rest[4];
+	struct iovec room[2] = {{got, 4}, {rest, 4}};
+	EXPECT_EQ(8, sn_stream_readv(ends->to(), room, 2));
+	EXPECT_EQ(0, memcmp(got, "one\n", 4));
+	EXPECT_EQ(0, memcmp(rest, "two\n", 4));
 }
 
 // ---- threads ----

@@ -107,27 +107,25 @@ bool comes_to(const test::Task &task, enum sn_task_state wanted)
 	return test::eventually([&] { return state(task.get()) == wanted; });
 }
 
-TEST(Scan, AParkedTasksStackIsSeen)
+TASK_TEST(Scan, AParkedTasksStackIsSeen)
 {
-	test::run([] {
-		test::Task task([] {
-			volatile uintptr_t kept = marker(1);
+	test::Task task([] {
+		volatile uintptr_t kept = marker(1);
 
-			sn_sleep(INT64_MAX);
-			return int(kept);
-		});
-		Sight sight(marker(1)), other(marker(2));
-
-		ASSERT_TRUE(comes_to(task, SN_STATE_PARKED));
-		EXPECT_EQ(0, scan(task, sight));
-		EXPECT_EQ(1, sight.calls);
-		EXPECT_TRUE(sight.found);
-		EXPECT_EQ(task.get(), sight.task);
-		EXPECT_FALSE(sight.interrupted);
-		EXPECT_EQ(0, scan(task, other));
-		EXPECT_FALSE(other.found);
-		task.detach();
+		sn_sleep(INT64_MAX);
+		return int(kept);
 	});
+	Sight sight(marker(1)), other(marker(2));
+
+	ASSERT_TRUE(comes_to(task, SN_STATE_PARKED));
+	EXPECT_EQ(0, scan(task, sight));
+	EXPECT_EQ(1, sight.calls);
+	EXPECT_TRUE(sight.found);
+	EXPECT_EQ(task.get(), sight.task);
+	EXPECT_FALSE(sight.interrupted);
+	EXPECT_EQ(0, scan(task, other));
+	EXPECT_FALSE(other.found);
+	task.detach();
 }
 
 TEST(Scan, ATaskThatNeverRanShowsItsArgument)
@@ -189,35 +187,33 @@ TEST(Scan, ARunningTaskServesAtItsNextEntry)
 
 // The task stays in its own code forever, so a signal interrupts it. TSan delivers that only in
 // calls of the C library.
-TEST(Scan, ATaskInALoopIsInterrupted)
+TASK_TEST(Scan, ATaskInALoopIsInterrupted, 2, 4)
 {
-	test::run({2, 4}, [] {
-		std::atomic<bool> stop{false}, keeps{false};
-		test::Task task([&] {
-			volatile uintptr_t kept = marker(5);
+	std::atomic<bool> stop{false}, keeps{false};
+	test::Task task([&] {
+		volatile uintptr_t kept = marker(5);
 
-			keeps = true;
-			while (!stop)
-				if (TEST_TSAN)
-					usleep(10);
-			return int(kept);
-		});
-
-		ASSERT_TRUE(test::eventually([&] {
-			const enum sn_task_state now = state(task.get());
-			return keeps && (now == SN_STATE_RUNNING || now == SN_STATE_BLOCKING);
-		}));
-		for (int i = 0; i < 5; i++) {
-			Sight sight(marker(5));
-
-			ASSERT_EQ(0, scan(task, sight));
-			EXPECT_EQ(1, sight.calls);
-			EXPECT_TRUE(sight.found);
-			EXPECT_TRUE(sight.interrupted);
-		}
-		stop = true;
-		task.join();
+		keeps = true;
+		while (!stop)
+			if (TEST_TSAN)
+				usleep(10);
+		return int(kept);
 	});
+
+	ASSERT_TRUE(test::eventually([&] {
+		const enum sn_task_state now = state(task.get());
+		return keeps && (now == SN_STATE_RUNNING || now == SN_STATE_BLOCKING);
+	}));
+	for (int i = 0; i < 5; i++) {
+		Sight sight(marker(5));
+
+		ASSERT_EQ(0, scan(task, sight));
+		EXPECT_EQ(1, sight.calls);
+		EXPECT_TRUE(sight.found);
+		EXPECT_TRUE(sight.interrupted);
+	}
+	stop = true;
+	task.join();
 }
 
 // The runtime's signal interrupts its task in the function of a scan, where the runtime does not
@@ -364,36 +360,34 @@ TEST(Scan, ATaskThatWaitsForAProcessorIsSeen)
 	});
 }
 
-TEST(Scan, ARunningTaskServesAnAsynchronousScan)
+TASK_TEST(Scan, ARunningTaskServesAnAsynchronousScan, 2, 4)
 {
-	test::run({2, 4}, [] {
-		std::atomic<bool> begun{false}, stop{false}, park{false};
-		test::Task task([&] {
-			volatile uintptr_t kept = marker(8);
+	std::atomic<bool> begun{false}, stop{false}, park{false};
+	test::Task task([&] {
+		volatile uintptr_t kept = marker(8);
 
-			begun = true; // it is running before it has the marker
-			while (!stop) {
-				if (park)
-					sn_sleep(INT64_MAX);
-				sn_pin();
-				sn_unpin();
-			}
-			return int(kept);
-		});
-		ASSERT_TRUE(test::eventually([&] { return begun.load(); }));
-		ASSERT_TRUE(comes_to(task, SN_STATE_RUNNING));
-		Sight sight(marker(8)), second(marker(8));
-
-		EXPECT_EQ(0, sn_task_scan_async(task.get(), Sight::see, &sight));
-		EXPECT_TRUE(test::eventually([&] { return sight.calls == 1; }));
-		EXPECT_TRUE(sight.found);
-		park = true;
-		ASSERT_TRUE(comes_to(task, SN_STATE_PARKED));
-		EXPECT_EQ(0, sn_task_scan_async(task.get(), Sight::see, &second));
-		EXPECT_EQ(1, second.calls); // the scanner called it
-		EXPECT_TRUE(second.found);
-		task.detach();
+		begun = true; // it is running before it has the marker
+		while (!stop) {
+			if (park)
+				sn_sleep(INT64_MAX);
+			sn_pin();
+			sn_unpin();
+		}
+		return int(kept);
 	});
+	ASSERT_TRUE(test::eventually([&] { return begun.load(); }));
+	ASSERT_TRUE(comes_to(task, SN_STATE_RUNNING));
+	Sight sight(marker(8)), second(marker(8));
+
+	EXPECT_EQ(0, sn_task_scan_async(task.get(), Sight::see, &sight));
+	EXPECT_TRUE(test::eventually([&] { return sight.calls == 1; }));
+	EXPECT_TRUE(sight.found);
+	park = true;
+	ASSERT_TRUE(comes_to(task, SN_STATE_PARKED));
+	EXPECT_EQ(0, sn_task_scan_async(task.get(), Sight::see, &second));
+	EXPECT_EQ(1, second.calls); // the scanner called it
+	EXPECT_TRUE(second.found);
+	task.detach();
 }
 
 TEST(Scan, APendingRequestIsServedWhenTheTaskEnds)
@@ -534,118 +528,107 @@ struct Hold {
 	}
 };
 
-TEST(Scan, AConcurrentScanIsBusy)
+TASK_TEST(Scan, AConcurrentScanIsBusy)
 {
-	test::run([] {
-		test::Task task([] { sn_sleep(INT64_MAX); });
-		Hold hold;
-		Sight sight(0);
+	test::Task task([] { sn_sleep(INT64_MAX); });
+	Hold hold;
+	Sight sight(0);
 
-		ASSERT_TRUE(comes_to(task, SN_STATE_PARKED));
-		std::thread holder(
-			[&] { EXPECT_EQ(0, sn_task_scan(task.get(), Hold::hold, &hold)); });
-		ASSERT_TRUE(test::eventually([&] { return hold.held.load(); }));
-		EXPECT_EQ(-EBUSY, scan(task, sight));
-		// An asynchronous request waits for the owner instead of failing.
-		EXPECT_EQ(0, sn_task_scan_async(task.get(), Sight::see, &sight));
-		EXPECT_EQ(0, sight.calls);
-		hold.let_go = true;
-		holder.join();
-		EXPECT_EQ(1, sight.calls);
-		EXPECT_EQ(0, scan(task, sight));
-		task.detach();
-	});
+	ASSERT_TRUE(comes_to(task, SN_STATE_PARKED));
+	std::thread holder([&] { EXPECT_EQ(0, sn_task_scan(task.get(), Hold::hold, &hold)); });
+	ASSERT_TRUE(test::eventually([&] { return hold.held.load(); }));
+	EXPECT_EQ(-EBUSY, scan(task, sight));
+	// An asynchronous request waits for the owner instead of failing.
+	EXPECT_EQ(0, sn_task_scan_async(task.get(), Sight::see, &sight));
+	EXPECT_EQ(0, sight.calls);
+	hold.let_go = true;
+	holder.join();
+	EXPECT_EQ(1, sight.calls);
+	EXPECT_EQ(0, scan(task, sight));
+	task.detach();
 }
 
 // While a scanner owns a task's stack, the task can be woken but does not run. No other task or
 // thread waits for the scanner.
-TEST(Scan, AWokenTaskRunsWhenItsStackIsGivenBack)
+TASK_TEST(Scan, AWokenTaskRunsWhenItsStackIsGivenBack)
 {
-	test::run([] {
-		sn_chan *chan;
-		std::atomic<int> got{0};
-		Hold hold;
-		int value = 3;
+	sn_chan *chan;
+	std::atomic<int> got{0};
+	Hold hold;
+	int value = 3;
 
-		ASSERT_EQ(0, sn_chan_new(&chan, sizeof value, 0));
-		test::Task task([&] {
-			int item = 0;
+	ASSERT_EQ(0, sn_chan_new(&chan, sizeof value, 0));
+	test::Task task([&] {
+		int item = 0;
 
-			EXPECT_EQ(0, sn_chan_recv(chan, &item));
-			got = item;
-		});
-		ASSERT_TRUE(comes_to(task, SN_STATE_PARKED));
-		std::thread holder(
-			[&] { EXPECT_EQ(0, sn_task_scan(task.get(), Hold::hold, &hold)); });
-		ASSERT_TRUE(test::eventually([&] { return hold.held.load(); }));
-		EXPECT_EQ(0, sn_chan_send(chan, &value));
-		for (int i = 0; i < 20; i++) // all other tasks continue
-			EXPECT_EQ(0, sn_sleep(test::ms));
-		EXPECT_EQ(0, got);
-		EXPECT_EQ(SN_STATE_RUNNABLE, state(task.get()));
-		hold.let_go = true;
-		holder.join();
-		task.join();
-		EXPECT_EQ(3, got);
-		sn_chan_unref(chan);
+		EXPECT_EQ(0, sn_chan_recv(chan, &item));
+		got = item;
 	});
+	ASSERT_TRUE(comes_to(task, SN_STATE_PARKED));
+	std::thread holder([&] { EXPECT_EQ(0, sn_task_scan(task.get(), Hold::hold, &hold)); });
+	ASSERT_TRUE(test::eventually([&] { return hold.held.load(); }));
+	EXPECT_EQ(0, sn_chan_send(chan, &value));
+	for (int i = 0; i < 20; i++) // all other tasks continue
+		EXPECT_EQ(0, sn_sleep(test::ms));
+	EXPECT_EQ(0, got);
+	EXPECT_EQ(SN_STATE_RUNNABLE, state(task.get()));
+	hold.let_go = true;
+	holder.join();
+	task.join();
+	EXPECT_EQ(3, got);
+	sn_chan_unref(chan);
 }
 
-TEST(Scan, APinnedTaskIsLeftToTheScannerToo)
+TASK_TEST(Scan, APinnedTaskIsLeftToTheScannerToo)
 {
-	test::run([] {
-		sn_chan *chan;
-		Hold hold;
-		int value = 3;
-		std::atomic<int> got{0};
+	sn_chan *chan;
+	Hold hold;
+	int value = 3;
+	std::atomic<int> got{0};
 
-		ASSERT_EQ(0, sn_chan_new(&chan, sizeof value, 0));
-		test::Task task([&] {
-			int item = 0;
+	ASSERT_EQ(0, sn_chan_new(&chan, sizeof value, 0));
+	test::Task task([&] {
+		int item = 0;
 
-			EXPECT_EQ(0, sn_pin());
-			EXPECT_EQ(0, sn_chan_recv(chan, &item));
-			got = item;
-		});
-		ASSERT_TRUE(comes_to(task, SN_STATE_PARKED));
-		std::thread holder(
-			[&] { EXPECT_EQ(0, sn_task_scan(task.get(), Hold::hold, &hold)); });
-		ASSERT_TRUE(test::eventually([&] { return hold.held.load(); }));
-		EXPECT_EQ(0, sn_chan_send(chan, &value));
-		EXPECT_EQ(0, sn_sleep(20 * test::ms));
-		EXPECT_EQ(0, got);
-		hold.let_go = true;
-		holder.join();
-		task.join();
-		EXPECT_EQ(3, got);
-		sn_chan_unref(chan);
+		EXPECT_EQ(0, sn_pin());
+		EXPECT_EQ(0, sn_chan_recv(chan, &item));
+		got = item;
 	});
+	ASSERT_TRUE(comes_to(task, SN_STATE_PARKED));
+	std::thread holder([&] { EXPECT_EQ(0, sn_task_scan(task.get(), Hold::hold, &hold)); });
+	ASSERT_TRUE(test::eventually([&] { return hold.held.load(); }));
+	EXPECT_EQ(0, sn_chan_send(chan, &value));
+	EXPECT_EQ(0, sn_sleep(20 * test::ms));
+	EXPECT_EQ(0, got);
+	hold.let_go = true;
+	holder.join();
+	task.join();
+	EXPECT_EQ(3, got);
+	sn_chan_unref(chan);
 }
 
-TEST(Scan, MutualScansDoNotHang)
+TASK_TEST(Scan, MutualScansDoNotHang, 2, 4)
 {
-	test::run({2, 4}, [] {
-		std::atomic<sn_task *> tasks[2] = {};
-		std::atomic<int> done{0};
-		std::vector<test::Task> both;
+	std::atomic<sn_task *> tasks[2] = {};
+	std::atomic<int> done{0};
+	std::vector<test::Task> both;
 
-		for (int me = 0; me < 2; me++)
-			both.emplace_back([&, me] {
-				tasks[me] = sn_self();
-				while (!tasks[1 - me])
-					sn_yield();
-				for (int i = 0; i < test::scaled(2000); i++) {
-					Sight sight(0);
-					int err = sn_task_scan(tasks[1 - me], Sight::see, &sight);
+	for (int me = 0; me < 2; me++)
+		both.emplace_back([&, me] {
+			tasks[me] = sn_self();
+			while (!tasks[1 - me])
+				sn_yield();
+			for (int i = 0; i < test::scaled(2000); i++) {
+				Sight sight(0);
+				int err = sn_task_scan(tasks[1 - me], Sight::see, &sight);
 
-					EXPECT_TRUE(err == 0 || err == -EBUSY) << err;
-				}
-				done++;
-				while (done < 2)
-					sn_yield();
-			});
-		test::join_all(both);
-	});
+				EXPECT_TRUE(err == 0 || err == -EBUSY) << err;
+			}
+			done++;
+			while (done < 2)
+				sn_yield();
+		});
+	test::join_all(both);
 }
 
 // Without leases and signals, the waiting task's processor cannot be revoked, and the other is not

@@ -77,123 +77,109 @@ bool exists(pid_t pid)
 	return kill(pid, 0) == 0;
 }
 
-TEST(Process, ExitsWithACode)
+TASK_TEST(Process, ExitsWithACode)
 {
-	test::run([] {
-		sn_process *process = start({"sh", "-c", "exit 7"});
-		sn_process_status status = {};
-		const pid_t pid = sn_process_pid(process);
+	sn_process *process = start({"sh", "-c", "exit 7"});
+	sn_process_status status = {};
+	const pid_t pid = sn_process_pid(process);
 
-		EXPECT_LT(0, pid);
-		ASSERT_EQ(0, sn_process_wait(process, &status, soon()));
-		EXPECT_EQ(7, status.exit_code);
-		EXPECT_EQ(0, status.signum);
-		EXPECT_EQ(0, status.core_dumped);
-		EXPECT_FALSE(exists(pid)) << "a zombie is left";
-		// A second wait works as well, by any number of tasks, and with a deadline in the
-		// past.
-		EXPECT_EQ(0, sn_process_wait(process, nullptr, 1));
-		EXPECT_EQ(pid, sn_process_pid(process));
-		EXPECT_EQ(-ESRCH, sn_process_kill(process, SIGTERM));
-		EXPECT_EQ(0, sn_process_close(process));
-		EXPECT_EQ(-ESRCH, sn_process_wait(process, nullptr, 1));
-		EXPECT_EQ(-ESRCH, sn_process_close(process));
-	});
+	EXPECT_LT(0, pid);
+	ASSERT_EQ(0, sn_process_wait(process, &status, soon()));
+	EXPECT_EQ(7, status.exit_code);
+	EXPECT_EQ(0, status.signum);
+	EXPECT_EQ(0, status.core_dumped);
+	EXPECT_FALSE(exists(pid)) << "a zombie is left";
+	// A second wait works as well, by any number of tasks, and with a deadline in the
+	// past.
+	EXPECT_EQ(0, sn_process_wait(process, nullptr, 1));
+	EXPECT_EQ(pid, sn_process_pid(process));
+	EXPECT_EQ(-ESRCH, sn_process_kill(process, SIGTERM));
+	EXPECT_EQ(0, sn_process_close(process));
+	EXPECT_EQ(-ESRCH, sn_process_wait(process, nullptr, 1));
+	EXPECT_EQ(-ESRCH, sn_process_close(process));
 }
 
-TEST(Process, IsKilled)
+TASK_TEST(Process, IsKilled)
 {
-	test::run([] {
-		sn_process *process = start({"sleep", "1000"});
-		sn_process_status status = {};
+	sn_process *process = start({"sleep", "1000"});
+	sn_process_status status = {};
 
-		EXPECT_EQ(-ETIMEDOUT, sn_process_wait(process, &status, 1));
-		EXPECT_EQ(-ETIMEDOUT, sn_process_wait(process, &status, sn_now() + test::ms));
-		EXPECT_EQ(0, sn_process_kill(process, 0));
-		EXPECT_EQ(-EINVAL, sn_process_kill(process, 1000));
-		EXPECT_EQ(-EINVAL, sn_process_kill_group(process, SIGTERM));
-		EXPECT_EQ(0, sn_process_kill(process, SIGTERM));
-		ASSERT_EQ(0, sn_process_wait(process, &status, soon()));
-		EXPECT_EQ(SIGTERM, status.signum);
-		EXPECT_EQ(-1, status.exit_code);
-		EXPECT_EQ(0, sn_process_close(process));
-	});
+	EXPECT_EQ(-ETIMEDOUT, sn_process_wait(process, &status, 1));
+	EXPECT_EQ(-ETIMEDOUT, sn_process_wait(process, &status, sn_now() + test::ms));
+	EXPECT_EQ(0, sn_process_kill(process, 0));
+	EXPECT_EQ(-EINVAL, sn_process_kill(process, 1000));
+	EXPECT_EQ(-EINVAL, sn_process_kill_group(process, SIGTERM));
+	EXPECT_EQ(0, sn_process_kill(process, SIGTERM));
+	ASSERT_EQ(0, sn_process_wait(process, &status, soon()));
+	EXPECT_EQ(SIGTERM, status.signum);
+	EXPECT_EQ(-1, status.exit_code);
+	EXPECT_EQ(0, sn_process_close(process));
 }
 
-TEST(Process, SeveralTasksWait)
+TASK_TEST(Process, SeveralTasksWait)
 {
-	test::run([] {
-		sn_process *process = start({"sleep", "1000"});
-		std::vector<Task> waiting;
-		std::atomic<int> about_to = 0;
+	sn_process *process = start({"sleep", "1000"});
+	std::vector<Task> waiting;
+	std::atomic<int> about_to = 0;
 
-		for (int i = 0; i < 10; i++)
-			waiting.emplace_back([&] {
-				sn_process_status status = {};
+	for (int i = 0; i < 10; i++)
+		waiting.emplace_back([&] {
+			sn_process_status status = {};
 
-				about_to++;
-				EXPECT_EQ(0, sn_process_wait(process, &status, soon()));
-				return status.signum;
-			});
-		EXPECT_TRUE(test::eventually([&] { return about_to == 10; }));
-		EXPECT_EQ(0, sn_process_kill(process, SIGKILL));
-		for (Task &task : waiting)
-			EXPECT_EQ(SIGKILL, task.join());
-		EXPECT_EQ(0, sn_process_close(process));
-	});
+			about_to++;
+			EXPECT_EQ(0, sn_process_wait(process, &status, soon()));
+			return status.signum;
+		});
+	EXPECT_TRUE(test::eventually([&] { return about_to == 10; }));
+	EXPECT_EQ(0, sn_process_kill(process, SIGKILL));
+	for (Task &task : waiting)
+		EXPECT_EQ(SIGKILL, task.join());
+	EXPECT_EQ(0, sn_process_close(process));
 }
 
-TEST(Process, ThatCannotBeStartedIsAnError)
+TASK_TEST(Process, ThatCannotBeStartedIsAnError)
 {
-	test::run([] {
-		sn_process *process = nullptr;
-		sn_process_attr attr = {};
+	sn_process *process = nullptr;
+	sn_process_attr attr = {};
 
-		EXPECT_EQ(-ENOENT,
-			  sn_process_start(&process, Arguments{"there-is-no-such"}, nullptr));
-		EXPECT_EQ(-ENOENT, sn_process_start(&process, Arguments{""}, nullptr));
-		EXPECT_EQ(-EACCES, sn_process_start(&process, Arguments{"/etc/passwd"}, nullptr));
-		EXPECT_EQ(-EACCES, sn_process_start(&process, Arguments{"/"}, nullptr));
-		EXPECT_EQ(-ENOTDIR,
-			  sn_process_start(&process, Arguments{"/etc/passwd/x"}, nullptr));
-		EXPECT_EQ(-E2BIG,
-			  sn_process_start(&process, Arguments{"true", std::string(1 << 20, 'x')},
+	EXPECT_EQ(-ENOENT, sn_process_start(&process, Arguments{"there-is-no-such"}, nullptr));
+	EXPECT_EQ(-ENOENT, sn_process_start(&process, Arguments{""}, nullptr));
+	EXPECT_EQ(-EACCES, sn_process_start(&process, Arguments{"/etc/passwd"}, nullptr));
+	EXPECT_EQ(-EACCES, sn_process_start(&process, Arguments{"/"}, nullptr));
+	EXPECT_EQ(-ENOTDIR, sn_process_start(&process, Arguments{"/etc/passwd/x"}, nullptr));
+	EXPECT_EQ(-E2BIG, sn_process_start(&process, Arguments{"true", std::string(1 << 20, 'x')},
 					   nullptr));
-		attr.directory = "/no/such/directory";
-		EXPECT_EQ(-ENOENT, sn_process_start(&process, Arguments{"true"}, &attr));
-		attr.directory = "/etc/passwd";
-		EXPECT_EQ(-ENOTDIR, sn_process_start(&process, Arguments{"true"}, &attr));
-		attr = {};
-		attr.flags = 1u << 31;
-		EXPECT_EQ(-EINVAL, sn_process_start(&process, Arguments{"true"}, &attr));
-		EXPECT_EQ(nullptr, process);
-		EXPECT_EQ(-1, waitpid(-1, nullptr, WNOHANG));
-		EXPECT_EQ(ECHILD, errno) << "a child is left";
-		EXPECT_TRUE(test::all_ended()) << "a keeper is left";
-	});
+	attr.directory = "/no/such/directory";
+	EXPECT_EQ(-ENOENT, sn_process_start(&process, Arguments{"true"}, &attr));
+	attr.directory = "/etc/passwd";
+	EXPECT_EQ(-ENOTDIR, sn_process_start(&process, Arguments{"true"}, &attr));
+	attr = {};
+	attr.flags = 1u << 31;
+	EXPECT_EQ(-EINVAL, sn_process_start(&process, Arguments{"true"}, &attr));
+	EXPECT_EQ(nullptr, process);
+	EXPECT_EQ(-1, waitpid(-1, nullptr, WNOHANG));
+	EXPECT_EQ(ECHILD, errno) << "a child is left";
+	EXPECT_TRUE(test::all_ended()) << "a keeper is left";
 }
 
-TEST(Process, ReadsAndWritesPipes)
+TASK_TEST(Process, ReadsAndWritesPipes)
 {
-	test::run([] {
-		sn_process_attr attr = {};
-		char buf[16];
-		size_t done = 0;
+	sn_process_attr attr = {};
+	char buf[16];
+	size_t done = 0;
 
-		attr.in = attr.out = a_pipe;
-		sn_process *process = start({"cat"}, &attr);
-		sn_stream *in = sn_process_stream(process, 0), *out = sn_process_stream(process, 1);
-		EXPECT_EQ(nullptr, sn_process_stream(process, 2));
-		EXPECT_EQ(nullptr, sn_process_stream(process, 3));
-		EXPECT_EQ(5, sn_stream_write_all(in, "hello", 5, nullptr));
-		EXPECT_EQ(5, sn_stream_read_full(out, buf, 5, &done));
-		EXPECT_EQ("hello", std::string(buf, 5));
-		EXPECT_EQ(0, sn_stream_close(in));
-		EXPECT_EQ(0, sn_stream_read(out, buf, sizeof buf));
-		EXPECT_EQ(0, end_of(process));
-		EXPECT_EQ(-EBADF, sn_stream_read(out, buf, sizeof buf))
-			<< "closed with the process";
-	});
+	attr.in = attr.out = a_pipe;
+	sn_process *process = start({"cat"}, &attr);
+	sn_stream *in = sn_process_stream(process, 0), *out = sn_process_stream(process, 1);
+	EXPECT_EQ(nullptr, sn_process_stream(process, 2));
+	EXPECT_EQ(nullptr, sn_process_stream(process, 3));
+	EXPECT_EQ(5, sn_stream_write_all(in, "hello", 5, nullptr));
+	EXPECT_EQ(5, sn_stream_read_full(out, buf, 5, &done));
+	EXPECT_EQ("hello", std::string(buf, 5));
+	EXPECT_EQ(0, sn_stream_close(in));
+	EXPECT_EQ(0, sn_stream_read(out, buf, sizeof buf));
+	EXPECT_EQ(0, end_of(process));
+	EXPECT_EQ(-EBADF, sn_stream_read(out, buf, sizeof buf)) << "closed with the process";
 }
 
 // ---- what the program inherits ----
@@ -259,14 +245,12 @@ TEST(ProcessGets, AnEnvironment)
 	});
 }
 
-TEST(ProcessGets, ADirectory)
+TASK_TEST(ProcessGets, ADirectory, 1)
 {
-	test::run({1}, [] {
-		sn_process_attr attr = {};
+	sn_process_attr attr = {};
 
-		attr.directory = "/";
-		EXPECT_EQ("/\n", shell("pwd", &attr));
-	});
+	attr.directory = "/";
+	EXPECT_EQ("/\n", shell("pwd", &attr));
 }
 
 // A directory for files, which is removed together with them.
@@ -463,38 +447,36 @@ TEST(ProcessGets, DescriptorsUnderOtherNumbers)
 		close(each);
 }
 
-TEST(ProcessGets, StandardDescriptors)
+TASK_TEST(ProcessGets, StandardDescriptors, 1)
 {
-	test::run({1}, [] {
-		sn_process_attr attr = {};
+	sn_process_attr attr = {};
 
-		attr.err = {SN_PROCESS_STDOUT, 0};
-		EXPECT_EQ("out\nerr\n", shell("echo out; echo err >&2", &attr));
-		attr.err = {SN_PROCESS_NULL, 0};
-		EXPECT_EQ("out\n", shell("echo out; echo err >&2", &attr));
-		int ends[2];
-		ASSERT_EQ(0, pipe2(ends, O_CLOEXEC));
-		attr.err = {SN_PROCESS_DESCRIPTOR, ends[1]};
-		EXPECT_EQ("out\n", shell("echo out; echo err >&2", &attr));
-		char buf[16];
-		EXPECT_EQ(4, read(ends[0], buf, sizeof buf));
-		attr = {};
-		attr.in = {SN_PROCESS_DESCRIPTOR, ends[0]};
-		attr.out = {SN_PROCESS_DESCRIPTOR, ends[1]};
-		attr.err = {SN_PROCESS_STDOUT, 0};
-		EXPECT_EQ(2, write(ends[1], "x\n", 2));
-		EXPECT_EQ(0, end_of(start({"sh", "-c", "read a; echo $a$a >&2"}, &attr)));
-		EXPECT_EQ(3, read(ends[0], buf, sizeof buf));
-		EXPECT_EQ("xx\n", std::string(buf, 3));
-		close(ends[0]);
-		close(ends[1]);
-		sn_process *process = nullptr;
-		attr = {};
-		attr.in = {SN_PROCESS_STDOUT, 0};
-		EXPECT_EQ(-EINVAL, sn_process_start(&process, Arguments{"true"}, &attr));
-		attr.in = {SN_PROCESS_DESCRIPTOR, 999};
-		EXPECT_EQ(-EBADF, sn_process_start(&process, Arguments{"true"}, &attr));
-	});
+	attr.err = {SN_PROCESS_STDOUT, 0};
+	EXPECT_EQ("out\nerr\n", shell("echo out; echo err >&2", &attr));
+	attr.err = {SN_PROCESS_NULL, 0};
+	EXPECT_EQ("out\n", shell("echo out; echo err >&2", &attr));
+	int ends[2];
+	ASSERT_EQ(0, pipe2(ends, O_CLOEXEC));
+	attr.err = {SN_PROCESS_DESCRIPTOR, ends[1]};
+	EXPECT_EQ("out\n", shell("echo out; echo err >&2", &attr));
+	char buf[16];
+	EXPECT_EQ(4, read(ends[0], buf, sizeof buf));
+	attr = {};
+	attr.in = {SN_PROCESS_DESCRIPTOR, ends[0]};
+	attr.out = {SN_PROCESS_DESCRIPTOR, ends[1]};
+	attr.err = {SN_PROCESS_STDOUT, 0};
+	EXPECT_EQ(2, write(ends[1], "x\n", 2));
+	EXPECT_EQ(0, end_of(start({"sh", "-c", "read a; echo $a$a >&2"}, &attr)));
+	EXPECT_EQ(3, read(ends[0], buf, sizeof buf));
+	EXPECT_EQ("xx\n", std::string(buf, 3));
+	close(ends[0]);
+	close(ends[1]);
+	sn_process *process = nullptr;
+	attr = {};
+	attr.in = {SN_PROCESS_STDOUT, 0};
+	EXPECT_EQ(-EINVAL, sn_process_start(&process, Arguments{"true"}, &attr));
+	attr.in = {SN_PROCESS_DESCRIPTOR, 999};
+	EXPECT_EQ(-EBADF, sn_process_start(&process, Arguments{"true"}, &attr));
 }
 
 // Whether the program has been loaded and waits for something, or has ended.
@@ -508,75 +490,68 @@ bool waits_or_has_ended(pid_t pid, const std::string &name)
 
 // An accepted connection as standard input and output, as inetd(8) does it. Its O_NONBLOCK would be
 // the program's, too.
-TEST(ProcessGets, AConnection)
+TASK_TEST(ProcessGets, AConnection)
 {
-	test::run([] {
-		test::Pair pair;
-		const int fd = sn_tcp_fd(pair.server);
-		char buf[8];
+	test::Pair pair;
+	const int fd = sn_tcp_fd(pair.server);
+	char buf[8];
 
-		ASSERT_EQ(0, fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK));
-		sn_process_attr attr = {};
+	ASSERT_EQ(0, fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK));
+	sn_process_attr attr = {};
 
-		attr.in = attr.out = {SN_PROCESS_DESCRIPTOR, fd};
-		sn_process *process = start({"cat"}, &attr);
-		const pid_t pid = sn_process_pid(process);
+	attr.in = attr.out = {SN_PROCESS_DESCRIPTOR, fd};
+	sn_process *process = start({"cat"}, &attr);
+	const pid_t pid = sn_process_pid(process);
 
-		sn_tcp_set_read_deadline(pair.client, soon());
-		EXPECT_TRUE(test::eventually([&] { return waits_or_has_ended(pid, "cat"); }));
-		ASSERT_EQ(5, sn_tcp_write_all(pair.client, "hello", 5, nullptr));
-		ASSERT_EQ(5, sn_tcp_read_full(pair.client, buf, 5, nullptr));
-		EXPECT_EQ(0, sn_tcp_shutdown(pair.client, SN_SHUT_WRITE));
-		EXPECT_EQ(0, end_of(process));
-	});
+	sn_tcp_set_read_deadline(pair.client, soon());
+	EXPECT_TRUE(test::eventually([&] { return waits_or_has_ended(pid, "cat"); }));
+	ASSERT_EQ(5, sn_tcp_write_all(pair.client, "hello", 5, nullptr));
+	ASSERT_EQ(5, sn_tcp_read_full(pair.client, buf, 5, nullptr));
+	EXPECT_EQ(0, sn_tcp_shutdown(pair.client, SN_SHUT_WRITE));
+	EXPECT_EQ(0, end_of(process));
 }
 
-TEST(ProcessGets, ATerminal)
+TASK_TEST(ProcessGets, ATerminal, 1)
 {
-	test::run({1}, [] {
-		sn_process_attr attr = {};
-		std::string text;
-		char buf[256];
-		ssize_t n;
+	sn_process_attr attr = {};
+	std::string text;
+	char buf[256];
+	ssize_t n;
 
-		attr.in = attr.out = attr.err = {SN_PROCESS_TERMINAL, 0};
-		attr.rows = 33;
-		attr.columns = 44;
-		sn_process *process = start({"sh", "-c",
-					     "test -t 0 && test -t 1 && test -t 2 && stty size && "
-					     "read line && echo got $line >/dev/tty"},
-					    &attr);
-		sn_stream *stream = sn_process_stream(process, 0);
-		EXPECT_EQ(stream, sn_process_stream(process, 1));
-		EXPECT_EQ(stream, sn_process_stream(process, 2));
-		EXPECT_EQ(6, sn_stream_write_all(stream, "hello\n", 6, nullptr));
-		while ((n = sn_stream_read(stream, buf, sizeof buf)) > 0)
-			text.append(buf, size_t(n));
-		EXPECT_EQ(-EIO, n);
-		EXPECT_NE(std::string::npos, text.find("33 44\r\n")) << text;
-		EXPECT_NE(std::string::npos, text.find("got hello\r\n")) << text;
-		EXPECT_EQ(0, end_of(process));
-	});
+	attr.in = attr.out = attr.err = {SN_PROCESS_TERMINAL, 0};
+	attr.rows = 33;
+	attr.columns = 44;
+	sn_process *process = start({"sh", "-c",
+				     "test -t 0 && test -t 1 && test -t 2 && stty size && "
+				     "read line && echo got $line >/dev/tty"},
+				    &attr);
+	sn_stream *stream = sn_process_stream(process, 0);
+	EXPECT_EQ(stream, sn_process_stream(process, 1));
+	EXPECT_EQ(stream, sn_process_stream(process, 2));
+	EXPECT_EQ(6, sn_stream_write_all(stream, "hello\n", 6, nullptr));
+	while ((n = sn_stream_read(stream, buf, sizeof buf)) > 0)
+		text.append(buf, size_t(n));
+	EXPECT_EQ(-EIO, n);
+	EXPECT_NE(std::string::npos, text.find("33 44\r\n")) << text;
+	EXPECT_NE(std::string::npos, text.find("got hello\r\n")) << text;
+	EXPECT_EQ(0, end_of(process));
 }
 
-TEST(ProcessGets, Limits)
+TASK_TEST(ProcessGets, Limits, 1)
 {
-	test::run({1}, [] {
-		const sn_process_limit limits[] = {{RLIMIT_NOFILE, 77, 88}, {RLIMIT_CORE, 0, 0}};
-		sn_process_attr attr = {};
-		sn_process *process = nullptr;
+	const sn_process_limit limits[] = {{RLIMIT_NOFILE, 77, 88}, {RLIMIT_CORE, 0, 0}};
+	sn_process_attr attr = {};
+	sn_process *process = nullptr;
 
-		attr.limits = limits;
-		attr.limit_count = 2;
-		EXPECT_EQ("77 88 0\n",
-			  shell("echo $(ulimit -Sn) $(ulimit -Hn) $(ulimit -c)", &attr));
-		const sn_process_limit wrong[] = {{RLIMIT_NOFILE, 2, 1}, {12345, 1, 1}};
-		attr.limit_count = 1;
-		attr.limits = &wrong[0];
-		EXPECT_EQ(-EINVAL, sn_process_start(&process, Arguments{"true"}, &attr));
-		attr.limits = &wrong[1];
-		EXPECT_EQ(-EINVAL, sn_process_start(&process, Arguments{"true"}, &attr));
-	});
+	attr.limits = limits;
+	attr.limit_count = 2;
+	EXPECT_EQ("77 88 0\n", shell("echo $(ulimit -Sn) $(ulimit -Hn) $(ulimit -c)", &attr));
+	const sn_process_limit wrong[] = {{RLIMIT_NOFILE, 2, 1}, {12345, 1, 1}};
+	attr.limit_count = 1;
+	attr.limits = &wrong[0];
+	EXPECT_EQ(-EINVAL, sn_process_start(&process, Arguments{"true"}, &attr));
+	attr.limits = &wrong[1];
+	EXPECT_EQ(-EINVAL, sn_process_start(&process, Arguments{"true"}, &attr));
 }
 
 // A set of signals in /proc/self/status, of a program.
@@ -642,85 +617,77 @@ TEST(ProcessGets, DefaultSignals)
 	ASSERT_EQ(0, sigaction(SIGUSR1, &former_usr1, nullptr));
 }
 
-TEST(ProcessGets, AGroupOrASession)
+TASK_TEST(ProcessGets, AGroupOrASession, 1)
 {
-	test::run({1}, [] {
-		for (const uint32_t flag : {0u, SN_PROCESS_GROUP, SN_PROCESS_SESSION}) {
-			sn_process_attr attr = {};
+	for (const uint32_t flag : {0u, SN_PROCESS_GROUP, SN_PROCESS_SESSION}) {
+		sn_process_attr attr = {};
 
-			attr.flags = flag;
-			sn_process *process = start({"sleep", "1000"}, &attr);
-			const pid_t pid = sn_process_pid(process);
-			EXPECT_EQ(flag ? pid : getpgrp(), getpgid(pid));
-			EXPECT_EQ(flag == SN_PROCESS_SESSION ? pid : getsid(0), getsid(pid));
-			EXPECT_EQ(flag ? 0 : -EINVAL, sn_process_kill_group(process, SIGKILL));
-			if (!flag) {
-				EXPECT_EQ(0, sn_process_kill(process, SIGKILL));
-			}
-			EXPECT_EQ(1000 + SIGKILL, end_of(process));
+		attr.flags = flag;
+		sn_process *process = start({"sleep", "1000"}, &attr);
+		const pid_t pid = sn_process_pid(process);
+		EXPECT_EQ(flag ? pid : getpgrp(), getpgid(pid));
+		EXPECT_EQ(flag == SN_PROCESS_SESSION ? pid : getsid(0), getsid(pid));
+		EXPECT_EQ(flag ? 0 : -EINVAL, sn_process_kill_group(process, SIGKILL));
+		if (!flag) {
+			EXPECT_EQ(0, sn_process_kill(process, SIGKILL));
 		}
-	});
+		EXPECT_EQ(1000 + SIGKILL, end_of(process));
+	}
 }
 
 // ---- its end ----
 
-TEST(ProcessEnd, SaysWhatWasUsed)
+TASK_TEST(ProcessEnd, SaysWhatWasUsed, 1)
 {
-	test::run({1}, [] {
-		sn_process *process =
-			start({"sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"});
-		sn_process_status status = {};
+	sn_process *process =
+		start({"sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"});
+	sn_process_status status = {};
 
-		ASSERT_EQ(0, sn_process_wait(process, &status, soon()));
-		EXPECT_EQ(0, status.exit_code);
-		if (!TEST_EMULATED) {
-			EXPECT_LT(0, status.user_ns);
-			EXPECT_LT(100u << 10, status.max_resident);
-			EXPECT_GT(1u << 30, status.max_resident);
-		}
-		EXPECT_EQ(0, sn_process_close(process));
-	});
+	ASSERT_EQ(0, sn_process_wait(process, &status, soon()));
+	EXPECT_EQ(0, status.exit_code);
+	if (!TEST_EMULATED) {
+		EXPECT_LT(0, status.user_ns);
+		EXPECT_LT(100u << 10, status.max_resident);
+		EXPECT_GT(1u << 30, status.max_resident);
+	}
+	EXPECT_EQ(0, sn_process_close(process));
 }
 
-TEST(ProcessEnd, LeavesNoZombieWhenNobodyWaits)
+TASK_TEST(ProcessEnd, LeavesNoZombieWhenNobodyWaits)
 {
-	test::run([] {
-		sn_process *kept = start({"true"}), *closed = start({"true"});
-		const pid_t pids[] = {sn_process_pid(kept), sn_process_pid(closed)};
+	sn_process *kept = start({"true"}), *closed = start({"true"});
+	const pid_t pids[] = {sn_process_pid(kept), sn_process_pid(closed)};
 
-		EXPECT_EQ(0, sn_process_close(closed));
-		for (const pid_t pid : pids)
-			EXPECT_TRUE(test::eventually([&] { return !exists(pid); }));
-		EXPECT_EQ(0, end_of(kept));
-		EXPECT_TRUE(test::all_ended());
-	});
+	EXPECT_EQ(0, sn_process_close(closed));
+	for (const pid_t pid : pids)
+		EXPECT_TRUE(test::eventually([&] { return !exists(pid); }));
+	EXPECT_EQ(0, end_of(kept));
+	EXPECT_TRUE(test::all_ended());
 }
 
 // A program whose handle was freed continues.
-TEST(ProcessEnd, GivingItBackEndsNothing)
+TASK_TEST(ProcessEnd, GivingItBackEndsNothing, 2)
 {
-	test::run({2}, [] {
-		int ends[2];
-		char byte;
-		sn_process_attr attr = {};
+	int ends[2];
+	char byte;
+	sn_process_attr attr = {};
 
-		ASSERT_EQ(0, pipe2(ends, O_CLOEXEC));
-		attr.in = a_pipe;
-		attr.out = {SN_PROCESS_DESCRIPTOR, ends[1]};
-		sn_process *process = start({"sh", "-c", "read x; echo y"}, &attr);
-		Task waiting([&] { return sn_process_wait(process, nullptr, soon()); });
-		sn_yield();
-		EXPECT_EQ(0, sn_process_close(process));
-		// The program's input has ended, so it continues.
-		EXPECT_EQ(POLLIN, sn_fd_wait(ends[0], POLLIN, soon()));
-		EXPECT_EQ(1, read(ends[0], &byte, 1));
-		// The wait began before or after the close.
-		const int result = waiting.join();
-		EXPECT_TRUE(result == 0 || result == -ESRCH) << result;
-		close(ends[0]);
-		close(ends[1]);
-		EXPECT_TRUE(test::all_ended());
-	});
+	ASSERT_EQ(0, pipe2(ends, O_CLOEXEC));
+	attr.in = a_pipe;
+	attr.out = {SN_PROCESS_DESCRIPTOR, ends[1]};
+	sn_process *process = start({"sh", "-c", "read x; echo y"}, &attr);
+	Task waiting([&] { return sn_process_wait(process, nullptr, soon()); });
+	sn_yield();
+	EXPECT_EQ(0, sn_process_close(process));
+	// The program's input has ended, so it continues.
+	EXPECT_EQ(POLLIN, sn_fd_wait(ends[0], POLLIN, soon()));
+	EXPECT_EQ(1, read(ends[0], &byte, 1));
+	// The wait began before or after the close.
+	const int result = waiting.join();
+	EXPECT_TRUE(result == 0 || result == -ESRCH) << result;
+	close(ends[0]);
+	close(ends[1]);
+	EXPECT_TRUE(test::all_ended());
 }
 
 TEST(ProcessEnd, IsNoticedWithoutAStatus)
@@ -745,61 +712,55 @@ TEST(ProcessEnd, IsNoticedWithoutAStatus)
 }
 
 // Another part of the program takes the status of any child that it can get.
-TEST(ProcessEnd, IsNoticedBesideWaitpid)
+TASK_TEST(ProcessEnd, IsNoticedBesideWaitpid, 2)
 {
-	test::run({2}, [] {
-		std::atomic<bool> stop = false;
-		std::thread thief([&] {
-			while (!stop)
-				if (waitpid(-1, nullptr, WNOHANG) <= 0)
-					usleep(10);
-		});
-		for (int i = 0; i < test::scaled(100); i++) {
-			sn_process *process = start({"true"});
-			const int err = sn_process_wait(process, nullptr, soon());
-
-			EXPECT_TRUE(err == 0 || err == -ECHILD) << err;
-			EXPECT_EQ(0, sn_process_close(process));
-		}
-		stop = true;
-		sn_enter_blocking();
-		thief.join();
-		sn_exit_blocking();
+	std::atomic<bool> stop = false;
+	std::thread thief([&] {
+		while (!stop)
+			if (waitpid(-1, nullptr, WNOHANG) <= 0)
+				usleep(10);
 	});
+	for (int i = 0; i < test::scaled(100); i++) {
+		sn_process *process = start({"true"});
+		const int err = sn_process_wait(process, nullptr, soon());
+
+		EXPECT_TRUE(err == 0 || err == -ECHILD) << err;
+		EXPECT_EQ(0, sn_process_close(process));
+	}
+	stop = true;
+	sn_enter_blocking();
+	thief.join();
+	sn_exit_blocking();
 }
 
 // Nothing but the program's end wakes the task, and that is no deadlock.
-TEST(ProcessEnd, IsNoDeadlock)
+TASK_TEST(ProcessEnd, IsNoDeadlock)
 {
-	test::run([] {
-		sn_process *process = start({"sleep", "0.3"});
+	sn_process *process = start({"sleep", "0.3"});
 
-		EXPECT_EQ(0, sn_process_wait(process, nullptr, SN_NO_DEADLINE));
-		EXPECT_EQ(0, sn_process_close(process));
-	});
+	EXPECT_EQ(0, sn_process_wait(process, nullptr, SN_NO_DEADLINE));
+	EXPECT_EQ(0, sn_process_close(process));
 }
 
-TEST(ProcessEnd, TakesNoThreads)
+TASK_TEST(ProcessEnd, TakesNoThreads, 2)
 {
-	test::run({2}, [] {
-		std::vector<sn_process *> processes;
+	std::vector<sn_process *> processes;
 
-		for (int i = 0; i < 100; i++)
-			processes.push_back(start({"sleep", "1000"}));
-		std::vector<Task> waiting;
-		for (sn_process *process : processes)
-			waiting.emplace_back([=] { return end_of(process); });
-		sn_sleep(10 * test::ms);
-		// TSan has a thread of its own. Threads that lost their processors because they
-		// were preempted end soon.
-		EXPECT_TRUE(test::eventually([] {
-			return test::process_status("Threads") <= 2 + 5 + TEST_TSAN;
-		})) << test::process_status("Threads");
-		for (sn_process *process : processes)
-			EXPECT_EQ(0, sn_process_kill(process, SIGTERM));
-		for (Task &task : waiting)
-			EXPECT_EQ(1000 + SIGTERM, task.join());
-	});
+	for (int i = 0; i < 100; i++)
+		processes.push_back(start({"sleep", "1000"}));
+	std::vector<Task> waiting;
+	for (sn_process *process : processes)
+		waiting.emplace_back([=] { return end_of(process); });
+	sn_sleep(10 * test::ms);
+	// TSan has a thread of its own. Threads that lost their processors because they
+	// were preempted end soon.
+	EXPECT_TRUE(test::eventually([] {
+		return test::process_status("Threads") <= 2 + 5 + TEST_TSAN;
+	})) << test::process_status("Threads");
+	for (sn_process *process : processes)
+		EXPECT_EQ(0, sn_process_kill(process, SIGTERM));
+	for (Task &task : waiting)
+		EXPECT_EQ(1000 + SIGTERM, task.join());
 }
 
 // ---- scopes, and the end of the run ----
@@ -814,113 +775,102 @@ sn_process *start_in_scope(const std::string &script, int64_t grace, uint32_t fl
 	return start({"sh", "-c", script}, &attr);
 }
 
-TEST(ProcessScope, ClosingWaits)
+TASK_TEST(ProcessScope, ClosingWaits)
 {
-	test::run([] {
-		sn_process_attr attr = {};
-		sn_process *process = nullptr;
-		sn_scope *scope;
+	sn_process_attr attr = {};
+	sn_process *process = nullptr;
+	sn_scope *scope;
 
-		attr.flags = SN_PROCESS_IN_SCOPE;
-		EXPECT_EQ(-EINVAL, sn_process_start(&process, Arguments{"true"}, &attr));
-		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-		process = start({"sleep", "0.1"}, &attr);
-		EXPECT_EQ(0, sn_scope_close(scope));
-		EXPECT_EQ(0, sn_process_wait(process, nullptr, 1));
-		EXPECT_EQ(0, sn_process_close(process));
-	});
+	attr.flags = SN_PROCESS_IN_SCOPE;
+	EXPECT_EQ(-EINVAL, sn_process_start(&process, Arguments{"true"}, &attr));
+	ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	process = start({"sleep", "0.1"}, &attr);
+	EXPECT_EQ(0, sn_scope_close(scope));
+	EXPECT_EQ(0, sn_process_wait(process, nullptr, 1));
+	EXPECT_EQ(0, sn_process_close(process));
 }
 
-TEST(ProcessScope, CancellationEndsIt)
+TASK_TEST(ProcessScope, CancellationEndsIt)
 {
-	test::run([] {
-		sn_scope *scope;
+	sn_scope *scope;
 
-		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-		sn_process *polite = start_in_scope(
-			"trap 'exit 3' TERM; echo; while :; do sleep 0.1; done", test::patience);
-		sn_process *stubborn =
-			start_in_scope("trap '' TERM; echo; while :; do sleep 0.1; done", test::ms);
-		sn_process *at_once =
-			start_in_scope("trap 'exit 3' TERM; echo; exec sleep 1000", -1);
-		for (sn_process *process : {polite, stubborn, at_once})
-			EXPECT_EQ("", line_of(process)); // the program has set its trap
-		EXPECT_EQ(0, sn_scope_cancel(scope));
-		EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
-		EXPECT_EQ(3, end_of(polite));
-		EXPECT_EQ(1000 + SIGKILL, end_of(stubborn));
-		EXPECT_EQ(1000 + SIGKILL, end_of(at_once));
-	});
+	ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	sn_process *polite = start_in_scope("trap 'exit 3' TERM; echo; while :; do sleep 0.1; done",
+					    test::patience);
+	sn_process *stubborn =
+		start_in_scope("trap '' TERM; echo; while :; do sleep 0.1; done", test::ms);
+	sn_process *at_once = start_in_scope("trap 'exit 3' TERM; echo; exec sleep 1000", -1);
+	for (sn_process *process : {polite, stubborn, at_once})
+		EXPECT_EQ("", line_of(process)); // the program has set its trap
+	EXPECT_EQ(0, sn_scope_cancel(scope));
+	EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
+	EXPECT_EQ(3, end_of(polite));
+	EXPECT_EQ(1000 + SIGKILL, end_of(stubborn));
+	EXPECT_EQ(1000 + SIGKILL, end_of(at_once));
 }
 
 // The deadline of a scope ends programs, including those whose handles were freed.
-TEST(ProcessScope, DeadlineEndsIt)
+TASK_TEST(ProcessScope, DeadlineEndsIt)
 {
-	test::run([] {
-		sn_scope *scope;
+	sn_scope *scope;
 
-		ASSERT_EQ(0, sn_scope_open(&scope, sn_now() + 20 * test::ms));
-		sn_process_attr attr = {};
-		attr.flags = SN_PROCESS_IN_SCOPE;
-		sn_process *process = nullptr;
-		const int err = sn_process_start(&process, Arguments{"sleep", "1000"}, &attr);
-		if (err == 0)
-			EXPECT_EQ(0, sn_process_close(process));
-		else
-			EXPECT_EQ(-ETIMEDOUT, err);
-		EXPECT_EQ(-ETIMEDOUT, sn_scope_close(scope));
-		EXPECT_TRUE(test::all_ended());
-		EXPECT_EQ(-1, waitpid(-1, nullptr, WNOHANG));
-		EXPECT_EQ(ECHILD, errno);
-	});
+	ASSERT_EQ(0, sn_scope_open(&scope, sn_now() + 20 * test::ms));
+	sn_process_attr attr = {};
+	attr.flags = SN_PROCESS_IN_SCOPE;
+	sn_process *process = nullptr;
+	const int err = sn_process_start(&process, Arguments{"sleep", "1000"}, &attr);
+	if (err == 0)
+		EXPECT_EQ(0, sn_process_close(process));
+	else
+		EXPECT_EQ(-ETIMEDOUT, err);
+	EXPECT_EQ(-ETIMEDOUT, sn_scope_close(scope));
+	EXPECT_TRUE(test::all_ended());
+	EXPECT_EQ(-1, waitpid(-1, nullptr, WNOHANG));
+	EXPECT_EQ(ECHILD, errno);
 }
 
-TEST(ProcessScope, CancelledStartsNothing)
+TASK_TEST(ProcessScope, CancelledStartsNothing, 1)
 {
-	test::run({1}, [] {
-		sn_process_attr attr = {};
-		sn_process *process = nullptr;
-		sn_scope *scope;
+	sn_process_attr attr = {};
+	sn_process *process = nullptr;
+	sn_scope *scope;
 
-		attr.flags = SN_PROCESS_IN_SCOPE;
-		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-		sn_scope_cancel(scope);
-		EXPECT_EQ(-ECANCELED, sn_process_start(&process, Arguments{"true"}, &attr));
-		EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
-	});
+	attr.flags = SN_PROCESS_IN_SCOPE;
+	ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	sn_scope_cancel(scope);
+	EXPECT_EQ(-ECANCELED, sn_process_start(&process, Arguments{"true"}, &attr));
+	EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
 }
 
 // The processes that the leader has started are killed as well, even if the leader itself ends in
 // time.
-TEST(ProcessScope, TheGroupEndsWithIt)
+TASK_TEST(ProcessScope, TheGroupEndsWithIt)
 {
-	test::run([] {
-		sn_scope *scope;
+	sn_scope *scope;
 
-		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-		sn_process *process = start_in_scope(
-			"trap 'exit 3' TERM; (trap '' TERM; echo $(exec sh -c 'echo $PPID'); exec "
-			"sleep 1000) & wait",
-			test::patience, SN_PROCESS_GROUP);
-		const pid_t grandchild = pid_t(atoi(line_of(process).c_str()));
-		EXPECT_LT(1, grandchild);
-		EXPECT_EQ(0, sn_scope_cancel(scope));
-		EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
-		EXPECT_EQ(3, end_of(process));
-		// The end of its pipe proves that it has ended; init may leave a zombie for a
-		// while.
-		EXPECT_TRUE(test::eventually([&] {
-			const std::string state = "/proc/" + std::to_string(grandchild) + "/stat";
-			FILE *file = fopen(state.c_str(), "re");
-			char letter = 'X';
+	ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	sn_process *process = start_in_scope(
+		"trap 'exit 3' TERM; (trap '' TERM; echo $(exec sh -c 'echo $PPID'); exec "
+		"sleep 1000) & wait",
+		test::patience, SN_PROCESS_GROUP);
+	const pid_t grandchild = pid_t(atoi(line_of(process).c_str()));
+	EXPECT_LT(1, grandchild);
+	EXPECT_EQ(0, sn_scope_cancel(scope));
+	EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
+	EXPECT_EQ(3, end_of(process));
+	// The end of its pipe proves that it has ended; init may leave a zombie for a
+	// while.
+	EXPECT_TRUE(test::eventually([&] {
+		const std::string state = "/proc/" + std::to_string(grandchild) + "/stat";
+		FILE *file = fopen(state.c_str(), "re");
+		char letter = 'X';
 
-			if (!file)
-				return true;
-			const int n = fscanf(file, "%*d (%*[^)]) %c", &letter);
-			fclose(file);
-			return n < 1 || letter == 'Z' || letter == 'X';
-		}));
-	});
+		if (!file)
+			return true;
+		const int n = fscanf(file, "%*d (%*[^)]) %c", &letter);
+		fclose(file);
+		return n < 1 || letter == 'Z' || letter == 'X';
+	}));
 }
 
 TEST(ProcessRun, EndsThoseInScopesAndLeavesTheOthers)
@@ -991,135 +941,121 @@ int run_one()
 	return sn_run([](void *) { return end_of(start({"sh", "-c", "exit 5"})); }, nullptr);
 }
 
-TEST(ProcessFork, HandlesAreStaleInTheChild)
+TASK_TEST(ProcessFork, HandlesAreStaleInTheChild, 2)
 {
-	test::run({2}, [] {
-		sn_process *process = start({"sleep", "1000"});
-		const pid_t child = fork();
+	sn_process *process = start({"sleep", "1000"});
+	const pid_t child = fork();
 
-		if (child == 0) {
-			CHILD_CHECK(sn_process_kill(process, SIGKILL) == -ESRCH);
-			CHILD_CHECK(sn_process_pid(process) == -ESRCH);
-			CHILD_CHECK(sn_process_close(process) == -ESRCH);
-			// Under TSan there are no threads after a fork.
-			if (!TEST_TSAN && !TEST_EMULATED)
-				CHILD_CHECK(run_one() == 5);
-			_exit(0);
-		}
-		int status = -1;
-		sn_enter_blocking();
-		EXPECT_EQ(child, waitpid(child, &status, 0));
-		sn_exit_blocking();
-		EXPECT_EQ(0, status);
-		EXPECT_EQ(-ETIMEDOUT, sn_process_wait(process, nullptr, 1));
-		EXPECT_EQ(0, sn_process_kill(process, SIGKILL));
-		EXPECT_EQ(1000 + SIGKILL, end_of(process));
-	});
+	if (child == 0) {
+		CHILD_CHECK(sn_process_kill(process, SIGKILL) == -ESRCH);
+		CHILD_CHECK(sn_process_pid(process) == -ESRCH);
+		CHILD_CHECK(sn_process_close(process) == -ESRCH);
+		// Under TSan there are no threads after a fork.
+		if (!TEST_TSAN && !TEST_EMULATED)
+			CHILD_CHECK(run_one() == 5);
+		_exit(0);
+	}
+	int status = -1;
+	sn_enter_blocking();
+	EXPECT_EQ(child, waitpid(child, &status, 0));
+	sn_exit_blocking();
+	EXPECT_EQ(0, status);
+	EXPECT_EQ(-ETIMEDOUT, sn_process_wait(process, nullptr, 1));
+	EXPECT_EQ(0, sn_process_kill(process, SIGKILL));
+	EXPECT_EQ(1000 + SIGKILL, end_of(process));
 }
 
 // ---- running a program from beginning to end ----
 
-TEST(ProcessOutput, NoPipeFillsUp)
+TASK_TEST(ProcessOutput, NoPipeFillsUp)
 {
-	test::run([] {
-		const size_t size = 1000000;
-		const std::string input(size, 'i');
-		sn_process_result output;
+	const size_t size = 1000000;
+	const std::string input(size, 'i');
+	sn_process_result output;
 
-		EXPECT_EQ(0, sn_process_output(&output,
-					       Arguments{"sh", "-c",
-							 "head -c 1000000 /dev/zero >&2;"
-							 "head -c 1000000 /dev/zero; cat; exit 9"},
-					       input.data(), size, 0, nullptr, soon()));
-		EXPECT_EQ(9, output.status.exit_code);
-		EXPECT_EQ(size, output.err_size);
-		ASSERT_EQ(2 * size, output.out_size);
-		EXPECT_EQ(input, std::string(output.out + size, size));
-		EXPECT_EQ('\0', output.out[2 * size]);
-		sn_process_result_free(&output);
-		sn_process_result_free(&output);
-	});
+	EXPECT_EQ(0, sn_process_output(&output,
+				       Arguments{"sh", "-c",
+						 "head -c 1000000 /dev/zero >&2;"
+						 "head -c 1000000 /dev/zero; cat; exit 9"},
+				       input.data(), size, 0, nullptr, soon()));
+	EXPECT_EQ(9, output.status.exit_code);
+	EXPECT_EQ(size, output.err_size);
+	ASSERT_EQ(2 * size, output.out_size);
+	EXPECT_EQ(input, std::string(output.out + size, size));
+	EXPECT_EQ('\0', output.out[2 * size]);
+	sn_process_result_free(&output);
+	sn_process_result_free(&output);
 }
 
-TEST(ProcessOutput, InputNeedNotBeRead)
+TASK_TEST(ProcessOutput, InputNeedNotBeRead)
 {
-	test::run([] {
-		const std::string input(1 << 20, 'i');
-		sn_process_result output;
+	const std::string input(1 << 20, 'i');
+	sn_process_result output;
 
-		EXPECT_EQ(0, sn_process_output(&output, Arguments{"true"}, input.data(),
-					       input.size(), 0, nullptr, soon()));
-		EXPECT_EQ(0u, output.out_size);
-		sn_process_result_free(&output);
-		EXPECT_EQ(0, sn_process_output(&output, Arguments{"cat"}, nullptr, 0, 0, nullptr,
-					       soon()));
-		EXPECT_EQ(0u, output.out_size) << "without input it is empty";
-		sn_process_result_free(&output);
-	});
+	EXPECT_EQ(0, sn_process_output(&output, Arguments{"true"}, input.data(), input.size(), 0,
+				       nullptr, soon()));
+	EXPECT_EQ(0u, output.out_size);
+	sn_process_result_free(&output);
+	EXPECT_EQ(0, sn_process_output(&output, Arguments{"cat"}, nullptr, 0, 0, nullptr, soon()));
+	EXPECT_EQ(0u, output.out_size) << "without input it is empty";
+	sn_process_result_free(&output);
 }
 
-TEST(ProcessOutput, EndsAtItsLimitsAndDeadline)
+TASK_TEST(ProcessOutput, EndsAtItsLimitsAndDeadline)
 {
-	test::run([] {
-		sn_process_result output;
+	sn_process_result output;
 
-		EXPECT_EQ(-EMSGSIZE, sn_process_output(&output, Arguments{"cat", "/dev/zero"},
-						       nullptr, 0, 100000, nullptr, soon()));
-		EXPECT_EQ(100000u, output.out_size);
-		EXPECT_NE(0, output.status.signum) << "it was killed, or could not write";
-		sn_process_result_free(&output);
-		const Arguments exact{"head", "-c", "100000", "/dev/zero"};
-		EXPECT_EQ(0,
-			  sn_process_output(&output, exact, nullptr, 0, 100000, nullptr, soon()));
-		EXPECT_EQ(100000u, output.out_size);
-		sn_process_result_free(&output);
-		EXPECT_EQ(-ETIMEDOUT,
-			  sn_process_output(&output, Arguments{"sh", "-c", "exec sleep 1000"},
-					    nullptr, 0, 0, nullptr, sn_now() + 20 * test::ms));
-		EXPECT_EQ(SIGKILL, output.status.signum);
-		sn_process_result_free(&output);
-		// A process that the program has started keeps its pipes open.
-		sn_process_attr attr = {};
-		attr.flags = SN_PROCESS_GROUP;
-		EXPECT_EQ(-ETIMEDOUT,
-			  sn_process_output(&output,
-					    Arguments{"sh", "-c", "echo before; sleep 5 & exit 0"},
-					    nullptr, 0, 0, &attr, sn_now() + 300 * test::ms));
-		sn_process_result_free(&output);
-		EXPECT_EQ(-ENOENT, sn_process_output(&output, Arguments{"there-is-no-such"},
-						     nullptr, 0, 0, nullptr, soon()));
-		EXPECT_EQ(nullptr, output.out);
-	});
+	EXPECT_EQ(-EMSGSIZE, sn_process_output(&output, Arguments{"cat", "/dev/zero"}, nullptr, 0,
+					       100000, nullptr, soon()));
+	EXPECT_EQ(100000u, output.out_size);
+	EXPECT_NE(0, output.status.signum) << "it was killed, or could not write";
+	sn_process_result_free(&output);
+	const Arguments exact{"head", "-c", "100000", "/dev/zero"};
+	EXPECT_EQ(0, sn_process_output(&output, exact, nullptr, 0, 100000, nullptr, soon()));
+	EXPECT_EQ(100000u, output.out_size);
+	sn_process_result_free(&output);
+	EXPECT_EQ(-ETIMEDOUT, sn_process_output(&output, Arguments{"sh", "-c", "exec sleep 1000"},
+						nullptr, 0, 0, nullptr, sn_now() + 20 * test::ms));
+	EXPECT_EQ(SIGKILL, output.status.signum);
+	sn_process_result_free(&output);
+	// A process that the program has started keeps its pipes open.
+	sn_process_attr attr = {};
+	attr.flags = SN_PROCESS_GROUP;
+	EXPECT_EQ(-ETIMEDOUT,
+		  sn_process_output(&output, Arguments{"sh", "-c", "echo before; sleep 5 & exit 0"},
+				    nullptr, 0, 0, &attr, sn_now() + 300 * test::ms));
+	sn_process_result_free(&output);
+	EXPECT_EQ(-ENOENT, sn_process_output(&output, Arguments{"there-is-no-such"}, nullptr, 0, 0,
+					     nullptr, soon()));
+	EXPECT_EQ(nullptr, output.out);
 }
 
-TEST(ProcessOutput, EndsWithItsScope)
+TASK_TEST(ProcessOutput, EndsWithItsScope)
 {
-	test::run([] {
-		sn_scope *scope;
-		std::atomic<int> result = 0, signum = 0;
+	sn_scope *scope;
+	std::atomic<int> result = 0, signum = 0;
 
-		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-		auto body = [&] {
-			sn_process_result output;
+	ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	auto body = [&] {
+		sn_process_result output;
 
-			result = sn_process_output(&output, Arguments{"sleep", "1000"}, nullptr, 0,
-						   0, nullptr, soon());
-			signum = output.status.signum;
-			sn_process_result_free(&output);
-		};
-		ASSERT_EQ(0, sn_scope_go(
-				     scope,
-				     [](void *arg) {
-					     (*static_cast<decltype(body) *>(arg))();
-					     return 0;
-				     },
-				     &body));
-		sn_sleep(10 * test::ms);
-		EXPECT_EQ(0, sn_scope_cancel(scope));
-		EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
-		EXPECT_EQ(-ECANCELED, result);
-		EXPECT_TRUE(signum == SIGKILL || signum == 0) << signum;
-	});
+		result = sn_process_output(&output, Arguments{"sleep", "1000"}, nullptr, 0, 0,
+					   nullptr, soon());
+		signum = output.status.signum;
+		sn_process_result_free(&output);
+	};
+	ASSERT_EQ(0, sn_scope_go(
+			     scope,
+			     [](void *arg) {
+				     (*static_cast<decltype(body) *>(arg))();
+				     return 0;
+			     },
+			     &body));
+	sn_sleep(10 * test::ms);
+	EXPECT_EQ(0, sn_scope_cancel(scope));
+	EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
+	EXPECT_EQ(-ECANCELED, result);
+	EXPECT_TRUE(signum == SIGKILL || signum == 0) << signum;
 }
 
 // ---- shortages ----
@@ -1136,42 +1072,40 @@ int open_descriptors()
 }
 
 // At whichever descriptor the limit is reached, nothing is left open.
-TEST(ProcessShortage, OfDescriptors)
+TASK_TEST(ProcessShortage, OfDescriptors, 1)
 {
-	test::run({1}, [] {
-		sn_process_attr plain = {}, terminal = {};
-		struct rlimit former, tight;
-		bool failed = false;
+	sn_process_attr plain = {}, terminal = {};
+	struct rlimit former, tight;
+	bool failed = false;
 
-		plain.in = plain.out = plain.err = a_pipe;
-		terminal.in = terminal.out = {SN_PROCESS_TERMINAL, 0};
-		terminal.err = {SN_PROCESS_NULL, 0};
-		EXPECT_EQ(0, end_of(start({"true"}, &plain)));
-		ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &former));
-		tight = former;
-		for (const sn_process_attr *attr : {&plain, &terminal})
-			for (int room = 0;; room++) {
-				const int before = open_descriptors();
-				sn_process *process = nullptr;
+	plain.in = plain.out = plain.err = a_pipe;
+	terminal.in = terminal.out = {SN_PROCESS_TERMINAL, 0};
+	terminal.err = {SN_PROCESS_NULL, 0};
+	EXPECT_EQ(0, end_of(start({"true"}, &plain)));
+	ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &former));
+	tight = former;
+	for (const sn_process_attr *attr : {&plain, &terminal})
+		for (int room = 0;; room++) {
+			const int before = open_descriptors();
+			sn_process *process = nullptr;
 
-				ASSERT_GT(100, room);
-				tight.rlim_cur = rlim_t(before - 2 + room);
-				ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &tight));
-				const int err = sn_process_start(&process, Arguments{"true"}, attr);
-				ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &former));
-				if (err == 0) {
-					EXPECT_EQ(0, end_of(process));
-					break;
-				}
-				failed = true;
-				EXPECT_EQ(-EMFILE, err) << room;
-				EXPECT_EQ(nullptr, process);
-				EXPECT_EQ(before, open_descriptors()) << room;
-				EXPECT_EQ(-1, waitpid(-1, nullptr, WNOHANG)) << room;
+			ASSERT_GT(100, room);
+			tight.rlim_cur = rlim_t(before - 2 + room);
+			ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &tight));
+			const int err = sn_process_start(&process, Arguments{"true"}, attr);
+			ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &former));
+			if (err == 0) {
+				EXPECT_EQ(0, end_of(process));
+				break;
 			}
-		EXPECT_TRUE(failed);
-		EXPECT_TRUE(test::all_ended());
-	});
+			failed = true;
+			EXPECT_EQ(-EMFILE, err) << room;
+			EXPECT_EQ(nullptr, process);
+			EXPECT_EQ(before, open_descriptors()) << room;
+			EXPECT_EQ(-1, waitpid(-1, nullptr, WNOHANG)) << room;
+		}
+	EXPECT_TRUE(failed);
+	EXPECT_TRUE(test::all_ended());
 }
 
 // Runs as a user who may not have more processes, in a child, because the limit counts all
@@ -1282,71 +1216,64 @@ TEST(ProcessShortage, OfPidfds)
 	EXPECT_EQ(8, WEXITSTATUS(status));
 }
 
-TEST(ProcessStart, GoesOnBesideThoseThatHang)
+TASK_TEST(ProcessStart, GoesOnBesideThoseThatHang, 2)
 {
-	test::run({2}, [] {
-		test::HangingProgram program;
-		std::atomic<int> started{0};
+	test::HangingProgram program;
+	std::atomic<int> started{0};
 
-		if (!program.hangs())
-			GTEST_SKIP() << "the file system has no leases";
-		// Under an emulator, whose children do not share the memory, each start has a pipe
-		// (process_child.h). A child that hangs keeps the pipes of starts before it, so
-		// there is none whose beginning nobody sees.
-		const int n = TEST_EMULATED ? 1 : 3;
-		std::vector<Task> hanging;
-		for (int i = 0; i < n; i++)
-			hanging.emplace_back([&] {
-				sn_process *process = start({program.path()});
+	if (!program.hangs())
+		GTEST_SKIP() << "the file system has no leases";
+	// Under an emulator, whose children do not share the memory, each start has a pipe
+	// (process_child.h). A child that hangs keeps the pipes of starts before it, so
+	// there is none whose beginning nobody sees.
+	const int n = TEST_EMULATED ? 1 : 3;
+	std::vector<Task> hanging;
+	for (int i = 0; i < n; i++)
+		hanging.emplace_back([&] {
+			sn_process *process = start({program.path()});
 
-				started++;
-				return end_of(process);
-			});
-		EXPECT_TRUE(test::eventually([&] { return program.has_someone_waiting(); }));
-		EXPECT_EQ(0, end_of(start({"true"})));
-		EXPECT_EQ(0, started);
-		program.end();
-		for (Task &each : hanging)
-			EXPECT_EQ(0, each.join());
-		EXPECT_EQ(0, end_of(start({"true"})));
-	});
+			started++;
+			return end_of(process);
+		});
+	EXPECT_TRUE(test::eventually([&] { return program.has_someone_waiting(); }));
+	EXPECT_EQ(0, end_of(start({"true"})));
+	EXPECT_EQ(0, started);
+	program.end();
+	for (Task &each : hanging)
+		EXPECT_EQ(0, each.join());
+	EXPECT_EQ(0, end_of(start({"true"})));
 }
 
-TEST(ProcessStart, OfADescriptor)
+TASK_TEST(ProcessStart, OfADescriptor)
 {
-	test::run([] {
-		const int fd = open("/bin/true", O_RDONLY | O_CLOEXEC);
+	const int fd = open("/bin/true", O_RDONLY | O_CLOEXEC);
 
-		for (const char *folder : {"/proc/self/fd/", "/dev/fd/"})
-			EXPECT_EQ(0, end_of(start({folder + std::to_string(fd)}))) << folder;
-		close(fd);
-	});
+	for (const char *folder : {"/proc/self/fd/", "/dev/fd/"})
+		EXPECT_EQ(0, end_of(start({folder + std::to_string(fd)}))) << folder;
+	close(fd);
 }
 
 // Tasks write programs, close them and start them, while the children of the others begin.
-TEST(ProcessStart, OfFilesThatSeveralTasksWrite)
+TASK_TEST(ProcessStart, OfFilesThatSeveralTasksWrite, 4)
 {
-	test::run({4}, [] {
-		std::vector<Task> tasks;
+	std::vector<Task> tasks;
 
-		for (int number = 0; number < 4; number++)
-			tasks.emplace_back([number] {
-				const std::string path = "/tmp/sennit-written-" +
-							 std::to_string(getpid()) + "-" +
-							 std::to_string(number);
+	for (int number = 0; number < 4; number++)
+		tasks.emplace_back([number] {
+			const std::string path = "/tmp/sennit-written-" + std::to_string(getpid()) +
+						 "-" + std::to_string(number);
 
-				for (int i = 0; i < 50; i++) {
-					const int fd = open(path.c_str(),
-							    O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+			for (int i = 0; i < 50; i++) {
+				const int fd =
+					open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
 
-					EXPECT_EQ(17, write(fd, "#!/bin/sh\nexit 3\n", 17));
-					close(fd);
-					EXPECT_EQ(3, end_of(start({path})));
-					unlink(path.c_str());
-				}
-			});
-		test::join_all(tasks);
-	});
+				EXPECT_EQ(17, write(fd, "#!/bin/sh\nexit 3\n", 17));
+				close(fd);
+				EXPECT_EQ(3, end_of(start({path})));
+				unlink(path.c_str());
+			}
+		});
+	test::join_all(tasks);
 }
 
 // A task writes a program, closes it and starts it, while the child of another start has not yet
@@ -1382,46 +1309,43 @@ TEST(ProcessStart, OfAFileThatWasWrittenBesideAnotherStart)
 }
 
 // Many programs at the same time, of every kind, while other descriptors are opened and closed.
-TEST(ProcessStress, ManyAtOnce)
+TASK_TEST(ProcessStress, ManyAtOnce)
 {
-	test::run([] {
-		const int before = open_descriptors();
-		std::atomic<bool> stop = false;
-		Task opens([&] {
-			while (!stop) {
-				int ends[2];
+	const int before = open_descriptors();
+	std::atomic<bool> stop = false;
+	Task opens([&] {
+		while (!stop) {
+			int ends[2];
 
-				if (pipe(ends) == 0) {
-					close(ends[0]);
-					close(ends[1]);
-				}
-				sn_yield();
+			if (pipe(ends) == 0) {
+				close(ends[0]);
+				close(ends[1]);
+			}
+			sn_yield();
+		}
+	});
+	std::vector<Task> tasks;
+	for (int i = 0; i < 8; i++)
+		tasks.emplace_back([i] {
+			for (int round = 0; round < test::scaled(20); round++) {
+				sn_process *process = nullptr;
+				const std::string text = std::to_string(i * 1000 + round);
+
+				EXPECT_EQ(text + "\n", output_of({"echo", text}));
+				EXPECT_EQ(-ENOENT,
+					  sn_process_start(&process, Arguments{"no-such-one"},
+							   nullptr));
+				process = start({"sleep", "1000"});
+				EXPECT_EQ(0, sn_process_kill(process, SIGTERM));
+				EXPECT_EQ(1000 + SIGTERM, end_of(process));
 			}
 		});
-		std::vector<Task> tasks;
-		for (int i = 0; i < 8; i++)
-			tasks.emplace_back([i] {
-				for (int round = 0; round < test::scaled(20); round++) {
-					sn_process *process = nullptr;
-					const std::string text = std::to_string(i * 1000 + round);
-
-					EXPECT_EQ(text + "\n", output_of({"echo", text}));
-					EXPECT_EQ(-ENOENT,
-						  sn_process_start(&process,
-								   Arguments{"no-such-one"},
-								   nullptr));
-					process = start({"sleep", "1000"});
-					EXPECT_EQ(0, sn_process_kill(process, SIGTERM));
-					EXPECT_EQ(1000 + SIGTERM, end_of(process));
-				}
-			});
-		test::join_all(tasks);
-		stop = true;
-		opens.join();
-		EXPECT_TRUE(test::all_ended());
-		// The runtime itself may have opened a few.
-		EXPECT_GE(before + 8, open_descriptors());
-	});
+	test::join_all(tasks);
+	stop = true;
+	opens.join();
+	EXPECT_TRUE(test::all_ended());
+	// The runtime itself may have opened a few.
+	EXPECT_GE(before + 8, open_descriptors());
 }
 
 } // namespace

@@ -113,24 +113,22 @@ TEST(EndOfARun, IsNotHeldUpByVisitorsThatCallSennit)
 		});
 }
 
-TEST(EndOfARun, IsNotHeldUpByVisitorsThatPark)
+TASK_TEST(EndOfARun, IsNotHeldUpByVisitorsThatPark, 1, 2)
 {
-	test::run({1, 2}, [] {
-		static std::atomic<int> visits;
+	static std::atomic<int> visits;
 
-		visits = 0;
-		ASSERT_EQ(0, sn_go(
-				     [](void *) {
-					     return walk_for_ever(
-						     [](const sn_task_info *, void *) {
-							     visits++;
-							     return sn_sleep(test::ms);
-						     },
-						     nullptr);
-				     },
-				     nullptr));
-		EXPECT_TRUE(test::eventually([] { return visits > 1; }));
-	});
+	visits = 0;
+	ASSERT_EQ(0, sn_go(
+			     [](void *) {
+				     return walk_for_ever(
+					     [](const sn_task_info *, void *) {
+						     visits++;
+						     return sn_sleep(test::ms);
+					     },
+					     nullptr);
+			     },
+			     nullptr));
+	EXPECT_TRUE(test::eventually([] { return visits > 1; }));
 }
 
 struct Visit {

@@ -479,79 +479,74 @@ TEST(Stats, AddUp)
 }
 
 // Foreign threads spawn, detach and read the statistics during the run.
-TEST(ForeignThreads, SpawnDetachAndReadStatistics)
+TASK_TEST(ForeignThreads, SpawnDetachAndReadStatistics)
 {
-	test::run([] {
-		const int each = test::scaled(2000);
-		static std::atomic<int> ran;
-		std::atomic<int> ready{0};
-		std::vector<std::thread> threads;
+	const int each = test::scaled(2000);
+	static std::atomic<int> ran;
+	std::atomic<int> ready{0};
+	std::vector<std::thread> threads;
 
-		ran = 0;
-		for (int t = 0; t < 3; t++)
-			threads.emplace_back([&] {
-				ready++;
-				for (int i = 0; i < each; i++) {
-					sn_fn *body = [](void *) {
-						ran++;
-						return sn_yield();
-					};
+	ran = 0;
+	for (int t = 0; t < 3; t++)
+		threads.emplace_back([&] {
+			ready++;
+			for (int i = 0; i < each; i++) {
+				sn_fn *body = [](void *) {
+					ran++;
+					return sn_yield();
+				};
 
-					if (i % 2) {
-						ASSERT_EQ(0, sn_go(body, nullptr));
-					} else {
-						sn_task *task;
+				if (i % 2) {
+					ASSERT_EQ(0, sn_go(body, nullptr));
+				} else {
+					sn_task *task;
 
-						ASSERT_EQ(0,
-							  sn_spawn(&task, body, nullptr, nullptr));
-						ASSERT_EQ(0, sn_detach(task));
-					}
-					struct sn_run_stats s;
-					ASSERT_EQ(0, sn_run_stats(&s));
-					ASSERT_LE(s.tasks_alive, s.tasks_spawned);
+					ASSERT_EQ(0, sn_spawn(&task, body, nullptr, nullptr));
+					ASSERT_EQ(0, sn_detach(task));
 				}
-			});
-		EXPECT_TRUE(test::eventually([&] { return ran.load() == 3 * each; }));
-		test::join_all(threads);
-		EXPECT_TRUE(test::all_ended());
-		EXPECT_EQ(uint64_t(3 * each + 1), test::stats().tasks_spawned);
-	});
+				struct sn_run_stats s;
+				ASSERT_EQ(0, sn_run_stats(&s));
+				ASSERT_LE(s.tasks_alive, s.tasks_spawned);
+			}
+		});
+	EXPECT_TRUE(test::eventually([&] { return ran.load() == 3 * each; }));
+	test::join_all(threads);
+	EXPECT_TRUE(test::all_ended());
+	EXPECT_EQ(uint64_t(3 * each + 1), test::stats().tasks_spawned);
 }
 
 // A spawn from a foreign thread wakes a sleeping runtime, whatever its threads sleep in.
-TEST(ForeignThreads, WakeASleepingRuntime)
+TASK_TEST(ForeignThreads, WakeASleepingRuntime)
 {
-	test::run([] {
-		static std::atomic<int> ran;
-		std::atomic<bool> done{false};
-		const int n = test::scaled(500);
+	static std::atomic<int> ran;
+	std::atomic<bool> done{false};
+	const int n = test::scaled(500);
 
-		ran = 0;
-		std::thread outside([&] {
-			test::Random random;
+	ran = 0;
+	std::thread outside([&] {
+		test::Random random;
 
-			for (int i = 0; i < n; i++) {
-				usleep(useconds_t(random.below(300)));
-				ASSERT_EQ(0, sn_go(
-						     [](void *) {
-							     ran++;
-							     return 0;
-						     },
-						     nullptr));
-				ASSERT_TRUE(test::eventually_in_thread(
-					[&] { return ran.load() == i + 1; }));
-			}
-			done = true;
-		});
-		// The sleeps are long, so that for most of the time nothing but the spawns wakes a
-		// thread.
-		EXPECT_TRUE(test::eventually([&] {
-			if (!done.load())
-				sn_sleep(20 * test::ms);
-			return done.load();
-		}));
-		outside.join();
+		for (int i = 0; i < n; i++) {
+			usleep(useconds_t(random.below(300)));
+			ASSERT_EQ(0, sn_go(
+					     [](void *) {
+						     ran++;
+						     return 0;
+					     },
+					     nullptr));
+			ASSERT_TRUE(
+				test::eventually_in_thread([&] { return ran.load() == i + 1; }));
+		}
+		done = true;
 	});
+	// The sleeps are long, so that for most of the time nothing but the spawns wakes a
+	// thread.
+	EXPECT_TRUE(test::eventually([&] {
+		if (!done.load())
+			sn_sleep(20 * test::ms);
+		return done.load();
+	}));
+	outside.join();
 }
 
 TEST(Version, MatchesTheHeader)

@@ -392,21 +392,19 @@ std::string name_of(const testing::TestParamInfo<Change> &of)
 INSTANTIATE_TEST_SUITE_P(Each, WhatAThreadHas, testing::ValuesIn(changes), name_of);
 
 // Between two calls that park, a task that is not pinned has its thread for itself, too.
-TEST(Births, AreNotOnAThreadThatATaskHasForAMoment)
+TASK_TEST(Births, AreNotOnAThreadThatATaskHasForAMoment, 2, 4)
 {
-	test::run({2, 4}, [] {
-		const struct sched_param none = {};
-		Others others(portrait());
+	const struct sched_param none = {};
+	Others others(portrait());
 
-		ASSERT_EQ(0, change_policy());
-		others.begin(crowd);
-		const int64_t until = sn_now() + 5 * test::ms;
-		while (sn_now() < until)
-			; // it computes
-		ASSERT_EQ(0, sched_setscheduler(0, SCHED_OTHER, &none));
-		EXPECT_TRUE(test::eventually([&] { return others.all_in(); }));
-		EXPECT_EQ(0, others.different());
-	});
+	ASSERT_EQ(0, change_policy());
+	others.begin(crowd);
+	const int64_t until = sn_now() + 5 * test::ms;
+	while (sn_now() < until)
+		; // it computes
+	ASSERT_EQ(0, sched_setscheduler(0, SCHED_OTHER, &none));
+	EXPECT_TRUE(test::eventually([&] { return others.all_in(); }));
+	EXPECT_EQ(0, others.different());
 }
 
 // ---- at the limits ----

@@ -321,15 +321,13 @@ uint64_t revocations_of_blocking_tasks()
 	return stats().revocations - before;
 }
 
-TEST(Collector, StoppedThreadsKeepTheirProcessors)
+TASK_TEST(Collector, StoppedThreadsKeepTheirProcessors, 1, 2)
 {
-	run({1, 2}, [] {
-		sn_collector_stopping(1);
-		EXPECT_EQ(0u, revocations_of_blocking_tasks());
-		sn_collector_stopping(0);
-		// Repeats, because on a busy machine the monitor may run too late.
-		EXPECT_TRUE(eventually([] { return revocations_of_blocking_tasks() > 0; }));
-	});
+	sn_collector_stopping(1);
+	EXPECT_EQ(0u, revocations_of_blocking_tasks());
+	sn_collector_stopping(0);
+	// Repeats, because on a busy machine the monitor may run too late.
+	EXPECT_TRUE(eventually([] { return revocations_of_blocking_tasks() > 0; }));
 }
 
 } // namespace

@@ -192,26 +192,24 @@ TEST(Exceptions, BelongToTheTask)
 }
 
 // One task stores an exception, and another rethrows it.
-TEST(Exceptions, CanBeHandedOver)
+TASK_TEST(Exceptions, CanBeHandedOver)
 {
-	test::run([] {
-		std::exception_ptr handed;
-		Task thrower([&] {
-			try {
-				throw Tagged(77);
-			} catch (...) {
-				handed = std::current_exception();
-			}
-		});
-
-		thrower.join();
+	std::exception_ptr handed;
+	Task thrower([&] {
 		try {
-			std::rethrow_exception(handed);
-		} catch (const Tagged &e) {
-			sn_yield();
-			EXPECT_EQ(77, e.tag);
+			throw Tagged(77);
+		} catch (...) {
+			handed = std::current_exception();
 		}
 	});
+
+	thrower.join();
+	try {
+		std::rethrow_exception(handed);
+	} catch (const Tagged &e) {
+		sn_yield();
+		EXPECT_EQ(77, e.tag);
+	}
 }
 
 // The thread that called sn_run() has its own exception state again afterwards.
@@ -277,14 +275,12 @@ TEST(FloatingPoint, ModesBelongToTheTask)
 	EXPECT_EQ(FE_TONEAREST, fegetround());
 }
 
-TEST(FloatingPoint, ANewTaskInheritsItsSpawnersModes)
+TASK_TEST(FloatingPoint, ANewTaskInheritsItsSpawnersModes)
 {
-	test::run([] {
-		fesetround(FE_DOWNWARD);
-		Task child([] { return fegetround(); });
-		fesetround(FE_TONEAREST);
-		EXPECT_EQ(FE_DOWNWARD, child.join());
-	});
+	fesetround(FE_DOWNWARD);
+	Task child([] { return fegetround(); });
+	fesetround(FE_TONEAREST);
+	EXPECT_EQ(FE_DOWNWARD, child.join());
 }
 
 // SSE's aligned moves fault on a stack that is not aligned to 16 bytes at every call, even in the
@@ -309,21 +305,19 @@ int entry_alignment(void *)
 	return int(reinterpret_cast<uintptr_t>(__builtin_dwarf_cfa()) % 16);
 }
 
-TEST(Stack, IsAlignedAtEntry)
+TASK_TEST(Stack, IsAlignedAtEntry)
 {
-	test::run([] {
-		for (int i = 0; i < 20; i++) {
-			sn_task *task;
-			int result = -1;
+	for (int i = 0; i < 20; i++) {
+		sn_task *task;
+		int result = -1;
 
-			ASSERT_EQ(0, sn_spawn(&task, entry_alignment, nullptr, nullptr));
-			ASSERT_EQ(0, sn_join(task, &result));
-			EXPECT_EQ(0, result);
-		}
-		EXPECT_TRUE(stack_is_aligned());
-		Task task([] { return stack_is_aligned(); });
-		EXPECT_EQ(1, task.join());
-	});
+		ASSERT_EQ(0, sn_spawn(&task, entry_alignment, nullptr, nullptr));
+		ASSERT_EQ(0, sn_join(task, &result));
+		EXPECT_EQ(0, result);
+	}
+	EXPECT_TRUE(stack_is_aligned());
+	Task task([] { return stack_is_aligned(); });
+	EXPECT_EQ(1, task.join());
 }
 
 __attribute__((noinline)) int sink(int depth)
@@ -336,19 +330,17 @@ __attribute__((noinline)) int sink(int depth)
 	return depth == 0 ? frame[0] : sink(depth - 1) + (frame[0] == char(depth));
 }
 
-TEST(Stack, AllowsDeepRecursion)
+TASK_TEST(Stack, AllowsDeepRecursion)
 {
-	test::run([] {
-		std::vector<Task> tasks;
-		struct sn_task_attr attr = {};
+	std::vector<Task> tasks;
+	struct sn_task_attr attr = {};
 
-		// Frames are larger under the sanitizers: at most 4 KiB, of which 8 MiB hold 2000.
-		attr.stack_size = 8 << 20;
-		for (int t = 0; t < 8; t++)
-			tasks.emplace_back([] { return sink(1500); }, &attr);
-		for (Task &task : tasks)
-			EXPECT_EQ(1500, task.join());
-	});
+	// Frames are larger under the sanitizers: at most 4 KiB, of which 8 MiB hold 2000.
+	attr.stack_size = 8 << 20;
+	for (int t = 0; t < 8; t++)
+		tasks.emplace_back([] { return sink(1500); }, &attr);
+	for (Task &task : tasks)
+		EXPECT_EQ(1500, task.join());
 }
 
 } // namespace

@@ -138,56 +138,52 @@ int expect_no_marks(void *)
 	return 0;
 }
 
-TEST(Block, IsAsNewForItsNextTask)
+TASK_TEST(Block, IsAsNewForItsNextTask, 1)
 {
-	test::run(1, [] {
-		struct sn_task_attr attr = {};
+	struct sn_task_attr attr = {};
 
-		attr.name = "attributes";
-		attr.flags = SN_TASK_BRIEF | SN_TASK_UNHOOKED;
-		for (const struct sn_task_attr *with :
-		     std::vector<const struct sn_task_attr *>{&attr, nullptr})
-			for (int again = 0; again < 2; again++) {
-				sn_task *task = nullptr, *next = nullptr;
-				int result = 0;
+	attr.name = "attributes";
+	attr.flags = SN_TASK_BRIEF | SN_TASK_UNHOOKED;
+	for (const struct sn_task_attr *with :
+	     std::vector<const struct sn_task_attr *>{&attr, nullptr})
+		for (int again = 0; again < 2; again++) {
+			sn_task *task = nullptr, *next = nullptr;
+			int result = 0;
 
-				ASSERT_EQ(0, sn_spawn(&task, leave_marks, nullptr, with));
-				const void *block = probe_block_of(task);
-				ASSERT_EQ(0, sn_join(task, &result));
-				EXPECT_EQ(5, result);
-				ASSERT_EQ(0, sn_spawn(&next, expect_no_marks, nullptr, nullptr));
-				EXPECT_EQ(block, probe_block_of(next))
-					<< "the task has another block, so nothing is tested";
-				ASSERT_EQ(0, sn_join(next, &result));
-				EXPECT_EQ(0, result);
-			}
-	});
-}
-
-// A task that has run in a scope is in no scope in its next life, and no scope counts it there.
-TEST(Block, ForgetsTheScopeOfItsTask)
-{
-	test::run(1, [] {
-		for (int i = 0; i < 3; i++) {
-			sn_scope *scope = nullptr;
-			static std::atomic<const void *> block;
-			sn_task *next = nullptr;
-
-			ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-			ASSERT_EQ(0, sn_scope_go(
-					     scope,
-					     [](void *) {
-						     block = probe_block_of(sn_self());
-						     return 0;
-					     },
-					     nullptr));
-			ASSERT_EQ(0, sn_scope_close(scope));
+			ASSERT_EQ(0, sn_spawn(&task, leave_marks, nullptr, with));
+			const void *block = probe_block_of(task);
+			ASSERT_EQ(0, sn_join(task, &result));
+			EXPECT_EQ(5, result);
 			ASSERT_EQ(0, sn_spawn(&next, expect_no_marks, nullptr, nullptr));
 			EXPECT_EQ(block, probe_block_of(next))
 				<< "the task has another block, so nothing is tested";
-			ASSERT_EQ(0, sn_join(next, nullptr));
+			ASSERT_EQ(0, sn_join(next, &result));
+			EXPECT_EQ(0, result);
 		}
-	});
+}
+
+// A task that has run in a scope is in no scope in its next life, and no scope counts it there.
+TASK_TEST(Block, ForgetsTheScopeOfItsTask, 1)
+{
+	for (int i = 0; i < 3; i++) {
+		sn_scope *scope = nullptr;
+		static std::atomic<const void *> block;
+		sn_task *next = nullptr;
+
+		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+		ASSERT_EQ(0, sn_scope_go(
+				     scope,
+				     [](void *) {
+					     block = probe_block_of(sn_self());
+					     return 0;
+				     },
+				     nullptr));
+		ASSERT_EQ(0, sn_scope_close(scope));
+		ASSERT_EQ(0, sn_spawn(&next, expect_no_marks, nullptr, nullptr));
+		EXPECT_EQ(block, probe_block_of(next))
+			<< "the task has another block, so nothing is tested";
+		ASSERT_EQ(0, sn_join(next, nullptr));
+	}
 }
 
 } // namespace

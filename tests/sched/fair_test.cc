@@ -33,47 +33,39 @@ int until_another_runs(int most, const std::function<void()> &operation)
 
 constexpr int many = 1000, connections = 300;
 
-TEST(FairStreams, ReadingLetsOthersRun)
+TASK_TEST(FairStreams, ReadingLetsOthersRun, 1)
 {
-	test::run(1, [] {
-		Pair pair;
-		const std::string bytes(many, 'x');
+	Pair pair;
+	const std::string bytes(many, 'x');
 
-		ASSERT_EQ(many, sn_tcp_write(pair.client, bytes.data(), bytes.size()));
-		ASSERT_TRUE(test::eventually([&] { return test::unread(pair.server) == many; }));
-		EXPECT_GT(many, until_another_runs(many, [&] {
-				  char byte;
+	ASSERT_EQ(many, sn_tcp_write(pair.client, bytes.data(), bytes.size()));
+	ASSERT_TRUE(test::eventually([&] { return test::unread(pair.server) == many; }));
+	EXPECT_GT(many, until_another_runs(many, [&] {
+			  char byte;
 
-				  EXPECT_EQ(1, sn_tcp_read(pair.server, &byte, 1));
-			  }));
-	});
+			  EXPECT_EQ(1, sn_tcp_read(pair.server, &byte, 1));
+		  }));
 }
 
-TEST(FairStreams, WritingLetsOthersRun)
+TASK_TEST(FairStreams, WritingLetsOthersRun, 1)
 {
-	test::run(1, [] {
-		Pair pair;
+	Pair pair;
 
-		EXPECT_GT(many, until_another_runs(many, [&] {
-				  EXPECT_EQ(1, sn_tcp_write(pair.client, "x", 1));
-			  }));
-	});
+	EXPECT_GT(many, until_another_runs(
+				many, [&] { EXPECT_EQ(1, sn_tcp_write(pair.client, "x", 1)); }));
 }
 
-TEST(FairStreams, AcceptingLetsOthersRun)
+TASK_TEST(FairStreams, AcceptingLetsOthersRun, 1)
 {
-	test::run(1, [] {
-		Listener listener;
-		std::vector<sn_tcp *> conns;
+	Listener listener;
+	std::vector<sn_tcp *> conns;
 
-		for (int i = 0; i < connections; i++)
-			conns.push_back(test::connect(listener.address()));
-		EXPECT_GT(connections, until_another_runs(connections, [&] {
-				  conns.push_back(listener.accept());
-			  }));
-		for (sn_tcp *conn : conns)
-			EXPECT_EQ(0, sn_tcp_close(conn));
-	});
+	for (int i = 0; i < connections; i++)
+		conns.push_back(test::connect(listener.address()));
+	EXPECT_GT(connections,
+		  until_another_runs(connections, [&] { conns.push_back(listener.accept()); }));
+	for (sn_tcp *conn : conns)
+		EXPECT_EQ(0, sn_tcp_close(conn));
 }
 
 } // namespace

@@ -167,101 +167,94 @@ TEST(Fairness, WakeUpsFromForeignThreadsAreNotDelayed)
 }
 
 // Tasks do not leave the queue early because the global queue is filled, however fast that is.
-TEST(Fairness, AFloodOfForeignSpawnsStarvesNoTask)
+TASK_TEST(Fairness, AFloodOfForeignSpawnsStarvesNoTask, 1, 2)
 {
-	test::run({1, 2}, [] {
-		static std::atomic<int64_t> spawned, ran;
-		std::atomic<bool> stop{false};
-		std::vector<std::thread> threads;
+	static std::atomic<int64_t> spawned, ran;
+	std::atomic<bool> stop{false};
+	std::vector<std::thread> threads;
 
-		spawned = ran = 0;
-		for (int i = 0; i < 2; i++)
-			threads.emplace_back([&] {
-				while (!stop) {
-					if (spawned - ran > 20000)
-						usleep(100);
-					else if (sn_go([](void *) { return int(ran++ > 0); },
-						       nullptr) == 0)
-						spawned++;
-				}
-			});
-		for (int i = 0; i < 20; i++) {
-			const int64_t when = sn_now() + test::ms;
+	spawned = ran = 0;
+	for (int i = 0; i < 2; i++)
+		threads.emplace_back([&] {
+			while (!stop) {
+				if (spawned - ran > 20000)
+					usleep(100);
+				else if (sn_go([](void *) { return int(ran++ > 0); }, nullptr) == 0)
+					spawned++;
+			}
+		});
+	for (int i = 0; i < 20; i++) {
+		const int64_t when = sn_now() + test::ms;
 
-			ASSERT_EQ(0, sn_sleep_until(when));
-		}
-		stop = true;
-		test::join_all(threads);
-		EXPECT_TRUE(test::eventually([] { return ran == spawned; }));
-	});
+		ASSERT_EQ(0, sn_sleep_until(when));
+	}
+	stop = true;
+	test::join_all(threads);
+	EXPECT_TRUE(test::eventually([] { return ran == spawned; }));
 }
 
 // Tasks with long turns cause few scheduling decisions, so scheduling is made fair by time. The
 // best of some rounds counts, because the machine may delay the monitor.
-TEST(Fairness, LongTasksLeaveTimersTheirTurn)
+TASK_TEST(Fairness, LongTasksLeaveTimersTheirTurn, 1)
 {
-	test::run(1, [] {
-		int64_t best = INT64_MAX;
-		Crowd crowd(4, 2 * test::ms);
+	int64_t best = INT64_MAX;
+	Crowd crowd(4, 2 * test::ms);
 
-		for (int i = 0; i < 20 && best > 20; i++) {
-			const int64_t when = sn_now() + test::ms;
+	for (int i = 0; i < 20 && best > 20; i++) {
+		const int64_t when = sn_now() + test::ms;
 
-			crowd.expect(when);
-			ASSERT_EQ(0, sn_sleep_until(when));
-			best = std::min(best, crowd.late());
-		}
-		// Allows FAIR_NS and the monitor's period, with turns of 2 ms and four tasks in the
-		// queue.
-		EXPECT_LE(best, 20);
-	});
+		crowd.expect(when);
+		ASSERT_EQ(0, sn_sleep_until(when));
+		best = std::min(best, crowd.late());
+	}
+	// Allows FAIR_NS and the monitor's period, with turns of 2 ms and four tasks in the
+	// queue.
+	EXPECT_LE(best, 20);
 }
 
 // Two tasks that exchange messages overtake the queue for at most 10 ms, instead of for 32 turns of
 // any length.
-TEST(Fairness, LongNextTasksLeaveTheQueueItsTurn)
+TASK_TEST(Fairness, LongNextTasksLeaveTheQueueItsTurn, 1)
 {
-	test::run(1, [] {
-		std::atomic<int64_t> hands{0};
-		std::atomic<bool> stop{false};
-		sn_chan *there, *back;
-		int64_t best = INT64_MAX;
+	std::atomic<int64_t> hands{0};
+	std::atomic<bool> stop{false};
+	sn_chan *there, *back;
+	int64_t best = INT64_MAX;
 
-		ASSERT_EQ(0, sn_chan_new(&there, sizeof(int), 0));
-		ASSERT_EQ(0, sn_chan_new(&back, sizeof(int), 0));
-		Task ping([&] {
-			for (int i = 0; !stop; i++) {
-				compute(3 * test::ms);
-				hands++;
-				if (sn_chan_send(there, &i) < 0 || sn_chan_recv(back, &i) < 0)
-					break;
-			}
-			sn_chan_close(there);
-		});
-		Task pong([&] {
-			int i;
-
-			while (sn_chan_recv(there, &i) >= 0) {
-				compute(3 * test::ms);
-				hands++;
-				if (sn_chan_send(back, &i) < 0)
-					break;
-			}
-			sn_chan_close(back);
-		});
-		for (int i = 0; i < 20 && best > 16; i++) {
-			const int64_t before = hands;
-
-			sn_yield();
-			best = std::min(best, hands - before);
+	ASSERT_EQ(0, sn_chan_new(&there, sizeof(int), 0));
+	ASSERT_EQ(0, sn_chan_new(&back, sizeof(int), 0));
+	Task ping([&] {
+		for (int i = 0; !stop; i++) {
+			compute(3 * test::ms);
+			hands++;
+			if (sn_chan_send(there, &i) < 0 || sn_chan_recv(back, &i) < 0)
+				break;
 		}
-		EXPECT_LE(best, 16);
-		stop = true;
-		ping.join();
-		pong.join();
-		sn_chan_unref(there);
-		sn_chan_unref(back);
+		sn_chan_close(there);
 	});
+	Task pong([&] {
+		int i;
+
+		while (sn_chan_recv(there, &i) >= 0) {
+			compute(3 * test::ms);
+			hands++;
+			if (sn_chan_send(back, &i) < 0)
+				break;
+		}
+		sn_chan_close(back);
+	});
+	for (int i = 0; i < 20 && best > 16; i++) {
+		const int64_t before = hands;
+
+		sn_yield();
+		best = std::min(best, hands - before);
+	}
+	EXPECT_LE(best, 16);
+	stop = true;
+	ping.join();
+	pong.join();
+	sn_chan_unref(there);
+	sn_chan_unref(back);
 }
 
 // Foreign threads wake two tasks again and again, so that one of them is in the global queue
@@ -494,25 +487,22 @@ TEST(Fairness, ABriefTaskThatComputesDelaysNoTimer)
 
 // A task that loops over such calls stays on its thread, as the calls promise, so what belongs to
 // the thread is still there.
-TEST(Fairness, ALoopingTaskStaysOnItsThread)
+TASK_TEST(Fairness, ALoopingTaskStaysOnItsThread, 1)
 {
-	test::run(1, [] {
-		std::atomic<bool> stop{false};
-		const uint64_t before = test::stats().revocations;
-		Task loop([&] {
-			const pthread_t self = pthread_self();
+	std::atomic<bool> stop{false};
+	const uint64_t before = test::stats().revocations;
+	Task loop([&] {
+		const pthread_t self = pthread_self();
 
-			while (!stop) {
-				ASSERT_EQ(7, sn_blocking([](void *) { return 7; }, nullptr));
-				ASSERT_TRUE(pthread_equal(self, pthread_self()));
-			}
-		});
-
-		EXPECT_TRUE(
-			test::eventually([&] { return test::stats().revocations > before + 3; }));
-		stop = true;
-		loop.join();
+		while (!stop) {
+			ASSERT_EQ(7, sn_blocking([](void *) { return 7; }, nullptr));
+			ASSERT_TRUE(pthread_equal(self, pthread_self()));
+		}
 	});
+
+	EXPECT_TRUE(test::eventually([&] { return test::stats().revocations > before + 3; }));
+	stop = true;
+	loop.join();
 }
 
 } // namespace

@@ -222,37 +222,35 @@ TEST(Lease, ErrnoAndThreadLocalsSurviveRevokedBrackets)
 
 // ---- pinning ----
 
-TEST(Pin, KeepsTheThreadAcrossParks)
+TASK_TEST(Pin, KeepsTheThreadAcrossParks)
 {
-	test::run([] {
-		std::vector<Task> tasks;
+	std::vector<Task> tasks;
 
-		for (int i = 0; i < 8; i++)
-			tasks.emplace_back([i] {
-				ASSERT_EQ(0, sn_pin());
-				const pid_t thread = thread_id();
+	for (int i = 0; i < 8; i++)
+		tasks.emplace_back([i] {
+			ASSERT_EQ(0, sn_pin());
+			const pid_t thread = thread_id();
 
-				for (int round = 0; round < 20; round++) {
-					sn_yield();
-					EXPECT_EQ(thread, thread_id());
-					sn_sleep((i + 1) * 100 * test::us);
-					EXPECT_EQ(thread, thread_id());
-					block(100 * test::us);
-					EXPECT_EQ(thread, thread_id());
-					Task other([] { sn_yield(); });
-					other.join();
-					EXPECT_EQ(thread, thread_id());
-				}
-				EXPECT_EQ(0, sn_unpin());
+			for (int round = 0; round < 20; round++) {
 				sn_yield();
-			});
-		for (int i = 0; i < 8; i++)
-			tasks.emplace_back([] {
-				for (int round = 0; round < 200; round++)
-					sn_yield();
-			});
-		join(tasks);
-	});
+				EXPECT_EQ(thread, thread_id());
+				sn_sleep((i + 1) * 100 * test::us);
+				EXPECT_EQ(thread, thread_id());
+				block(100 * test::us);
+				EXPECT_EQ(thread, thread_id());
+				Task other([] { sn_yield(); });
+				other.join();
+				EXPECT_EQ(thread, thread_id());
+			}
+			EXPECT_EQ(0, sn_unpin());
+			sn_yield();
+		});
+	for (int i = 0; i < 8; i++)
+		tasks.emplace_back([] {
+			for (int round = 0; round < 200; round++)
+				sn_yield();
+		});
+	join(tasks);
 }
 
 TEST(Pin, CountsItsCalls)
@@ -279,50 +277,46 @@ TEST(Pin, CountsItsCalls)
 	});
 }
 
-TEST(Pin, EndsWithTheTask)
+TASK_TEST(Pin, EndsWithTheTask)
 {
-	test::run([] {
-		for (int round = 0; round < 20; round++) {
-			std::vector<Task> tasks;
+	for (int round = 0; round < 20; round++) {
+		std::vector<Task> tasks;
 
-			for (int i = 0; i < 10; i++)
-				tasks.emplace_back([i] {
-					sn_pin();
-					sn_pin();
-					if (i % 2)
-						sn_yield();
-					return i;
-				});
-			for (int i = 0; i < 10; i++)
-				EXPECT_EQ(i, tasks[i].join());
-		}
-		// The threads are as before the pins: the next tasks on them are not pinned.
-		Task task([] { EXPECT_EQ(-EINVAL, sn_unpin()); });
-		task.join();
-	});
+		for (int i = 0; i < 10; i++)
+			tasks.emplace_back([i] {
+				sn_pin();
+				sn_pin();
+				if (i % 2)
+					sn_yield();
+				return i;
+			});
+		for (int i = 0; i < 10; i++)
+			EXPECT_EQ(i, tasks[i].join());
+	}
+	// The threads are as before the pins: the next tasks on them are not pinned.
+	Task task([] { EXPECT_EQ(-EINVAL, sn_unpin()); });
+	task.join();
 }
 
-TEST(Pin, PinnedTasksJoinEachOther)
+TASK_TEST(Pin, PinnedTasksJoinEachOther)
 {
-	test::run([] {
-		sn_pin();
-		for (int round = 0; round < 20; round++) {
-			const pid_t thread = thread_id();
-			Task outer([] {
+	sn_pin();
+	for (int round = 0; round < 20; round++) {
+		const pid_t thread = thread_id();
+		Task outer([] {
+			sn_pin();
+			Task inner([] {
 				sn_pin();
-				Task inner([] {
-					sn_pin();
-					sn_sleep(200 * test::us);
-					return 1;
-				});
-				return inner.join() + 1;
+				sn_sleep(200 * test::us);
+				return 1;
 			});
+			return inner.join() + 1;
+		});
 
-			EXPECT_EQ(2, outer.join());
-			EXPECT_EQ(thread, thread_id());
-		}
-		sn_unpin();
-	});
+		EXPECT_EQ(2, outer.join());
+		EXPECT_EQ(thread, thread_id());
+	}
+	sn_unpin();
 }
 
 // If all threads were pinned, none would be left to serve the timers that the pinned tasks wait
@@ -360,66 +354,62 @@ TEST(Pin, LeavesAThreadForTheOthers)
 
 // ---- everything else continues ----
 
-TEST(Lease, OthersRunWhileATaskBlocks)
+TASK_TEST(Lease, OthersRunWhileATaskBlocks, 1, 2)
 {
-	test::run({1, 2}, [] {
-		std::atomic<bool> stop = false;
-		std::atomic<uint64_t> beats = 0;
-		std::vector<Task> blockers;
-		Task heart([&] {
-			while (!stop) {
-				sn_sleep(10 * test::ms);
-				beats++;
-			}
-		});
-
-		// Only beats that come while this task blocks or computes count.
-		for (int i = 0; i < 4; i++)
-			blockers.emplace_back([&] {
-				uint64_t before;
-				int tries = 0;
-
-				do {
-					before = beats;
-					block(300 * test::ms);
-				} while (beats == before && ++tries < 50);
-				EXPECT_NE(before, beats);
-			});
-		join(blockers);
-		stop = true;
-		heart.join();
+	std::atomic<bool> stop = false;
+	std::atomic<uint64_t> beats = 0;
+	std::vector<Task> blockers;
+	Task heart([&] {
+		while (!stop) {
+			sn_sleep(10 * test::ms);
+			beats++;
+		}
 	});
+
+	// Only beats that come while this task blocks or computes count.
+	for (int i = 0; i < 4; i++)
+		blockers.emplace_back([&] {
+			uint64_t before;
+			int tries = 0;
+
+			do {
+				before = beats;
+				block(300 * test::ms);
+			} while (beats == before && ++tries < 50);
+			EXPECT_NE(before, beats);
+		});
+	join(blockers);
+	stop = true;
+	heart.join();
 }
 
-TEST(Lease, OthersRunWhileATaskComputes)
+TASK_TEST(Lease, OthersRunWhileATaskComputes, 1, 2)
 {
-	test::run({1, 2}, [] {
-		std::atomic<bool> stop = false;
-		std::atomic<uint64_t> beats = 0;
-		std::vector<Task> hogs;
-		Task heart([&] {
-			while (!stop) {
-				sn_sleep(10 * test::ms);
-				beats++;
-			}
-		});
-
-		for (int i = 0; i < 4; i++)
-			hogs.emplace_back([&] {
-				uint64_t before;
-				int tries = 0;
-
-				do {
-					before = beats;
-					compute(300 * test::ms);
-				} while (beats == before && ++tries < 50);
-				EXPECT_NE(before, beats);
-			});
-		join(hogs);
-		stop = true;
-		heart.join();
-		EXPECT_GT(test::stats().revocations, 0u);
+	std::atomic<bool> stop = false;
+	std::atomic<uint64_t> beats = 0;
+	std::vector<Task> hogs;
+	Task heart([&] {
+		while (!stop) {
+			sn_sleep(10 * test::ms);
+			beats++;
+		}
 	});
+
+	for (int i = 0; i < 4; i++)
+		hogs.emplace_back([&] {
+			uint64_t before;
+			int tries = 0;
+
+			do {
+				before = beats;
+				compute(300 * test::ms);
+			} while (beats == before && ++tries < 50);
+			EXPECT_NE(before, beats);
+		});
+	join(hogs);
+	stop = true;
+	heart.join();
+	EXPECT_GT(test::stats().revocations, 0u);
 }
 
 // This is what leases are for. Without them the same task stops everything.
@@ -453,88 +443,82 @@ TEST(Lease, WithoutLeasesNothingElseRuns)
 
 // The only processor's thread sleeps in the kernel. A connection is accepted and served all the
 // same.
-TEST(Lease, TheNetworkIsServedWhileAllProcessorsBlock)
+TASK_TEST(Lease, TheNetworkIsServedWhileAllProcessorsBlock, 1)
 {
-	test::run(1, [] {
-		std::atomic<bool> blocking = false, stop = false;
-		std::atomic<int> answered = 0;
-		sn_tcp_listener *listener;
-		char address[SN_ADDRESS_MAX];
+	std::atomic<bool> blocking = false, stop = false;
+	std::atomic<int> answered = 0;
+	sn_tcp_listener *listener;
+	char address[SN_ADDRESS_MAX];
 
-		ASSERT_EQ(0, sn_tcp_listen(&listener, "127.0.0.1:0"));
-		sn_tcp_listener_address(listener, address, sizeof address);
-		const auto port = static_cast<uint16_t>(atoi(strrchr(address, ':') + 1));
-		Task server([&] {
-			sn_tcp *peer;
+	ASSERT_EQ(0, sn_tcp_listen(&listener, "127.0.0.1:0"));
+	sn_tcp_listener_address(listener, address, sizeof address);
+	const auto port = static_cast<uint16_t>(atoi(strrchr(address, ':') + 1));
+	Task server([&] {
+		sn_tcp *peer;
 
-			while (sn_tcp_accept(listener, &peer) >= 0) {
-				char buf[16];
-				ssize_t n;
+		while (sn_tcp_accept(listener, &peer) >= 0) {
+			char buf[16];
+			ssize_t n;
 
-				while ((n = sn_tcp_read(peer, buf, sizeof buf)) > 0)
-					(void)!sn_tcp_write_all(peer, buf, static_cast<size_t>(n),
-								nullptr);
-				sn_tcp_close(peer);
-			}
-		});
-		Task blocker([&] {
-			while (!stop) {
-				blocking = true;
-				block(500 * test::ms);
-				blocking = false;
-				sn_yield();
-			}
-		});
-		// A foreign thread, which leases do not concern.
-		std::thread client([&] {
-			for (int i = 0; i < 1000 && answered < 5; i++) {
-				const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-				struct sockaddr_in to = {};
-				char c = 'x';
-
-				to.sin_family = AF_INET;
-				to.sin_port = htons(port);
-				to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-				while (!blocking)
-					usleep(1000);
-				if (connect(fd, reinterpret_cast<struct sockaddr *>(&to),
-					    sizeof to) == 0 &&
-				    write(fd, &c, 1) == 1 && read(fd, &c, 1) == 1 && blocking)
-					answered++;
-				close(fd);
-			}
-			stop = true;
-		});
-		blocker.join();
-		client.join();
-		EXPECT_EQ(5, answered);
-		sn_tcp_listener_close(listener);
-		server.join();
+			while ((n = sn_tcp_read(peer, buf, sizeof buf)) > 0)
+				(void)!sn_tcp_write_all(peer, buf, static_cast<size_t>(n), nullptr);
+			sn_tcp_close(peer);
+		}
 	});
+	Task blocker([&] {
+		while (!stop) {
+			blocking = true;
+			block(500 * test::ms);
+			blocking = false;
+			sn_yield();
+		}
+	});
+	// A foreign thread, which leases do not concern.
+	std::thread client([&] {
+		for (int i = 0; i < 1000 && answered < 5; i++) {
+			const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+			struct sockaddr_in to = {};
+			char c = 'x';
+
+			to.sin_family = AF_INET;
+			to.sin_port = htons(port);
+			to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+			while (!blocking)
+				usleep(1000);
+			if (connect(fd, reinterpret_cast<struct sockaddr *>(&to), sizeof to) == 0 &&
+			    write(fd, &c, 1) == 1 && read(fd, &c, 1) == 1 && blocking)
+				answered++;
+			close(fd);
+		}
+		stop = true;
+	});
+	blocker.join();
+	client.join();
+	EXPECT_EQ(5, answered);
+	sn_tcp_listener_close(listener);
+	server.join();
 }
 
 // ---- threads ----
 
-TEST(Threads, AreReleasedAfterABurst)
+TASK_TEST(Threads, AreReleasedAfterABurst, 2)
 {
-	test::run(2, [] {
-		const int n = test::scaled(500);
-		std::vector<Task> tasks;
-		std::atomic<uint64_t> most = 0;
+	const int n = test::scaled(500);
+	std::vector<Task> tasks;
+	std::atomic<uint64_t> most = 0;
 
-		for (int i = 0; i < n; i++)
-			tasks.emplace_back([&] {
-				block(300 * test::ms);
-				const uint64_t now = test::stats().threads;
-				uint64_t known = most;
-				while (now > known && !most.compare_exchange_weak(known, now))
-					;
-			});
-		join(tasks);
-		EXPECT_GT(most, 4u);
-		EXPECT_TRUE(test::eventually([] { return test::stats().threads <= 6; }))
-			<< test::stats().threads << " threads";
-	});
+	for (int i = 0; i < n; i++)
+		tasks.emplace_back([&] {
+			block(300 * test::ms);
+			const uint64_t now = test::stats().threads;
+			uint64_t known = most;
+			while (now > known && !most.compare_exchange_weak(known, now))
+				;
+		});
+	join(tasks);
+	EXPECT_GT(most, 4u);
+	EXPECT_TRUE(test::eventually([] { return test::stats().threads <= 6; }))
+		<< test::stats().threads << " threads";
 }
 
 TEST(Threads, AtTheLimitWorkWaits)
@@ -601,17 +585,15 @@ TEST(Bracket, OutsideATaskDoesNothing)
 	use();
 }
 
-TEST(Bracket, ReturnsTheFunctionsValue)
+TASK_TEST(Bracket, ReturnsTheFunctionsValue)
 {
-	test::run([] {
-		EXPECT_EQ(-5, sn_blocking([](void *) { return -5; }, nullptr));
-		EXPECT_EQ(3, sn_blocking(
-				     [](void *) {
-					     block(test::ms);
-					     return 3;
-				     },
-				     nullptr));
-	});
+	EXPECT_EQ(-5, sn_blocking([](void *) { return -5; }, nullptr));
+	EXPECT_EQ(3, sn_blocking(
+			     [](void *) {
+				     block(test::ms);
+				     return 3;
+			     },
+			     nullptr));
 }
 
 #if defined(SENNIT_DEBUG) && SENNIT_DEBUG
@@ -660,28 +642,26 @@ TEST(BracketDeathTest, SennitCallWithin)
 
 #else
 
-TEST(Bracket, WrongUseIsSafe)
+TASK_TEST(Bracket, WrongUseIsSafe)
 {
-	test::run([] {
-		std::vector<Task> tasks;
+	std::vector<Task> tasks;
 
-		for (int i = 0; i < 20; i++)
-			tasks.emplace_back([] {
-				for (int round = 0; round < 50; round++) {
-					sn_exit_blocking();
-					sn_enter_blocking();
-					sn_enter_blocking_as("again");
-					block(100 * test::us);
-					sn_yield();
-					EXPECT_EQ(0, sn_sleep(10 * test::us));
-					sn_exit_blocking();
-					sn_exit_blocking();
-				}
-				sn_enter_blocking(); // and never left
-			});
-		join(tasks);
-		EXPECT_TRUE(test::all_ended());
-	});
+	for (int i = 0; i < 20; i++)
+		tasks.emplace_back([] {
+			for (int round = 0; round < 50; round++) {
+				sn_exit_blocking();
+				sn_enter_blocking();
+				sn_enter_blocking_as("again");
+				block(100 * test::us);
+				sn_yield();
+				EXPECT_EQ(0, sn_sleep(10 * test::us));
+				sn_exit_blocking();
+				sn_exit_blocking();
+			}
+			sn_enter_blocking(); // and never left
+		});
+	join(tasks);
+	EXPECT_TRUE(test::all_ended());
 }
 
 #endif
@@ -733,86 +713,78 @@ int status_of(pid_t child)
 
 } // namespace
 
-TEST(Fork, ChildHasNoRuntime)
+TASK_TEST(Fork, ChildHasNoRuntime)
 {
-	test::run([] {
-		std::vector<Task> others;
+	std::vector<Task> others;
 
-		for (int i = 0; i < 10; i++)
-			others.emplace_back([] {
-				for (int round = 0; round < 20; round++)
-					sn_sleep(test::ms);
-			});
-		for (int round = 0; round < 10; round++) {
-			const pid_t child = fork();
-
-			if (child == 0) {
-				CHILD_CHECK(sn_yield() == -ENOTSUP);
-				CHILD_CHECK(sn_sleep(1000) == -ENOTSUP);
-				CHILD_CHECK(sn_go([](void *) { return 0; }, nullptr) == -ESRCH);
-				CHILD_CHECK(sn_pin() == -ENOTSUP);
-				CHILD_CHECK(sn_self() == nullptr);
-				sn_enter_blocking();
-				sn_exit_blocking();
-				CHILD_CHECK(sn_blocking([](void *) { return 5; }, nullptr) == 5);
-				_exit(0);
-			}
-			EXPECT_EQ(0, status_of(child));
-		}
-		join(others);
-	});
-}
-
-TEST(Fork, ChildExecutesAProgram)
-{
-	test::run([] {
+	for (int i = 0; i < 10; i++)
+		others.emplace_back([] {
+			for (int round = 0; round < 20; round++)
+				sn_sleep(test::ms);
+		});
+	for (int round = 0; round < 10; round++) {
 		const pid_t child = fork();
 
 		if (child == 0) {
-			execl("/bin/sh", "sh", "-c", "exit 23", nullptr);
-			_exit(127);
+			CHILD_CHECK(sn_yield() == -ENOTSUP);
+			CHILD_CHECK(sn_sleep(1000) == -ENOTSUP);
+			CHILD_CHECK(sn_go([](void *) { return 0; }, nullptr) == -ESRCH);
+			CHILD_CHECK(sn_pin() == -ENOTSUP);
+			CHILD_CHECK(sn_self() == nullptr);
+			sn_enter_blocking();
+			sn_exit_blocking();
+			CHILD_CHECK(sn_blocking([](void *) { return 5; }, nullptr) == 5);
+			_exit(0);
 		}
-		EXPECT_EQ(23, status_of(child));
-	});
+		EXPECT_EQ(0, status_of(child));
+	}
+	join(others);
+}
+
+TASK_TEST(Fork, ChildExecutesAProgram)
+{
+	const pid_t child = fork();
+
+	if (child == 0) {
+		execl("/bin/sh", "sh", "-c", "exit 23", nullptr);
+		_exit(127);
+	}
+	EXPECT_EQ(23, status_of(child));
 }
 
 // TSan does not let a child of a process with threads start threads. ASan looks for leaks when a
 // process exits, and in a forked child that happens on a task's stack.
 #if !TEST_TSAN && !TEST_ASAN
-TEST(Fork, ChildMayStartItsOwnRuntime)
+TASK_TEST(Fork, ChildMayStartItsOwnRuntime, 1, 2)
 {
-	test::run({1, 2}, [] {
-		const pid_t child = fork();
+	const pid_t child = fork();
 
-		if (child == 0) {
-			const int result = sn_run(
-				[](void *) {
-					Task task([] {
-						sn_sleep(test::ms);
-						return 4;
-					});
-					return task.join() + 1;
-				},
-				nullptr);
+	if (child == 0) {
+		const int result = sn_run(
+			[](void *) {
+				Task task([] {
+					sn_sleep(test::ms);
+					return 4;
+				});
+				return task.join() + 1;
+			},
+			nullptr);
 
-			_exit(result);
-		}
-		EXPECT_EQ(5, status_of(child));
-	});
+		_exit(result);
+	}
+	EXPECT_EQ(5, status_of(child));
 }
 
-TEST(Fork, ChildThatReturnsFromItsTaskExits)
+TASK_TEST(Fork, ChildThatReturnsFromItsTaskExits, 1, 2)
 {
-	test::run({1, 2}, [] {
-		pid_t child = 0;
-		Task task([&] {
-			child = fork();
-			return child == 0 ? 9 : 0;
-		});
-
-		task.join();
-		EXPECT_EQ(9, status_of(child));
+	pid_t child = 0;
+	Task task([&] {
+		child = fork();
+		return child == 0 ? 9 : 0;
 	});
+
+	task.join();
+	EXPECT_EQ(9, status_of(child));
 }
 #endif
 
@@ -874,32 +846,30 @@ TEST(End, DoesNotWaitForATaskThatBlocksForever)
 	}
 }
 
-TEST(End, TasksThatComputeOrBlockAreStopped)
+TASK_TEST(End, TasksThatComputeOrBlockAreStopped)
 {
-	test::run([] {
-		for (int i = 0; i < 10; i++) {
-			sn_go(
-				[](void *) {
-					for (;;) {
-						compute(5 * test::ms);
-						sn_yield();
-					}
-					return 0;
-				},
-				nullptr);
-			sn_go(
-				[](void *) {
-					for (;;) {
-						sn_enter_blocking();
-						block(5 * test::ms);
-						sn_exit_blocking();
-					}
-					return 0;
-				},
-				nullptr);
-		}
-		sn_sleep(30 * test::ms);
-	});
+	for (int i = 0; i < 10; i++) {
+		sn_go(
+			[](void *) {
+				for (;;) {
+					compute(5 * test::ms);
+					sn_yield();
+				}
+				return 0;
+			},
+			nullptr);
+		sn_go(
+			[](void *) {
+				for (;;) {
+					sn_enter_blocking();
+					block(5 * test::ms);
+					sn_exit_blocking();
+				}
+				return 0;
+			},
+			nullptr);
+	}
+	sn_sleep(30 * test::ms);
 }
 
 // ---- stall reports ----

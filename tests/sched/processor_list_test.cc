@@ -118,95 +118,89 @@ TEST(Processors, NoMessageIsLostWhileTheirNumberChanges)
 
 // The timers of processors that retire are due while the remaining processor always has something
 // to run.
-TEST(Processors, TimersOfARetiredProcessorFire)
+TASK_TEST(Processors, TimersOfARetiredProcessorFire, 4)
 {
-	test::run(4, [] {
-		std::atomic<bool> stop{false};
-		std::atomic<int> asleep{0}, awake{0};
-		std::vector<Task> sleepers, busy;
+	std::atomic<bool> stop{false};
+	std::atomic<int> asleep{0}, awake{0};
+	std::vector<Task> sleepers, busy;
 
-		// Each computes first, so that idle processors steal some of them.
-		for (int i = 0; i < 40; i++)
-			sleepers.emplace_back([&] {
-				compute(200 * test::us);
-				asleep++;
-				ASSERT_EQ(0, sn_sleep(300 * test::ms));
-				awake++;
-			});
-		ASSERT_TRUE(test::eventually([&] { return asleep == 40; }));
-		for (int i = 0; i < 40; i++)
-			busy.emplace_back([&] {
-				while (!stop)
-					sn_yield();
-			});
-		std::thread([] { probe_processors_adjust(1); }).join();
-		EXPECT_TRUE(test::eventually([&] { return awake == 40; }));
-		EXPECT_EQ(1U, test::stats().processors);
-		stop = true;
-		test::join_all(busy);
-		test::join_all(sleepers);
-	});
+	// Each computes first, so that idle processors steal some of them.
+	for (int i = 0; i < 40; i++)
+		sleepers.emplace_back([&] {
+			compute(200 * test::us);
+			asleep++;
+			ASSERT_EQ(0, sn_sleep(300 * test::ms));
+			awake++;
+		});
+	ASSERT_TRUE(test::eventually([&] { return asleep == 40; }));
+	for (int i = 0; i < 40; i++)
+		busy.emplace_back([&] {
+			while (!stop)
+				sn_yield();
+		});
+	std::thread([] { probe_processors_adjust(1); }).join();
+	EXPECT_TRUE(test::eventually([&] { return awake == 40; }));
+	EXPECT_EQ(1U, test::stats().processors);
+	stop = true;
+	test::join_all(busy);
+	test::join_all(sleepers);
 }
 
 // The number grows from one to the maximum and shrinks again. Each time all processors come into
 // use, and then no more than one stays in use.
-TEST(Processors, AreUsedAgainWhenThereAreMore)
+TASK_TEST(Processors, AreUsedAgainWhenThereAreMore, 4)
 {
-	test::run(4, [] {
-		std::atomic<bool> stop{false};
-		std::vector<Task> busy;
+	std::atomic<bool> stop{false};
+	std::vector<Task> busy;
 
-		for (int i = 0; i < 16; i++)
-			busy.emplace_back([&] {
-				while (!stop) {
-					compute(20 * test::us);
-					sn_yield();
-				}
-			});
-		for (int round = 0; round < 20; round++) {
-			std::thread([] { probe_processors_adjust(1); }).join();
-			ASSERT_TRUE(test::eventually([] { return test::stats().processors == 1; }));
-			std::thread([] { probe_processors_adjust(4); }).join();
-			ASSERT_EQ(4U, test::stats().processors);
-		}
-		stop = true;
-		test::join_all(busy);
-	});
+	for (int i = 0; i < 16; i++)
+		busy.emplace_back([&] {
+			while (!stop) {
+				compute(20 * test::us);
+				sn_yield();
+			}
+		});
+	for (int round = 0; round < 20; round++) {
+		std::thread([] { probe_processors_adjust(1); }).join();
+		ASSERT_TRUE(test::eventually([] { return test::stats().processors == 1; }));
+		std::thread([] { probe_processors_adjust(4); }).join();
+		ASSERT_EQ(4U, test::stats().processors);
+	}
+	stop = true;
+	test::join_all(busy);
 }
 
 // Tasks that compute without a call keep their processor until it is revoked. A pinned task gets a
 // processor again.
-TEST(Processors, HogsAndPinnedTasksGiveTheirProcessorUp)
+TASK_TEST(Processors, HogsAndPinnedTasksGiveTheirProcessorUp, 4)
 {
-	test::run(4, [] {
-		std::atomic<bool> stop{false};
-		std::atomic<int> turns{0};
-		std::vector<Task> tasks;
+	std::atomic<bool> stop{false};
+	std::atomic<int> turns{0};
+	std::vector<Task> tasks;
 
-		for (int i = 0; i < 4; i++)
-			tasks.emplace_back([&] {
-				while (!stop)
-					compute(10 * test::us);
-			});
+	for (int i = 0; i < 4; i++)
 		tasks.emplace_back([&] {
-			ASSERT_EQ(0, sn_pin());
-			while (!stop) {
-				sn_yield();
-				turns++;
-			}
-			ASSERT_EQ(0, sn_unpin());
+			while (!stop)
+				compute(10 * test::us);
 		});
-		for (int round = 0; round < 5; round++) {
-			const int before = turns;
-
-			std::thread([] { probe_processors_adjust(1); }).join();
-			EXPECT_TRUE(test::eventually([] { return test::stats().processors == 1; }));
-			EXPECT_TRUE(test::eventually([&] { return turns > before + 1; }));
-			std::thread([] { probe_processors_adjust(3); }).join();
+	tasks.emplace_back([&] {
+		ASSERT_EQ(0, sn_pin());
+		while (!stop) {
+			sn_yield();
+			turns++;
 		}
-		stop = true;
-		test::join_all(tasks);
+		ASSERT_EQ(0, sn_unpin());
 	});
+	for (int round = 0; round < 5; round++) {
+		const int before = turns;
+
+		std::thread([] { probe_processors_adjust(1); }).join();
+		EXPECT_TRUE(test::eventually([] { return test::stats().processors == 1; }));
+		EXPECT_TRUE(test::eventually([&] { return turns > before + 1; }));
+		std::thread([] { probe_processors_adjust(3); }).join();
+	}
+	stop = true;
+	test::join_all(tasks);
 }
 
 std::vector<int> threads_of_process()

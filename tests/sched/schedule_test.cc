@@ -81,73 +81,67 @@ TEST(Sleep, WakesInTheOrderOfTime)
 	});
 }
 
-TEST(Sleep, OfZeroOrLessYields)
+TASK_TEST(Sleep, OfZeroOrLessYields)
 {
-	test::run([] {
-		for (int64_t ns : {int64_t(0), int64_t(-1), -test::second, INT64_MIN}) {
-			std::atomic<bool> ran{false};
-			Task other([&] { ran = true; });
-			const int64_t before = sn_now();
+	for (int64_t ns : {int64_t(0), int64_t(-1), -test::second, INT64_MIN}) {
+		std::atomic<bool> ran{false};
+		Task other([&] { ran = true; });
+		const int64_t before = sn_now();
 
-			// Each call lets others go first, so the other task runs soon.
-			while (!ran.load() && sn_now() - before < test::patience)
-				EXPECT_EQ(0, sn_sleep(ns));
-			EXPECT_TRUE(ran.load()) << ns;
-			EXPECT_EQ(0, sn_sleep_until(ns));
-			other.join();
-		}
-	});
+		// Each call lets others go first, so the other task runs soon.
+		while (!ran.load() && sn_now() - before < test::patience)
+			EXPECT_EQ(0, sn_sleep(ns));
+		EXPECT_TRUE(ran.load()) << ns;
+		EXPECT_EQ(0, sn_sleep_until(ns));
+		other.join();
+	}
 }
 
 // A sleep that is longer than the clock can represent must not wrap into the past.
-TEST(Sleep, ForeverIsNotThePast)
+TASK_TEST(Sleep, ForeverIsNotThePast)
 {
-	test::run([] {
-		static std::atomic<int> awake;
+	static std::atomic<int> awake;
 
-		awake = 0;
-		// They are abandoned when the first task returns, so they must own no memory.
-		sn_fn *const forever[] = {
-			[](void *) {
-				sn_sleep(INT64_MAX);
-				return int(awake++);
-			},
-			[](void *) {
-				sn_sleep(INT64_MAX - 1);
-				return int(awake++);
-			},
-			[](void *) {
-				sn_sleep(INT64_MAX / 2);
-				return int(awake++);
-			},
-			[](void *) {
-				sn_sleep_until(INT64_MAX);
-				return int(awake++);
-			},
-		};
-		for (sn_fn *body : forever)
-			ASSERT_EQ(0, sn_go(body, nullptr));
-		const int64_t end = sn_now() + 50 * test::ms;
-		while (sn_now() < end)
-			sn_sleep(test::ms);
-		EXPECT_EQ(0, awake.load());
-		EXPECT_EQ(5u, test::stats().tasks_alive);
-	});
+	awake = 0;
+	// They are abandoned when the first task returns, so they must own no memory.
+	sn_fn *const forever[] = {
+		[](void *) {
+			sn_sleep(INT64_MAX);
+			return int(awake++);
+		},
+		[](void *) {
+			sn_sleep(INT64_MAX - 1);
+			return int(awake++);
+		},
+		[](void *) {
+			sn_sleep(INT64_MAX / 2);
+			return int(awake++);
+		},
+		[](void *) {
+			sn_sleep_until(INT64_MAX);
+			return int(awake++);
+		},
+	};
+	for (sn_fn *body : forever)
+		ASSERT_EQ(0, sn_go(body, nullptr));
+	const int64_t end = sn_now() + 50 * test::ms;
+	while (sn_now() < end)
+		sn_sleep(test::ms);
+	EXPECT_EQ(0, awake.load());
+	EXPECT_EQ(5u, test::stats().tasks_alive);
 }
 
 // A long sleep that is armed first must not delay shorter ones that are armed while the poller
 // sleeps for it.
-TEST(Sleep, AShorterOneEndsFirst)
+TASK_TEST(Sleep, AShorterOneEndsFirst)
 {
-	test::run([] {
-		ASSERT_EQ(0, sn_go([](void *) { return sn_sleep(3600 * test::second); }, nullptr));
-		sn_sleep(5 * test::ms);
-		const int64_t before = sn_now();
+	ASSERT_EQ(0, sn_go([](void *) { return sn_sleep(3600 * test::second); }, nullptr));
+	sn_sleep(5 * test::ms);
+	const int64_t before = sn_now();
 
-		for (int i = 0; i < 50; i++)
-			sn_sleep(test::ms);
-		EXPECT_LT(sn_now() - before, test::patience);
-	});
+	for (int i = 0; i < 50; i++)
+		sn_sleep(test::ms);
+	EXPECT_LT(sn_now() - before, test::patience);
 }
 
 /*
@@ -184,15 +178,13 @@ TEST(Sleep, NoWakeUpIsLost)
 	});
 }
 
-TEST(Yield, ReturnsAtOnceWhenAlone)
+TASK_TEST(Yield, ReturnsAtOnceWhenAlone)
 {
-	test::run([] {
-		const int64_t before = sn_now();
+	const int64_t before = sn_now();
 
-		for (int i = 0; i < 1000; i++)
-			ASSERT_EQ(0, sn_yield());
-		EXPECT_LT(sn_now() - before, test::patience);
-	});
+	for (int i = 0; i < 1000; i++)
+		ASSERT_EQ(0, sn_yield());
+	EXPECT_LT(sn_now() - before, test::patience);
 }
 
 // On one processor a round of yields gives every task its turn.
@@ -240,144 +232,134 @@ TEST(Yield, GivesEveryTaskItsTurn)
 
 // Tasks that only yield, and tasks that join fresh children all the time, so that something is
 // always about to run. They continue until a third task has had its turns.
-TEST(Yield, BusyPairsDoNotStarveAThird)
+TASK_TEST(Yield, BusyPairsDoNotStarveAThird, 1, 2)
 {
-	test::run({1, 2}, [] {
-		std::atomic<bool> done{false};
-		std::vector<Task> busy;
+	std::atomic<bool> done{false};
+	std::vector<Task> busy;
 
-		for (int i = 0; i < 4; i++) {
-			busy.emplace_back([&] {
-				while (!done.load())
-					sn_yield();
-			});
-			busy.emplace_back([&] {
-				while (!done.load()) {
-					Task child([] {});
-					child.join();
-				}
-			});
-		}
-		const int64_t before = sn_now();
-		Task third([&] {
-			for (int i = 0; i < 100; i++)
+	for (int i = 0; i < 4; i++) {
+		busy.emplace_back([&] {
+			while (!done.load())
 				sn_yield();
-			sn_sleep(test::ms);
-			done = true;
 		});
-		third.join();
-		test::join_all(busy);
-		EXPECT_LT(sn_now() - before, test::patience);
+		busy.emplace_back([&] {
+			while (!done.load()) {
+				Task child([] {});
+				child.join();
+			}
+		});
+	}
+	const int64_t before = sn_now();
+	Task third([&] {
+		for (int i = 0; i < 100; i++)
+			sn_yield();
+		sn_sleep(test::ms);
+		done = true;
 	});
+	third.join();
+	test::join_all(busy);
+	EXPECT_LT(sn_now() - before, test::patience);
 }
 
 // A task that a foreign thread spawns goes through the global queue, which busy processors must not
 // forget.
-TEST(Yield, BusyProcessorsServeTimersAndTheGlobalQueue)
+TASK_TEST(Yield, BusyProcessorsServeTimersAndTheGlobalQueue, 1, 2)
 {
-	test::run({1, 2}, [] {
-		std::atomic<bool> done{false};
-		std::vector<Task> busy;
+	std::atomic<bool> done{false};
+	std::vector<Task> busy;
 
-		for (int i = 0; i < 4; i++)
-			busy.emplace_back([&] {
-				while (!done.load())
-					sn_yield();
-			});
-		Task sleeper([] { sn_sleep(test::ms); });
-		sleeper.join();
-		// More than a ring holds, so that some overflow to the global queue.
-		std::atomic<int> ran{0};
-		std::vector<Task> many;
-		for (int i = 0; i < 1000; i++)
-			many.emplace_back([&] { ran++; });
-		test::join_all(many);
-		EXPECT_EQ(1000, ran.load());
-		done = true;
-		test::join_all(busy);
-	});
+	for (int i = 0; i < 4; i++)
+		busy.emplace_back([&] {
+			while (!done.load())
+				sn_yield();
+		});
+	Task sleeper([] { sn_sleep(test::ms); });
+	sleeper.join();
+	// More than a ring holds, so that some overflow to the global queue.
+	std::atomic<int> ran{0};
+	std::vector<Task> many;
+	for (int i = 0; i < 1000; i++)
+		many.emplace_back([&] { ran++; });
+	test::join_all(many);
+	EXPECT_EQ(1000, ran.load());
+	done = true;
+	test::join_all(busy);
 }
 
 // Two tasks that keep waking each other to run next make the threads that look for work nap. A nap
 // must end for a task that no other thread can run: a task whose spawner continues to compute, and
 // one that such a task has woken to run next.
-TEST(Steal, NapsEndForWork)
+TASK_TEST(Steal, NapsEndForWork, 3, 4)
 {
-	test::run({3, 4}, [] {
-		sn_chan *there = nullptr, *back = nullptr;
-		std::vector<Task> pair;
-		long ball = 0;
+	sn_chan *there = nullptr, *back = nullptr;
+	std::vector<Task> pair;
+	long ball = 0;
 
-		ASSERT_EQ(0, sn_chan_new(&there, sizeof ball, 0));
-		ASSERT_EQ(0, sn_chan_new(&back, sizeof ball, 0));
-		pair.emplace_back([&] {
-			long served = 0, returned = 0;
-			while (sn_chan_send(there, &served) == 0 &&
-			       sn_chan_recv(back, &returned) == 0)
-				EXPECT_EQ(served++, returned);
-		});
-		pair.emplace_back([&] {
-			long returned = 0;
-			while (sn_chan_recv(there, &returned) == 0 &&
-			       sn_chan_send(back, &returned) == 0)
-				;
-		});
-		for (int i = 0; i < 100; i++) {
-			std::atomic<bool> ran{false};
-			sn_chan *wake = nullptr;
-			char token = 0;
-
-			ASSERT_EQ(0, sn_chan_new(&wake, 1, 0));
-			Task woken([&] {
-				char got = 0;
-				if (i % 2) {
-					EXPECT_EQ(0, sn_chan_recv(wake, &got));
-				}
-				ran = true;
-			});
-
-			sn_sleep(int64_t(i % 10) * 100 * test::us);
-			if (i % 2) {
-				EXPECT_EQ(0, sn_chan_send(wake, &token));
-			}
-			// This task computes, so its thread cannot run the other.
-			const int64_t start = sn_now();
-			while (!ran)
-				ASSERT_LT(sn_now() - start, test::patience) << i;
-			woken.join();
-			sn_chan_unref(wake);
-		}
-		sn_chan_close(there);
-		sn_chan_close(back);
-		test::join_all(pair);
-		sn_chan_unref(there);
-		sn_chan_unref(back);
+	ASSERT_EQ(0, sn_chan_new(&there, sizeof ball, 0));
+	ASSERT_EQ(0, sn_chan_new(&back, sizeof ball, 0));
+	pair.emplace_back([&] {
+		long served = 0, returned = 0;
+		while (sn_chan_send(there, &served) == 0 && sn_chan_recv(back, &returned) == 0)
+			EXPECT_EQ(served++, returned);
 	});
+	pair.emplace_back([&] {
+		long returned = 0;
+		while (sn_chan_recv(there, &returned) == 0 && sn_chan_send(back, &returned) == 0)
+			;
+	});
+	for (int i = 0; i < 100; i++) {
+		std::atomic<bool> ran{false};
+		sn_chan *wake = nullptr;
+		char token = 0;
+
+		ASSERT_EQ(0, sn_chan_new(&wake, 1, 0));
+		Task woken([&] {
+			char got = 0;
+			if (i % 2) {
+				EXPECT_EQ(0, sn_chan_recv(wake, &got));
+			}
+			ran = true;
+		});
+
+		sn_sleep(int64_t(i % 10) * 100 * test::us);
+		if (i % 2) {
+			EXPECT_EQ(0, sn_chan_send(wake, &token));
+		}
+		// This task computes, so its thread cannot run the other.
+		const int64_t start = sn_now();
+		while (!ran)
+			ASSERT_LT(sn_now() - start, test::patience) << i;
+		woken.join();
+		sn_chan_unref(wake);
+	}
+	sn_chan_close(there);
+	sn_chan_close(back);
+	test::join_all(pair);
+	sn_chan_unref(there);
+	sn_chan_unref(back);
 }
 
 // Work that one processor makes is shared: with several processors and CPUs, some of it is stolen.
-TEST(Steal, WorkSpreads)
+TASK_TEST(Steal, WorkSpreads, 4)
 {
-	test::run(4, [] {
-		std::atomic<int> ran{0};
+	std::atomic<int> ran{0};
 
-		const bool stolen = test::eventually([&] {
-			std::vector<Task> tasks;
+	const bool stolen = test::eventually([&] {
+		std::vector<Task> tasks;
 
-			for (int i = 0; i < 200; i++)
-				tasks.emplace_back([&] {
-					const int64_t end = sn_now() + 20 * test::us;
+		for (int i = 0; i < 200; i++)
+			tasks.emplace_back([&] {
+				const int64_t end = sn_now() + 20 * test::us;
 
-					while (sn_now() < end)
-						continue;
-					ran++;
-				});
-			test::join_all(tasks);
-			return test::stats().steals > 0;
-		});
-		EXPECT_TRUE(stolen);
-		EXPECT_GT(test::stats().threads, 1u);
+				while (sn_now() < end)
+					continue;
+				ran++;
+			});
+		test::join_all(tasks);
+		return test::stats().steals > 0;
 	});
+	EXPECT_TRUE(stolen);
+	EXPECT_GT(test::stats().threads, 1u);
 }
 
 } // namespace

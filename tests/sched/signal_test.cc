@@ -17,169 +17,153 @@ namespace
 using test::soon;
 using test::Task;
 
-TEST(Signal, IsWaitedFor)
+TASK_TEST(Signal, IsWaitedFor)
 {
-	test::run([] {
-		ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
-		ASSERT_EQ(0, sn_signal_catch(SIGUSR2));
-		ASSERT_EQ(0, sn_signal_catch(SIGUSR1)) << "catching it twice is no error";
+	ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
+	ASSERT_EQ(0, sn_signal_catch(SIGUSR2));
+	ASSERT_EQ(0, sn_signal_catch(SIGUSR1)) << "catching it twice is no error";
 
-		// A signal that comes before the wait.
-		kill(getpid(), SIGUSR2);
-		EXPECT_EQ(SIGUSR2, sn_signal_wait(soon()));
-		// A signal that comes during the wait.
-		Task sender([] {
-			sn_sleep(2 * test::ms);
-			kill(getpid(), SIGUSR1);
-		});
-		EXPECT_EQ(SIGUSR1, sn_signal_wait(SN_NO_DEADLINE));
-		sender.join();
-		EXPECT_EQ(-ETIMEDOUT, sn_signal_wait(sn_now() + test::ms)) << "nothing is left";
+	// A signal that comes before the wait.
+	kill(getpid(), SIGUSR2);
+	EXPECT_EQ(SIGUSR2, sn_signal_wait(soon()));
+	// A signal that comes during the wait.
+	Task sender([] {
+		sn_sleep(2 * test::ms);
+		kill(getpid(), SIGUSR1);
 	});
+	EXPECT_EQ(SIGUSR1, sn_signal_wait(SN_NO_DEADLINE));
+	sender.join();
+	EXPECT_EQ(-ETIMEDOUT, sn_signal_wait(sn_now() + test::ms)) << "nothing is left";
 }
 
-TEST(Signal, DeliveriesMerge)
+TASK_TEST(Signal, DeliveriesMerge)
 {
-	test::run([] {
-		ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
-		ASSERT_EQ(0, sn_signal_catch(SIGUSR2));
-		for (int i = 0; i < 5; i++)
-			raise(SIGUSR1);
-		raise(SIGUSR2);
-		// Both signals come, once each, in any order.
-		const int first = sn_signal_wait(soon()), second = sn_signal_wait(soon());
-		EXPECT_TRUE((first == SIGUSR1 && second == SIGUSR2) ||
-			    (first == SIGUSR2 && second == SIGUSR1))
-			<< first << " " << second;
-		EXPECT_EQ(-ETIMEDOUT, sn_signal_wait(sn_now() + test::ms));
-	});
+	ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
+	ASSERT_EQ(0, sn_signal_catch(SIGUSR2));
+	for (int i = 0; i < 5; i++)
+		raise(SIGUSR1);
+	raise(SIGUSR2);
+	// Both signals come, once each, in any order.
+	const int first = sn_signal_wait(soon()), second = sn_signal_wait(soon());
+	EXPECT_TRUE((first == SIGUSR1 && second == SIGUSR2) ||
+		    (first == SIGUSR2 && second == SIGUSR1))
+		<< first << " " << second;
+	EXPECT_EQ(-ETIMEDOUT, sn_signal_wait(sn_now() + test::ms));
 }
 
-TEST(Signal, ManyAreNotLost)
+TASK_TEST(Signal, ManyAreNotLost)
 {
-	test::run([] {
-		ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
-		const int n = test::scaled(500);
-		std::atomic<int> seen{0};
-		std::thread sender([&] {
-			for (int i = 0; i < n; i++) {
-				kill(getpid(), SIGUSR1);
-				ASSERT_TRUE(test::eventually_in_thread(
-					[&] { return seen.load() == i + 1; }));
-			}
-		});
-
+	ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
+	const int n = test::scaled(500);
+	std::atomic<int> seen{0};
+	std::thread sender([&] {
 		for (int i = 0; i < n; i++) {
-			ASSERT_EQ(SIGUSR1, sn_signal_wait(soon()));
-			seen++;
+			kill(getpid(), SIGUSR1);
+			ASSERT_TRUE(
+				test::eventually_in_thread([&] { return seen.load() == i + 1; }));
 		}
-		sender.join();
 	});
+
+	for (int i = 0; i < n; i++) {
+		ASSERT_EQ(SIGUSR1, sn_signal_wait(soon()));
+		seen++;
+	}
+	sender.join();
 }
 
-TEST(Signal, TimesOutAndNotEarly)
+TASK_TEST(Signal, TimesOutAndNotEarly)
 {
-	test::run([] {
-		ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
-		const int64_t deadline = sn_now() + 5 * test::ms;
+	ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
+	const int64_t deadline = sn_now() + 5 * test::ms;
 
-		EXPECT_EQ(-ETIMEDOUT, sn_signal_wait(deadline));
-		EXPECT_GE(sn_now(), deadline);
-		EXPECT_EQ(-ETIMEDOUT, sn_signal_wait(1)) << "long past";
+	EXPECT_EQ(-ETIMEDOUT, sn_signal_wait(deadline));
+	EXPECT_GE(sn_now(), deadline);
+	EXPECT_EQ(-ETIMEDOUT, sn_signal_wait(1)) << "long past";
+	raise(SIGUSR1);
+	EXPECT_EQ(SIGUSR1, sn_signal_wait(soon())) << "usable after a timeout";
+}
+
+TASK_TEST(Signal, EachWakesOneOfSeveralWaiters)
+{
+	ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
+	std::atomic<int> got{0};
+	std::vector<Task> tasks;
+
+	for (int i = 0; i < 3; i++)
+		tasks.emplace_back([&] {
+			EXPECT_EQ(SIGUSR1, sn_signal_wait(soon()));
+			got++;
+		});
+	for (int i = 1; i <= 3; i++) {
 		raise(SIGUSR1);
-		EXPECT_EQ(SIGUSR1, sn_signal_wait(soon())) << "usable after a timeout";
-	});
+		ASSERT_TRUE(test::eventually([&] { return got.load() >= i; }));
+		EXPECT_EQ(i, got.load());
+	}
+	test::join_all(tasks);
 }
 
-TEST(Signal, EachWakesOneOfSeveralWaiters)
+TASK_TEST(Signal, WaitersChoose)
 {
-	test::run([] {
-		ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
-		std::atomic<int> got{0};
-		std::vector<Task> tasks;
+	const int first[] = {SIGUSR1}, second[] = {SIGUSR2, SIGUSR2};
 
-		for (int i = 0; i < 3; i++)
-			tasks.emplace_back([&] {
-				EXPECT_EQ(SIGUSR1, sn_signal_wait(soon()));
-				got++;
-			});
-		for (int i = 1; i <= 3; i++) {
-			raise(SIGUSR1);
-			ASSERT_TRUE(test::eventually([&] { return got.load() >= i; }));
-			EXPECT_EQ(i, got.load());
-		}
-		test::join_all(tasks);
-	});
+	ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
+	EXPECT_EQ(-EINVAL, sn_signal_wait_for(second, 2, soon())) << "not caught";
+	ASSERT_EQ(0, sn_signal_catch(SIGUSR2));
+	Task one([&] { return sn_signal_wait_for(first, 1, soon()); });
+	Task two([&] { return sn_signal_wait_for(second, 2, soon()); });
+
+	raise(SIGUSR2);
+	EXPECT_EQ(SIGUSR2, two.join());
+	// The signal that nobody has chosen stays pending.
+	raise(SIGUSR2);
+	EXPECT_EQ(-ETIMEDOUT, sn_signal_wait_for(first, 1, sn_now() + test::ms));
+	raise(SIGUSR1);
+	EXPECT_EQ(SIGUSR1, one.join());
+	EXPECT_EQ(SIGUSR2, sn_signal_wait(soon()));
+	for (int wrong : {0, -1, 65}) {
+		EXPECT_EQ(-EINVAL, sn_signal_wait_for(&wrong, 1, soon()));
+	}
+	EXPECT_EQ(-EINVAL, sn_signal_wait_for(first, 0, soon()));
+	EXPECT_EQ(-EINVAL, sn_signal_wait_for(nullptr, 1, soon()));
 }
 
-TEST(Signal, WaitersChoose)
+TASK_TEST(Signal, WaitsEndWithTheirScope)
 {
-	test::run([] {
-		const int first[] = {SIGUSR1}, second[] = {SIGUSR2, SIGUSR2};
+	sn_scope *scope;
+	std::atomic<int> result{0};
 
-		ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
-		EXPECT_EQ(-EINVAL, sn_signal_wait_for(second, 2, soon())) << "not caught";
-		ASSERT_EQ(0, sn_signal_catch(SIGUSR2));
-		Task one([&] { return sn_signal_wait_for(first, 1, soon()); });
-		Task two([&] { return sn_signal_wait_for(second, 2, soon()); });
-
-		raise(SIGUSR2);
-		EXPECT_EQ(SIGUSR2, two.join());
-		// The signal that nobody has chosen stays pending.
-		raise(SIGUSR2);
-		EXPECT_EQ(-ETIMEDOUT, sn_signal_wait_for(first, 1, sn_now() + test::ms));
-		raise(SIGUSR1);
-		EXPECT_EQ(SIGUSR1, one.join());
-		EXPECT_EQ(SIGUSR2, sn_signal_wait(soon()));
-		for (int wrong : {0, -1, 65}) {
-			EXPECT_EQ(-EINVAL, sn_signal_wait_for(&wrong, 1, soon()));
-		}
-		EXPECT_EQ(-EINVAL, sn_signal_wait_for(first, 0, soon()));
-		EXPECT_EQ(-EINVAL, sn_signal_wait_for(nullptr, 1, soon()));
-	});
-}
-
-TEST(Signal, WaitsEndWithTheirScope)
-{
-	test::run([] {
-		sn_scope *scope;
-		std::atomic<int> result{0};
-
-		ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
-		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-		ASSERT_EQ(0, sn_scope_go(
-				     scope,
-				     [](void *arg) {
-					     *static_cast<std::atomic<int> *>(arg) =
-						     sn_signal_wait(SN_NO_DEADLINE);
-					     return 0;
-				     },
-				     &result));
-		sn_yield();
-		sn_scope_cancel(scope);
-		sn_scope_close(scope);
-		EXPECT_EQ(-ECANCELED, result.load());
-		raise(SIGUSR1);
-		EXPECT_EQ(SIGUSR1, sn_signal_wait(soon())) << "nothing took it";
-	});
+	ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
+	ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	ASSERT_EQ(0, sn_scope_go(
+			     scope,
+			     [](void *arg) {
+				     *static_cast<std::atomic<int> *>(arg) =
+					     sn_signal_wait(SN_NO_DEADLINE);
+				     return 0;
+			     },
+			     &result));
+	sn_yield();
+	sn_scope_cancel(scope);
+	sn_scope_close(scope);
+	EXPECT_EQ(-ECANCELED, result.load());
+	raise(SIGUSR1);
+	EXPECT_EQ(SIGUSR1, sn_signal_wait(soon())) << "nothing took it";
 }
 
 // A deadline and a signal at the same time: the signal goes to the task or stays pending.
-TEST(Signal, NoneIsLostToADeadline)
+TASK_TEST(Signal, NoneIsLostToADeadline)
 {
-	test::run([] {
-		ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
-		for (int i = 0; i < test::scaled(500); i++) {
-			Task waiter([] { return sn_signal_wait(sn_now() + 20 * test::us); });
+	ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
+	for (int i = 0; i < test::scaled(500); i++) {
+		Task waiter([] { return sn_signal_wait(sn_now() + 20 * test::us); });
 
-			sn_sleep(20 * test::us);
-			raise(SIGUSR1);
-			if (waiter.join() == -ETIMEDOUT) {
-				EXPECT_EQ(SIGUSR1, sn_signal_wait(soon()));
-			}
-			EXPECT_EQ(-ETIMEDOUT, sn_signal_wait(1));
+		sn_sleep(20 * test::us);
+		raise(SIGUSR1);
+		if (waiter.join() == -ETIMEDOUT) {
+			EXPECT_EQ(SIGUSR1, sn_signal_wait(soon()));
 		}
-	});
+		EXPECT_EQ(-ETIMEDOUT, sn_signal_wait(1));
+	}
 }
 
 int next_of(sn_chan *chan)
@@ -190,80 +174,76 @@ int next_of(sn_chan *chan)
 	return signum;
 }
 
-TEST(SignalChannel, GetsWhatItAskedFor)
+TASK_TEST(SignalChannel, GetsWhatItAskedFor)
 {
-	test::run([] {
-		const int one[] = {SIGUSR1}, two[] = {SIGUSR2};
-		sn_chan *chan, *other;
+	const int one[] = {SIGUSR1}, two[] = {SIGUSR2};
+	sn_chan *chan, *other;
 
-		ASSERT_EQ(0, sn_chan_new(&chan, sizeof(int), 4));
-		ASSERT_EQ(0, sn_chan_new(&other, sizeof(int), 4));
-		ASSERT_EQ(0, sn_signal_send_to(chan, one, 1));
-		raise(SIGUSR1);
-		EXPECT_EQ(SIGUSR1, next_of(chan));
-		// One more signal for the channel, and one more channel for the signal.
-		ASSERT_EQ(0, sn_signal_send_to(chan, two, 1));
-		ASSERT_EQ(0, sn_signal_send_to(other, two, 1));
-		raise(SIGUSR2);
-		EXPECT_EQ(SIGUSR2, next_of(chan));
-		EXPECT_EQ(SIGUSR2, next_of(other));
-		// No task gets a signal that a channel gets.
-		Task waiter([&] { return sn_signal_wait(soon()); });
-		raise(SIGUSR2);
-		EXPECT_EQ(SIGUSR2, next_of(other));
-		EXPECT_EQ(0, sn_signal_stop(other));
-		EXPECT_EQ(0, sn_signal_stop(other)) << "the channel gets no signals already";
-		EXPECT_EQ(SIGUSR2, next_of(chan));
-		EXPECT_EQ(0, sn_signal_stop(chan));
-		raise(SIGUSR2);
-		EXPECT_EQ(SIGUSR2, waiter.join());
-		// A pending signal goes to the channel immediately.
-		raise(SIGUSR1);
-		ASSERT_EQ(0, sn_signal_send_to(chan, one, 1));
-		EXPECT_EQ(SIGUSR1, next_of(chan));
-		sn_chan_unref(chan); // the runtime has a reference until the run ends
-		sn_chan_unref(other);
-	});
+	ASSERT_EQ(0, sn_chan_new(&chan, sizeof(int), 4));
+	ASSERT_EQ(0, sn_chan_new(&other, sizeof(int), 4));
+	ASSERT_EQ(0, sn_signal_send_to(chan, one, 1));
+	raise(SIGUSR1);
+	EXPECT_EQ(SIGUSR1, next_of(chan));
+	// One more signal for the channel, and one more channel for the signal.
+	ASSERT_EQ(0, sn_signal_send_to(chan, two, 1));
+	ASSERT_EQ(0, sn_signal_send_to(other, two, 1));
+	raise(SIGUSR2);
+	EXPECT_EQ(SIGUSR2, next_of(chan));
+	EXPECT_EQ(SIGUSR2, next_of(other));
+	// No task gets a signal that a channel gets.
+	Task waiter([&] { return sn_signal_wait(soon()); });
+	raise(SIGUSR2);
+	EXPECT_EQ(SIGUSR2, next_of(other));
+	EXPECT_EQ(0, sn_signal_stop(other));
+	EXPECT_EQ(0, sn_signal_stop(other)) << "the channel gets no signals already";
+	EXPECT_EQ(SIGUSR2, next_of(chan));
+	EXPECT_EQ(0, sn_signal_stop(chan));
+	raise(SIGUSR2);
+	EXPECT_EQ(SIGUSR2, waiter.join());
+	// A pending signal goes to the channel immediately.
+	raise(SIGUSR1);
+	ASSERT_EQ(0, sn_signal_send_to(chan, one, 1));
+	EXPECT_EQ(SIGUSR1, next_of(chan));
+	sn_chan_unref(chan); // the runtime has a reference until the run ends
+	sn_chan_unref(other);
 }
 
-TEST(SignalChannel, IsACaseOfASelect)
+TASK_TEST(SignalChannel, IsACaseOfASelect)
 {
-	test::run([] {
-		const int both[] = {SIGUSR1, SIGUSR2};
-		sn_chan *signals, *work;
-		int signum = 0, item = 0;
+	const int both[] = {SIGUSR1, SIGUSR2};
+	sn_chan *signals, *work;
+	int signum = 0, item = 0;
 
-		ASSERT_EQ(0, sn_chan_new(&signals, sizeof(int), 1));
-		ASSERT_EQ(0, sn_chan_new(&work, sizeof(int), 0));
-		ASSERT_EQ(0, sn_signal_send_to(signals, both, 2));
-		struct sn_case cases[2] = {};
-		cases[0] = {.chan = work, .elem = &item, .op = SN_CASE_RECV, .result = 0};
-		cases[1] = {.chan = signals, .elem = &signum, .op = SN_CASE_RECV, .result = 0};
-		for (int i = 0; i < test::scaled(200); i++) {
-			Task sender([&] {
-				sn_yield();
-				if (i % 2)
-					raise(SIGUSR1);
-				else
-					EXPECT_EQ(0, sn_chan_send_until(work, &i, soon()));
-			});
+	ASSERT_EQ(0, sn_chan_new(&signals, sizeof(int), 1));
+	ASSERT_EQ(0, sn_chan_new(&work, sizeof(int), 0));
+	ASSERT_EQ(0, sn_signal_send_to(signals, both, 2));
+	struct sn_case cases[2] = {};
+	cases[0] = {.chan = work, .elem = &item, .op = SN_CASE_RECV, .result = 0};
+	cases[1] = {.chan = signals, .elem = &signum, .op = SN_CASE_RECV, .result = 0};
+	for (int i = 0; i < test::scaled(200); i++) {
+		Task sender([&] {
+			sn_yield();
+			if (i % 2)
+				raise(SIGUSR1);
+			else
+				EXPECT_EQ(0, sn_chan_send_until(work, &i, soon()));
+		});
 
-			ASSERT_EQ(i % 2, sn_select(cases, 2, soon()));
-			EXPECT_EQ(0, cases[i % 2].result);
-			sender.join();
-		}
-		EXPECT_EQ(SIGUSR1, signum);
-		// A full channel drops further signals.
-		raise(SIGUSR1);
-		ASSERT_TRUE(test::eventually([&] { return sn_chan_len(signals) == 1; }));
-		raise(SIGUSR2);
-		Task last([&] { return sn_signal_wait(sn_now() + 10 * test::ms); });
-		EXPECT_EQ(-ETIMEDOUT, last.join()) << "the signal belongs to the channel";
-		EXPECT_EQ(SIGUSR1, next_of(signals));
-		sn_signal_stop(signals);
-		sn_chan_unref(signals);
-		sn_chan_unref(work);
-	});
+		ASSERT_EQ(i % 2, sn_select(cases, 2, soon()));
+		EXPECT_EQ(0, cases[i % 2].result);
+		sender.join();
+	}
+	EXPECT_EQ(SIGUSR1, signum);
+	// A full channel drops further signals.
+	raise(SIGUSR1);
+	ASSERT_TRUE(test::eventually([&] { return sn_chan_len(signals) == 1; }));
+	raise(SIGUSR2);
+	Task last([&] { return sn_signal_wait(sn_now() + 10 * test::ms); });
+	EXPECT_EQ(-ETIMEDOUT, last.join()) << "the signal belongs to the channel";
+	EXPECT_EQ(SIGUSR1, next_of(signals));
+	sn_signal_stop(signals);
+	sn_chan_unref(signals);
+	sn_chan_unref(work);
 }
 
 TEST(SignalChannel, BadArguments)
@@ -291,12 +271,10 @@ TEST(SignalChannel, BadArguments)
 	EXPECT_EQ(-ENOTSUP, sn_signal_send_to(nullptr, one, 1));
 }
 
-TEST(Signal, SomeCannotBeCaught)
+TASK_TEST(Signal, SomeCannotBeCaught, 1)
 {
-	test::run(1, [] {
-		for (int signum : {SIGSEGV, SIGBUS, SIGKILL, SIGSTOP, 0, -1, 65, 1000})
-			EXPECT_EQ(-EINVAL, sn_signal_catch(signum)) << signum;
-	});
+	for (int signum : {SIGSEGV, SIGBUS, SIGKILL, SIGSTOP, 0, -1, 65, 1000})
+		EXPECT_EQ(-EINVAL, sn_signal_catch(signum)) << signum;
 }
 
 // An instruction that no processor has.

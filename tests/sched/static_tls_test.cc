@@ -15,29 +15,25 @@ namespace
 constexpr size_t size = size_t(1) << 20;
 thread_local char large[size];
 
-TEST(StaticTls, OfAMegabyteLeavesRoomForTheRuntime)
+TASK_TEST(StaticTls, OfAMegabyteLeavesRoomForTheRuntime, 1, 2)
 {
-	test::run({1, 2}, [] {
-		memset(large, 1, size);
-		// Another thread, on which a signal handler has room, too.
-		test::Task blocks([] {
-			memset(large, 2, size);
-			usleep(50000);
-			EXPECT_EQ(2, large[size - 1]);
-		});
-		blocks.join();
+	memset(large, 1, size);
+	// Another thread, on which a signal handler has room, too.
+	test::Task blocks([] {
+		memset(large, 2, size);
+		usleep(50000);
+		EXPECT_EQ(2, large[size - 1]);
 	});
+	blocks.join();
 }
 
-TEST(StaticTls, LeavesRoomForLookups)
+TASK_TEST(StaticTls, LeavesRoomForLookups, 2)
 {
-	test::run(2, [] {
-		sn_tcp_listener *listener = nullptr;
+	sn_tcp_listener *listener = nullptr;
 
-		// The C library looks this name up, on a helper thread.
-		ASSERT_EQ(0, sn_tcp_listen(&listener, "localhost:0"));
-		EXPECT_EQ(0, sn_tcp_listener_close(listener));
-	});
+	// The C library looks this name up, on a helper thread.
+	ASSERT_EQ(0, sn_tcp_listen(&listener, "localhost:0"));
+	EXPECT_EQ(0, sn_tcp_listener_close(listener));
 }
 
 } // namespace

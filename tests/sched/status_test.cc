@@ -97,138 +97,125 @@ TEST(Tasks, NoneOutsideARun)
 	EXPECT_EQ(-EINVAL, sn_tasks_each(nullptr, nullptr));
 }
 
-TEST(Tasks, EachIsSeenWithItsNameAndState)
+TASK_TEST(Tasks, EachIsSeenWithItsNameAndState)
 {
-	test::run([] {
-		struct sn_task_attr attr = {};
+	struct sn_task_attr attr = {};
 
-		sn_task *sleeper = sennit_test_spawner();
-		attr.name = "a name that is longer than thirty-one bytes";
-		test::Task joiner([] {}, &attr);
-		ASSERT_TRUE(test::eventually([&] {
-			Infos infos = all_tasks();
-			return infos.count(sn_task_id(sleeper)) &&
-			       infos[sn_task_id(sleeper)].state == SN_STATE_PARKED &&
-			       infos[sn_task_id(joiner.get())].state == SN_STATE_ENDED;
-		}));
-		const uint64_t me = sn_task_id(sn_self());
-		Infos infos;
+	sn_task *sleeper = sennit_test_spawner();
+	attr.name = "a name that is longer than thirty-one bytes";
+	test::Task joiner([] {}, &attr);
+	ASSERT_TRUE(test::eventually([&] {
+		Infos infos = all_tasks();
+		return infos.count(sn_task_id(sleeper)) &&
+		       infos[sn_task_id(sleeper)].state == SN_STATE_PARKED &&
+		       infos[sn_task_id(joiner.get())].state == SN_STATE_ENDED;
+	}));
+	const uint64_t me = sn_task_id(sn_self());
+	Infos infos;
 
-		// sn_tasks_each() runs outside the runtime, so this task counts as blocking if the
-		// machine stalls it for long.
-		EXPECT_TRUE(test::eventually([&] {
-			infos = all_tasks();
-			return infos[me].state == SN_STATE_RUNNING;
-		}));
-		EXPECT_EQ(3u, infos.size());
-		EXPECT_STREQ("main", infos[me].name);
-		EXPECT_EQ(sn_self(), infos[me].task);
-		// Not the address of a variable, because ASan may move variables off the stack.
-		const void *const here = __builtin_frame_address(0);
-		EXPECT_LT(infos[me].stack_low, here);
-		EXPECT_GT(infos[me].stack_high, here);
-		EXPECT_EQ(nullptr, infos[me].spawned_at);
-		EXPECT_EQ(0u, infos[me].spawned_by);
+	// sn_tasks_each() runs outside the runtime, so this task counts as blocking if the
+	// machine stalls it for long.
+	EXPECT_TRUE(test::eventually([&] {
+		infos = all_tasks();
+		return infos[me].state == SN_STATE_RUNNING;
+	}));
+	EXPECT_EQ(3u, infos.size());
+	EXPECT_STREQ("main", infos[me].name);
+	EXPECT_EQ(sn_self(), infos[me].task);
+	// Not the address of a variable, because ASan may move variables off the stack.
+	const void *const here = __builtin_frame_address(0);
+	EXPECT_LT(infos[me].stack_low, here);
+	EXPECT_GT(infos[me].stack_high, here);
+	EXPECT_EQ(nullptr, infos[me].spawned_at);
+	EXPECT_EQ(0u, infos[me].spawned_by);
 
-		const struct sn_task_info &s = infos[sn_task_id(sleeper)];
-		EXPECT_STREQ("sleeper", s.name);
-		EXPECT_EQ(me, s.spawned_by);
-		EXPECT_GE(s.stack_saved, s.stack_low);
-		EXPECT_LT(s.stack_saved, s.stack_high);
-		Dl_info where;
-		ASSERT_TRUE(dladdr(s.spawned_at, &where));
-		ASSERT_NE(nullptr, where.dli_sname);
-		EXPECT_STREQ("sennit_test_spawner", where.dli_sname);
-		EXPECT_STREQ("a name that is longer than thir",
-			     infos[sn_task_id(joiner.get())].name);
-		joiner.join();
-		EXPECT_EQ(0, sn_detach(sleeper));
-	});
+	const struct sn_task_info &s = infos[sn_task_id(sleeper)];
+	EXPECT_STREQ("sleeper", s.name);
+	EXPECT_EQ(me, s.spawned_by);
+	EXPECT_GE(s.stack_saved, s.stack_low);
+	EXPECT_LT(s.stack_saved, s.stack_high);
+	Dl_info where;
+	ASSERT_TRUE(dladdr(s.spawned_at, &where));
+	ASSERT_NE(nullptr, where.dli_sname);
+	EXPECT_STREQ("sennit_test_spawner", where.dli_sname);
+	EXPECT_STREQ("a name that is longer than thir", infos[sn_task_id(joiner.get())].name);
+	joiner.join();
+	EXPECT_EQ(0, sn_detach(sleeper));
 }
 
 // The monitor takes the times of states. Because it may look late on a busy machine, and the
 // sleeper may begin late, one right try is enough in this test and the next.
-TEST(Tasks, AStateLastsFromWhenItBegan)
+TASK_TEST(Tasks, AStateLastsFromWhenItBegan, 2)
 {
-	test::run(2, [] {
-		struct sn_task_info info = {};
-		int64_t passed = 0;
+	struct sn_task_info info = {};
+	int64_t passed = 0;
 
-		EXPECT_TRUE(test::eventually([&] {
-			test::Task sleeper([] { sn_sleep(INT64_MAX); });
-			const int64_t begun = sn_now();
+	EXPECT_TRUE(test::eventually([&] {
+		test::Task sleeper([] { sn_sleep(INT64_MAX); });
+		const int64_t begun = sn_now();
 
-			sn_sleep(100 * test::ms);
-			info = all_tasks()[sn_task_id(sleeper.get())];
-			passed = sn_now() - begun;
-			sleeper.detach();
-			return info.state == SN_STATE_PARKED && info.state_ns >= 80 * test::ms &&
-			       info.state_ns <= passed + 500 * test::ms;
-		})) << info.state
-		    << " for " << info.state_ns << " of " << passed << " ns";
-	});
+		sn_sleep(100 * test::ms);
+		info = all_tasks()[sn_task_id(sleeper.get())];
+		passed = sn_now() - begun;
+		sleeper.detach();
+		return info.state == SN_STATE_PARKED && info.state_ns >= 80 * test::ms &&
+		       info.state_ns <= passed + 500 * test::ms;
+	})) << info.state
+	    << " for " << info.state_ns << " of " << passed << " ns";
 }
 
 // The sleep is so long that the monitor sleeps too.
-TEST(Tasks, AStateThatBeginsAfterALongSleepIsYoung)
+TASK_TEST(Tasks, AStateThatBeginsAfterALongSleepIsYoung, 2)
 {
-	test::run(2, [] {
-		int64_t age = 0;
+	int64_t age = 0;
+
+	EXPECT_TRUE(test::eventually([&] {
+		sn_sleep(500 * test::ms);
+		test::Task sleeper([] { sn_sleep(INT64_MAX); });
 
 		EXPECT_TRUE(test::eventually([&] {
-			sn_sleep(500 * test::ms);
-			test::Task sleeper([] { sn_sleep(INT64_MAX); });
-
-			EXPECT_TRUE(test::eventually([&] {
-				return all_tasks()[sn_task_id(sleeper.get())].state ==
-				       SN_STATE_PARKED;
-			}));
-			age = all_tasks()[sn_task_id(sleeper.get())].state_ns;
-			sleeper.detach();
-			return age <= 300 * test::ms;
-		})) << age;
-	});
+			return all_tasks()[sn_task_id(sleeper.get())].state == SN_STATE_PARKED;
+		}));
+		age = all_tasks()[sn_task_id(sleeper.get())].state_ns;
+		sleeper.detach();
+		return age <= 300 * test::ms;
+	})) << age;
 }
 
-TEST(Tasks, TheVisitorCanStop)
+TASK_TEST(Tasks, TheVisitorCanStop, 1)
 {
-	test::run(1, [] {
-		std::vector<test::Task> tasks;
-		int calls = 0;
+	std::vector<test::Task> tasks;
+	int calls = 0;
 
-		for (int i = 0; i < 10; i++)
-			tasks.emplace_back([] {});
-		EXPECT_EQ(7, sn_tasks_each(
-				     [](const struct sn_task_info *, void *arg) {
-					     return ++*static_cast<int *>(arg) == 4 ? 7 : 0;
-				     },
-				     &calls));
-		EXPECT_EQ(4, calls);
-		test::join_all(tasks);
-	});
+	for (int i = 0; i < 10; i++)
+		tasks.emplace_back([] {});
+	EXPECT_EQ(7,
+		  sn_tasks_each([](const struct sn_task_info *,
+				   void *arg) { return ++*static_cast<int *>(arg) == 4 ? 7 : 0; },
+				&calls));
+	EXPECT_EQ(4, calls);
+	test::join_all(tasks);
 }
 
-TEST(Tasks, AHundredThousandAreSeenOnceEach)
+TASK_TEST(Tasks, AHundredThousandAreSeenOnceEach, 2)
 {
-	test::run(2, [] {
-		// Where guards cost mappings, as under an emulator, there can be at most 16,000
-		// stacks.
-		const int n = TEST_EMULATED ? 10000 : test::scaled(100000);
-		std::vector<uint64_t> ids;
+	// Where guards cost mappings, as under an emulator, there can be at most 16,000
+	// stacks.
+	const int n = TEST_EMULATED ? 10000 : test::scaled(100000);
+	std::vector<uint64_t> ids;
 
-		for (int i = 0; i < n; i++) {
-			sn_task *task;
-			ASSERT_EQ(0, sn_spawn(
-					     &task, [](void *) { return sn_sleep(INT64_MAX); },
-					     nullptr, nullptr));
-			ids.push_back(sn_task_id(task));
-			sn_detach(task);
-		}
-		Infos infos = all_tasks();
-		EXPECT_EQ(size_t(n) + 1, infos.size());
-		for (uint64_t id : ids)
-			ASSERT_EQ(1u, infos.count(id));
-	});
+	for (int i = 0; i < n; i++) {
+		sn_task *task;
+		ASSERT_EQ(0, sn_spawn(
+				     &task, [](void *) { return sn_sleep(INT64_MAX); }, nullptr,
+				     nullptr));
+		ids.push_back(sn_task_id(task));
+		sn_detach(task);
+	}
+	Infos infos = all_tasks();
+	EXPECT_EQ(size_t(n) + 1, infos.size());
+	for (uint64_t id : ids)
+		ASSERT_EQ(1u, infos.count(id));
 }
 
 // Tasks that carry their spawner's number in their name come and go as fast as possible, while

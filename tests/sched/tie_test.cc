@@ -137,24 +137,22 @@ TEST(Tie, ATaskGoesOnWithItsThread)
 
 // Tried again, because the processor is lent to another thread if the kernel does not let this one
 // run for long enough.
-TEST(Tie, ItsThreadRunsOthersMeanwhile)
+TASK_TEST(Tie, ItsThreadRunsOthersMeanwhile, 1)
 {
-	test::run(1, [] {
-		bool was_here = false;
+	bool was_here = false;
 
-		for (int i = 0; i < 20 && !was_here; i++) {
-			Channel channel;
-			const long here = thread_id();
+	for (int i = 0; i < 20 && !was_here; i++) {
+		Channel channel;
+		const long here = thread_id();
 
-			test::Task other([&] {
-				was_here = here == thread_id();
-				channel.send();
-			});
-			EXPECT_TRUE(stays_over([&] { channel.receive(); }));
-			other.join();
-		}
-		EXPECT_TRUE(was_here);
-	});
+		test::Task other([&] {
+			was_here = here == thread_id();
+			channel.send();
+		});
+		EXPECT_TRUE(stays_over([&] { channel.receive(); }));
+		other.join();
+	}
+	EXPECT_TRUE(was_here);
 }
 
 // Woken by tasks, by timers, and by foreign threads, on each other's threads.
@@ -591,46 +589,42 @@ TEST(Tie, AnIdleThreadStaysForItsTasks)
 	});
 }
 
-TEST(Tie, CancellationReachesATiedTask)
+TASK_TEST(Tie, CancellationReachesATiedTask, 1, 2)
 {
-	test::run({1, 2}, [] {
-		Channel channel;
-		sn_scope *scope;
+	Channel channel;
+	sn_scope *scope;
 
-		ASSERT_EQ(0, sn_scope_open(&scope, sn_now() + 10 * test::ms));
-		EXPECT_TRUE(stays_over([&] {
-			char byte;
+	ASSERT_EQ(0, sn_scope_open(&scope, sn_now() + 10 * test::ms));
+	EXPECT_TRUE(stays_over([&] {
+		char byte;
 
-			EXPECT_EQ(-ETIMEDOUT, sn_chan_recv(channel.chan, &byte));
-		}));
-		sn_scope_close(scope);
-	});
+		EXPECT_EQ(-ETIMEDOUT, sn_chan_recv(channel.chan, &byte));
+	}));
+	sn_scope_close(scope);
 }
 
-TEST(Tie, TheRunEndsWithTiedTasks)
+TASK_TEST(Tie, TheRunEndsWithTiedTasks, 1, 2)
 {
-	test::run({1, 2}, [] {
-		static sn_chan *chan;
-		std::atomic<int> in{0};
+	static sn_chan *chan;
+	std::atomic<int> in{0};
 
-		ASSERT_EQ(0, sn_chan_new(&chan, 1, 1));
-		for (int i = 0; i < 50; i++)
-			EXPECT_EQ(0, sn_go(
-					     [](void *counter) {
-						     char byte;
+	ASSERT_EQ(0, sn_chan_new(&chan, 1, 1));
+	for (int i = 0; i < 50; i++)
+		EXPECT_EQ(0, sn_go(
+				     [](void *counter) {
+					     char byte;
 
-						     (*static_cast<std::atomic<int> *>(counter))++;
-						     sn_foreign_tie();
-						     const int err = sn_chan_recv(chan, &byte);
-						     sn_foreign_untie();
-						     return err;
-					     },
-					     &in));
-		EXPECT_TRUE(test::eventually([&] { return in == 50; }));
-		// Some of these are runnable when the run ends.
-		for (int i = 0; i < 20; i++)
-			(void)!sn_chan_try_send(chan, "x");
-	});
+					     (*static_cast<std::atomic<int> *>(counter))++;
+					     sn_foreign_tie();
+					     const int err = sn_chan_recv(chan, &byte);
+					     sn_foreign_untie();
+					     return err;
+				     },
+				     &in));
+	EXPECT_TRUE(test::eventually([&] { return in == 50; }));
+	// Some of these are runnable when the run ends.
+	for (int i = 0; i < 20; i++)
+		(void)!sn_chan_try_send(chan, "x");
 }
 
 // The limit of threads is reached, each has tied tasks, and one of them is blocked.

@@ -642,16 +642,14 @@ TEST(StackShortage, LetsTasksWaitForAStack)
 }
 
 // The runtime reuses the stacks of tasks that have ended.
-TEST(StackReuse, ByTasks)
+TASK_TEST(StackReuse, ByTasks)
 {
-	test::run([] {
-		for (int i = 0; i < test::scaled(5000); i++) {
-			Task task([] {});
+	for (int i = 0; i < test::scaled(5000); i++) {
+		Task task([] {});
 
-			task.join();
-		}
-		EXPECT_LT(test::stats().stacks_mapped, 100u);
-	});
+		task.join();
+	}
+	EXPECT_LT(test::stats().stacks_mapped, 100u);
 }
 
 /* ---- locked memory ---- */

@@ -218,74 +218,67 @@ std::string read_all(sn_stream *stream)
 	return all;
 }
 
-TEST(Layer, EveryCallOfStreamsGoesThroughIt)
+TASK_TEST(Layer, EveryCallOfStreamsGoesThroughIt)
 {
-	test::run([] {
-		Pair pair;
-		char buf[64], c[2];
-		size_t done = 0;
-		const iovec out[] = {{(void *)"ab", 2}, {nullptr, 0}, {(void *)"cde", 3}};
-		const iovec in[] = {{c, 2}, {buf, sizeof buf}};
+	Pair pair;
+	char buf[64], c[2];
+	size_t done = 0;
+	const iovec out[] = {{(void *)"ab", 2}, {nullptr, 0}, {(void *)"cde", 3}};
+	const iovec in[] = {{c, 2}, {buf, sizeof buf}};
 
-		EXPECT_EQ(4, sn_stream_write_all(pair.a, "data", 4, nullptr));
-		EXPECT_EQ(4, sn_stream_read_full(pair.b, buf, 4, &done));
-		EXPECT_EQ("data", std::string(buf, 4));
-		EXPECT_EQ(5, sn_stream_writev(pair.a, out, 3));
-		EXPECT_EQ(5, sn_stream_readv(pair.b, in, 2));
-		EXPECT_EQ("abcde", std::string(c, 2) + std::string(buf, 3));
-		EXPECT_EQ(0, sn_stream_read(pair.b, buf, 0));
-		EXPECT_EQ(0, sn_stream_write(pair.b, buf, 0));
-		done = 0;
-		EXPECT_EQ(5, sn_stream_writev_all(pair.b, out, 3, &done));
-		EXPECT_EQ(0, sn_stream_shutdown(pair.b, SN_SHUT_WRITE));
-		EXPECT_EQ(-EPIPE, sn_stream_write(pair.b, "x", 1));
-		EXPECT_EQ("abcde", read_all(pair.a));
-		EXPECT_EQ(1, sn_stream_write(pair.a, "y", 1)); // the other half
-		EXPECT_EQ(1, sn_stream_read(pair.b, buf, sizeof buf));
-	});
+	EXPECT_EQ(4, sn_stream_write_all(pair.a, "data", 4, nullptr));
+	EXPECT_EQ(4, sn_stream_read_full(pair.b, buf, 4, &done));
+	EXPECT_EQ("data", std::string(buf, 4));
+	EXPECT_EQ(5, sn_stream_writev(pair.a, out, 3));
+	EXPECT_EQ(5, sn_stream_readv(pair.b, in, 2));
+	EXPECT_EQ("abcde", std::string(c, 2) + std::string(buf, 3));
+	EXPECT_EQ(0, sn_stream_read(pair.b, buf, 0));
+	EXPECT_EQ(0, sn_stream_write(pair.b, buf, 0));
+	done = 0;
+	EXPECT_EQ(5, sn_stream_writev_all(pair.b, out, 3, &done));
+	EXPECT_EQ(0, sn_stream_shutdown(pair.b, SN_SHUT_WRITE));
+	EXPECT_EQ(-EPIPE, sn_stream_write(pair.b, "x", 1));
+	EXPECT_EQ("abcde", read_all(pair.a));
+	EXPECT_EQ(1, sn_stream_write(pair.a, "y", 1)); // the other half
+	EXPECT_EQ(1, sn_stream_read(pair.b, buf, sizeof buf));
 }
 
-TEST(Layer, ConnectionThatIsCutOffIsNoEnd)
+TASK_TEST(Layer, ConnectionThatIsCutOffIsNoEnd)
 {
-	test::run([] {
-		Pair pair;
-		char c;
+	Pair pair;
+	char c;
 
-		shutdown(sn_stream_fd(pair.a), SHUT_WR);
-		EXPECT_EQ(-ECONNABORTED, sn_stream_read(pair.b, &c, 1));
-	});
+	shutdown(sn_stream_fd(pair.a), SHUT_WR);
+	EXPECT_EQ(-ECONNABORTED, sn_stream_read(pair.b, &c, 1));
 }
 
-TEST(Layer, LargeAmountsInBothDirections)
+TASK_TEST(Layer, LargeAmountsInBothDirections)
 {
-	test::run([] {
-		Pair pair;
-		test::Random random;
-		const std::string there = test::random_bytes(random, test::scaled(4 << 20));
-		const std::string back = test::random_bytes(random, test::scaled(3 << 20));
-		std::string want_there = there, want_back = back;
-		auto writer = [](sn_stream *to, const std::string &what) {
-			return test::Task([to, &what] {
-				EXPECT_EQ(
-					ssize_t(what.size()),
-					sn_stream_write_all(to, what.data(), what.size(), nullptr));
-				EXPECT_EQ(0, sn_stream_shutdown(to, SN_SHUT_WRITE));
-			});
-		};
-		// The zero byte is the layer's end, so neither its inverse nor that of 1 may be
-		// data.
-		for (std::string *bytes : {&want_there, &want_back})
-			for (char &c : *bytes)
-				if (c == char(~0) || c == char(~1))
-					c = 'x';
-		test::Task a = writer(pair.a, want_there), b = writer(pair.b, want_back);
-		test::Task reader([&] { EXPECT_TRUE(read_all(pair.b) == want_there); });
+	Pair pair;
+	test::Random random;
+	const std::string there = test::random_bytes(random, test::scaled(4 << 20));
+	const std::string back = test::random_bytes(random, test::scaled(3 << 20));
+	std::string want_there = there, want_back = back;
+	auto writer = [](sn_stream *to, const std::string &what) {
+		return test::Task([to, &what] {
+			EXPECT_EQ(ssize_t(what.size()),
+				  sn_stream_write_all(to, what.data(), what.size(), nullptr));
+			EXPECT_EQ(0, sn_stream_shutdown(to, SN_SHUT_WRITE));
+		});
+	};
+	// The zero byte is the layer's end, so neither its inverse nor that of 1 may be
+	// data.
+	for (std::string *bytes : {&want_there, &want_back})
+		for (char &c : *bytes)
+			if (c == char(~0) || c == char(~1))
+				c = 'x';
+	test::Task a = writer(pair.a, want_there), b = writer(pair.b, want_back);
+	test::Task reader([&] { EXPECT_TRUE(read_all(pair.b) == want_there); });
 
-		EXPECT_TRUE(read_all(pair.a) == want_back);
-		reader.join();
-		a.join();
-		b.join();
-	});
+	EXPECT_TRUE(read_all(pair.a) == want_back);
+	reader.join();
+	a.join();
+	b.join();
 }
 
 // One end with a layer, whose Unix socket is full until the peer reads.
@@ -317,241 +310,217 @@ struct Full {
 	Inverter *at_a;
 };
 
-TEST(Layer, ReaderMayWaitForRoomWhileThereIsNothingToRead)
+TASK_TEST(Layer, ReaderMayWaitForRoomWhileThereIsNothingToRead)
 {
-	test::run([] {
-		Full full;
-		char c = 0;
-		const char z = char(~'z');
+	Full full;
+	char c = 0;
+	const char z = char(~'z');
 
-		full.at_a->reads_must_send = true;
-		test::Task reader([&] { EXPECT_EQ(1, sn_stream_read(full.a, &c, 1)); });
-		EXPECT_TRUE(test::someone_reads(full.a));
-		full.drain_to('\1');
-		EXPECT_EQ(1, sn_stream_write(full.b, &z, 1));
-		reader.join();
-		EXPECT_EQ('z', c);
-	});
+	full.at_a->reads_must_send = true;
+	test::Task reader([&] { EXPECT_EQ(1, sn_stream_read(full.a, &c, 1)); });
+	EXPECT_TRUE(test::someone_reads(full.a));
+	full.drain_to('\1');
+	EXPECT_EQ(1, sn_stream_write(full.b, &z, 1));
+	reader.join();
+	EXPECT_EQ('z', c);
 }
 
-TEST(Layer, WriterMayWaitForBytesWhileThereIsNoRoom)
+TASK_TEST(Layer, WriterMayWaitForBytesWhileThereIsNoRoom)
 {
-	test::run([] {
-		Full full;
+	Full full;
 
-		full.at_a->writes_must_receive = true;
-		test::Task writer([&] { EXPECT_EQ(1, sn_stream_write(full.a, "w", 1)); });
-		EXPECT_TRUE(test::someone_writes(full.a));
-		EXPECT_EQ(1, sn_stream_write(full.b, "\1", 1));
-		EXPECT_TRUE(eventually(
-			[&] { return test::unread(reinterpret_cast<sn_tcp *>(full.a)) == 0; }));
-		full.drain_to(char(~'w'));
-		writer.join();
-	});
+	full.at_a->writes_must_receive = true;
+	test::Task writer([&] { EXPECT_EQ(1, sn_stream_write(full.a, "w", 1)); });
+	EXPECT_TRUE(test::someone_writes(full.a));
+	EXPECT_EQ(1, sn_stream_write(full.b, "\1", 1));
+	EXPECT_TRUE(
+		eventually([&] { return test::unread(reinterpret_cast<sn_tcp *>(full.a)) == 0; }));
+	full.drain_to(char(~'w'));
+	writer.join();
 }
 
-TEST(Layer, WriteThatRunsOutOfTimeSaysWhatWasTaken)
+TASK_TEST(Layer, WriteThatRunsOutOfTimeSaysWhatWasTaken)
 {
-	test::run([] {
-		Pair pair;
-		const std::string bytes(1 << 20, 'b');
-		size_t total = 0;
-		ssize_t n;
+	Pair pair;
+	const std::string bytes(1 << 20, 'b');
+	size_t total = 0;
+	ssize_t n;
 
-		sn_stream_set_write_deadline(pair.a, sn_now() + 50 * test::ms);
-		while ((n = sn_stream_write(pair.a, bytes.data(), bytes.size())) > 0)
-			total += size_t(n);
-		EXPECT_EQ(-ETIMEDOUT, n);
-		sn_stream_set_write_deadline(pair.a, SN_NO_DEADLINE);
-		test::Task ender([&] { EXPECT_EQ(0, sn_stream_shutdown(pair.a, SN_SHUT_WRITE)); });
-		EXPECT_EQ(total, read_all(pair.b).size());
-		ender.join();
-	});
+	sn_stream_set_write_deadline(pair.a, sn_now() + 50 * test::ms);
+	while ((n = sn_stream_write(pair.a, bytes.data(), bytes.size())) > 0)
+		total += size_t(n);
+	EXPECT_EQ(-ETIMEDOUT, n);
+	sn_stream_set_write_deadline(pair.a, SN_NO_DEADLINE);
+	test::Task ender([&] { EXPECT_EQ(0, sn_stream_shutdown(pair.a, SN_SHUT_WRITE)); });
+	EXPECT_EQ(total, read_all(pair.b).size());
+	ender.join();
 }
 
-TEST(Layer, DeadlineCancelAndCloseEndWaits)
+TASK_TEST(Layer, DeadlineCancelAndCloseEndWaits)
 {
-	test::run([] {
-		Pair pair;
-		char c;
+	Pair pair;
+	char c;
 
-		sn_stream_set_read_deadline(pair.a, sn_now() + test::ms);
-		EXPECT_EQ(-ETIMEDOUT, sn_stream_read(pair.a, &c, 1));
-		test::Task canceled([&] { EXPECT_EQ(-ECANCELED, sn_stream_read(pair.b, &c, 1)); });
-		EXPECT_TRUE(test::someone_reads(pair.b));
-		EXPECT_EQ(0, sn_stream_cancel(pair.b));
-		canceled.join();
-		sn_stream_set_read_deadline(pair.a, SN_NO_DEADLINE);
-		test::Task closed([&] { EXPECT_EQ(-EBADF, sn_stream_read(pair.a, &c, 1)); });
-		EXPECT_TRUE(test::someone_reads(pair.a));
-		EXPECT_EQ(0, sn_stream_close(pair.a));
-		closed.join();
-		EXPECT_TRUE(eventually([&] { return pair.fate_a.closed == 1; }));
-		EXPECT_EQ(-EBADF, sn_stream_close(pair.a));
-	});
+	sn_stream_set_read_deadline(pair.a, sn_now() + test::ms);
+	EXPECT_EQ(-ETIMEDOUT, sn_stream_read(pair.a, &c, 1));
+	test::Task canceled([&] { EXPECT_EQ(-ECANCELED, sn_stream_read(pair.b, &c, 1)); });
+	EXPECT_TRUE(test::someone_reads(pair.b));
+	EXPECT_EQ(0, sn_stream_cancel(pair.b));
+	canceled.join();
+	sn_stream_set_read_deadline(pair.a, SN_NO_DEADLINE);
+	test::Task closed([&] { EXPECT_EQ(-EBADF, sn_stream_read(pair.a, &c, 1)); });
+	EXPECT_TRUE(test::someone_reads(pair.a));
+	EXPECT_EQ(0, sn_stream_close(pair.a));
+	closed.join();
+	EXPECT_TRUE(eventually([&] { return pair.fate_a.closed == 1; }));
+	EXPECT_EQ(-EBADF, sn_stream_close(pair.a));
 }
 
-TEST(Layer, LearnsHowTheStreamWasClosed)
+TASK_TEST(Layer, LearnsHowTheStreamWasClosed)
 {
-	test::run([] {
-		Pair pair;
+	Pair pair;
 
-		EXPECT_EQ(0, sn_stream_close(pair.a));
-		EXPECT_EQ(1, pair.fate_a.closed);
-		EXPECT_EQ(1, pair.fate_a.orderly);
-		EXPECT_EQ("", read_all(pair.b));
-		EXPECT_EQ(0, sn_stream_abort(pair.b));
-		EXPECT_EQ(1, pair.fate_b.closed);
-		EXPECT_EQ(0, pair.fate_b.orderly);
-	});
+	EXPECT_EQ(0, sn_stream_close(pair.a));
+	EXPECT_EQ(1, pair.fate_a.closed);
+	EXPECT_EQ(1, pair.fate_a.orderly);
+	EXPECT_EQ("", read_all(pair.b));
+	EXPECT_EQ(0, sn_stream_abort(pair.b));
+	EXPECT_EQ(1, pair.fate_b.closed);
+	EXPECT_EQ(0, pair.fate_b.orderly);
 }
 
 // The parent still has the stream, so the child does not notify the peer.
-TEST(Layer, ChildOfForkTellsThePeerNothing)
+TASK_TEST(Layer, ChildOfForkTellsThePeerNothing, 1)
 {
-	test::run(1, [] {
-		Pair pair;
-		const pid_t child = fork();
-		int status = -1;
-		char c;
+	Pair pair;
+	const pid_t child = fork();
+	int status = -1;
+	char c;
 
-		if (child == 0) {
-			CHILD_CHECK(sn_stream_close(pair.a) == 0);
-			CHILD_CHECK(pair.fate_a.closed == 1 && pair.fate_a.orderly == 0);
-			_exit(0);
-		}
-		ASSERT_EQ(child, waitpid(child, &status, 0));
-		EXPECT_EQ(0, status);
-		EXPECT_EQ(1, sn_stream_write(pair.a, "p", 1));
-		EXPECT_EQ(1, sn_stream_read(pair.b, &c, 1));
-		EXPECT_EQ('p', c);
-	});
+	if (child == 0) {
+		CHILD_CHECK(sn_stream_close(pair.a) == 0);
+		CHILD_CHECK(pair.fate_a.closed == 1 && pair.fate_a.orderly == 0);
+		_exit(0);
+	}
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_EQ(1, sn_stream_write(pair.a, "p", 1));
+	EXPECT_EQ(1, sn_stream_read(pair.b, &c, 1));
+	EXPECT_EQ('p', c);
 }
 
-TEST(Layer, PushingRefusesWhatCannotCarryOne)
+TASK_TEST(Layer, PushingRefusesWhatCannotCarryOne, 1)
 {
-	test::run(1, [] {
-		Pair pair;
-		Fate fate;
-		Inverter unused(-1, &fate);
-		auto pipe = test::Ends::pipe();
-		auto socket = test::Ends::unix_sockets();
-		void *state;
-		char c;
+	Pair pair;
+	Fate fate;
+	Inverter unused(-1, &fate);
+	auto pipe = test::Ends::pipe();
+	auto socket = test::Ends::unix_sockets();
+	void *state;
+	char c;
 
-		EXPECT_EQ(-EEXIST, sn_layer_push(pair.a, &inverting, &unused));
-		EXPECT_EQ(-ENOTSOCK, sn_layer_push(pipe->from(), &inverting, &unused));
-		EXPECT_EQ(-EINVAL, sn_layer_push(nullptr, &inverting, &unused));
-		EXPECT_EQ(-EINVAL, sn_layer_push(socket->from(), nullptr, &unused));
-		EXPECT_EQ(-EPROTOTYPE, sn_layer_use(socket->from(), &inverting, &state));
-		test::Task reader(
-			[&] { EXPECT_EQ(-EBADF, sn_stream_read(socket->from(), &c, 1)); });
-		EXPECT_TRUE(test::someone_reads(socket->from()));
-		EXPECT_EQ(-EBUSY, sn_layer_push(socket->from(), &inverting, &unused));
-		socket->close_from();
-		reader.join();
-		ASSERT_EQ(0, sn_layer_use(pair.a, &inverting, &state));
-		EXPECT_EQ(pair.at_a, state);
-		sn_layer_unuse(pair.a);
-	});
+	EXPECT_EQ(-EEXIST, sn_layer_push(pair.a, &inverting, &unused));
+	EXPECT_EQ(-ENOTSOCK, sn_layer_push(pipe->from(), &inverting, &unused));
+	EXPECT_EQ(-EINVAL, sn_layer_push(nullptr, &inverting, &unused));
+	EXPECT_EQ(-EINVAL, sn_layer_push(socket->from(), nullptr, &unused));
+	EXPECT_EQ(-EPROTOTYPE, sn_layer_use(socket->from(), &inverting, &state));
+	test::Task reader([&] { EXPECT_EQ(-EBADF, sn_stream_read(socket->from(), &c, 1)); });
+	EXPECT_TRUE(test::someone_reads(socket->from()));
+	EXPECT_EQ(-EBUSY, sn_layer_push(socket->from(), &inverting, &unused));
+	socket->close_from();
+	reader.join();
+	ASSERT_EQ(0, sn_layer_use(pair.a, &inverting, &state));
+	EXPECT_EQ(pair.at_a, state);
+	sn_layer_unuse(pair.a);
 }
 
-TEST(Layer, MessagesDoNotPassItBy)
+TASK_TEST(Layer, MessagesDoNotPassItBy, 1)
 {
-	test::run(1, [] {
-		Fate fate;
-		auto ends = test::Ends::unix_sockets();
-		auto *const conn = reinterpret_cast<sn_unix *>(ends->from());
-		char text[] = "past the layer";
-		sn_unix_message message = {};
+	Fate fate;
+	auto ends = test::Ends::unix_sockets();
+	auto *const conn = reinterpret_cast<sn_unix *>(ends->from());
+	char text[] = "past the layer";
+	sn_unix_message message = {};
 
-		message.data = text;
-		message.size = sizeof text;
-		EXPECT_EQ(ssize_t(sizeof text), sn_unix_send(conn, &message));
-		invert(ends->from(), &fate);
-		EXPECT_EQ(-EPROTOTYPE, sn_unix_send(conn, &message));
-		EXPECT_EQ(-EPROTOTYPE, sn_unix_recv(conn, &message));
-	});
+	message.data = text;
+	message.size = sizeof text;
+	EXPECT_EQ(ssize_t(sizeof text), sn_unix_send(conn, &message));
+	invert(ends->from(), &fate);
+	EXPECT_EQ(-EPROTOTYPE, sn_unix_send(conn, &message));
+	EXPECT_EQ(-EPROTOTYPE, sn_unix_recv(conn, &message));
 }
 
-TEST(Layer, AttemptsOfItsOwnExcludeReadsAndWrites)
+TASK_TEST(Layer, AttemptsOfItsOwnExcludeReadsAndWrites)
 {
-	test::run([] {
-		Pair pair;
-		char c;
-		auto again = [](void *, void *) { return -EAGAIN; };
-		auto once = [](void *, void *arg) { return ++*static_cast<int *>(arg); };
-		auto receives = [](void *state, void *) {
-			return recv(static_cast<Inverter *>(state)->fd, &state, 1, MSG_DONTWAIT) < 0
-				       ? -errno
-				       : 7;
-		};
-		int calls = 0;
+	Pair pair;
+	char c;
+	auto again = [](void *, void *) { return -EAGAIN; };
+	auto once = [](void *, void *arg) { return ++*static_cast<int *>(arg); };
+	auto receives = [](void *state, void *) {
+		return recv(static_cast<Inverter *>(state)->fd, &state, 1, MSG_DONTWAIT) < 0
+			       ? -errno
+			       : 7;
+	};
+	int calls = 0;
 
-		EXPECT_EQ(1, sn_layer_run(pair.a, &inverting, once, &calls, SN_NO_DEADLINE));
-		EXPECT_EQ(-ETIMEDOUT,
-			  sn_layer_run(pair.a, &inverting, again, nullptr, sn_now() + test::ms));
-		test::Task runs([&] {
-			EXPECT_EQ(7, sn_layer_run(pair.a, &inverting, receives, nullptr,
-						  sn_now() + patience));
-		});
-		EXPECT_TRUE(test::someone_reads(pair.a));
-		EXPECT_EQ(-EBUSY, sn_stream_read(pair.a, &c, 1));
-		EXPECT_EQ(-EBUSY, sn_stream_write(pair.a, &c, 1));
-		EXPECT_EQ(1, sn_stream_write(pair.b, "x", 1));
-		runs.join();
+	EXPECT_EQ(1, sn_layer_run(pair.a, &inverting, once, &calls, SN_NO_DEADLINE));
+	EXPECT_EQ(-ETIMEDOUT,
+		  sn_layer_run(pair.a, &inverting, again, nullptr, sn_now() + test::ms));
+	test::Task runs([&] {
+		EXPECT_EQ(7,
+			  sn_layer_run(pair.a, &inverting, receives, nullptr, sn_now() + patience));
 	});
+	EXPECT_TRUE(test::someone_reads(pair.a));
+	EXPECT_EQ(-EBUSY, sn_stream_read(pair.a, &c, 1));
+	EXPECT_EQ(-EBUSY, sn_stream_write(pair.a, &c, 1));
+	EXPECT_EQ(1, sn_stream_write(pair.b, "x", 1));
+	runs.join();
 }
 
 // ---- copies ----
 
-TEST(Layer, CopiesGoThroughItInUserspace)
+TASK_TEST(Layer, CopiesGoThroughItInUserspace)
 {
-	test::run([] {
-		Pair first, second;
-		const std::string bytes(test::scaled(2 << 20), 'c');
-		sn_copy_result result;
+	Pair first, second;
+	const std::string bytes(test::scaled(2 << 20), 'c');
+	sn_copy_result result;
 
-		test::Task writer([&] {
-			(void)!sn_stream_write_all(first.a, bytes.data(), bytes.size(), nullptr);
-			EXPECT_EQ(0, sn_stream_shutdown(first.a, SN_SHUT_WRITE));
-		});
-		test::Task copier([&] {
-			EXPECT_EQ(0, sn_copy(second.a, first.b, -1, nullptr, nullptr, &result));
-			EXPECT_EQ(0, sn_stream_shutdown(second.a, SN_SHUT_WRITE));
-		});
-		EXPECT_TRUE(read_all(second.b) == bytes);
-		copier.join();
-		writer.join();
-		EXPECT_EQ(bytes.size(), result.bytes_userspace);
-		EXPECT_EQ(0u, result.bytes_spliced);
+	test::Task writer([&] {
+		(void)!sn_stream_write_all(first.a, bytes.data(), bytes.size(), nullptr);
+		EXPECT_EQ(0, sn_stream_shutdown(first.a, SN_SHUT_WRITE));
 	});
+	test::Task copier([&] {
+		EXPECT_EQ(0, sn_copy(second.a, first.b, -1, nullptr, nullptr, &result));
+		EXPECT_EQ(0, sn_stream_shutdown(second.a, SN_SHUT_WRITE));
+	});
+	EXPECT_TRUE(read_all(second.b) == bytes);
+	copier.join();
+	writer.join();
+	EXPECT_EQ(bytes.size(), result.bytes_userspace);
+	EXPECT_EQ(0u, result.bytes_spliced);
 }
 
-TEST(Layer, CopyThatRunsOutOfTimeLosesNothingThatTheLayerTook)
+TASK_TEST(Layer, CopyThatRunsOutOfTimeLosesNothingThatTheLayerTook)
 {
-	test::run([] {
-		Pair pair;
-		auto source = test::Ends::tcp();
-		const std::string bytes(1 << 18, 'd');
-		sn_copy_result result;
+	Pair pair;
+	auto source = test::Ends::tcp();
+	const std::string bytes(1 << 18, 'd');
+	sn_copy_result result;
 
-		// More than any socket holds, so that the writer waits until the stream is closed.
-		test::Task writer([&] {
-			while (sn_stream_write(source->to(), bytes.data(), bytes.size()) > 0)
-				continue;
-		});
-		sn_stream_set_write_deadline(pair.a, sn_now() + 100 * test::ms);
-		EXPECT_EQ(-ETIMEDOUT,
-			  sn_copy(pair.a, source->from(), -1, nullptr, nullptr, &result));
-		EXPECT_EQ(SN_COPY_WRITE, result.failed);
-		source->close_from();
-		writer.join();
-		sn_stream_set_write_deadline(pair.a, SN_NO_DEADLINE);
-		test::Task ender([&] { EXPECT_EQ(0, sn_stream_shutdown(pair.a, SN_SHUT_WRITE)); });
-		EXPECT_EQ(result.bytes_written, read_all(pair.b).size());
-		ender.join();
+	// More than any socket holds, so that the writer waits until the stream is closed.
+	test::Task writer([&] {
+		while (sn_stream_write(source->to(), bytes.data(), bytes.size()) > 0)
+			continue;
 	});
+	sn_stream_set_write_deadline(pair.a, sn_now() + 100 * test::ms);
+	EXPECT_EQ(-ETIMEDOUT, sn_copy(pair.a, source->from(), -1, nullptr, nullptr, &result));
+	EXPECT_EQ(SN_COPY_WRITE, result.failed);
+	source->close_from();
+	writer.join();
+	sn_stream_set_write_deadline(pair.a, SN_NO_DEADLINE);
+	test::Task ender([&] { EXPECT_EQ(0, sn_stream_shutdown(pair.a, SN_SHUT_WRITE)); });
+	EXPECT_EQ(result.bytes_written, read_all(pair.b).size());
+	ender.join();
 }
 
 // A client and a server on both sides of a relay, of which one side or both have layers.
@@ -596,32 +565,27 @@ void relay_messages(bool front, bool back)
 	EXPECT_EQ(104u, result.directions[SN_RELAY_B_TO_A].bytes_written);
 }
 
-TEST(Layer, RelaysWithIt)
+TASK_TEST(Layer, RelaysWithIt)
 {
-	test::run([] {
-		relay_messages(true, false);
-		relay_messages(false, true);
-		relay_messages(true, true);
-	});
+	relay_messages(true, false);
+	relay_messages(false, true);
+	relay_messages(true, true);
 }
 
-TEST(Layer, RelayEndsWithAnErrorWhereTheStreamWasCutOff)
+TASK_TEST(Layer, RelayEndsWithAnErrorWhereTheStreamWasCutOff)
 {
-	test::run([] {
-		Fate fate;
-		auto left = test::Ends::tcp(), right = test::Ends::tcp();
-		sn_relay_result result;
+	Fate fate;
+	auto left = test::Ends::tcp(), right = test::Ends::tcp();
+	sn_relay_result result;
 
-		invert(left->to(), &fate);
-		test::Task relay([&] {
-			EXPECT_EQ(-ECONNABORTED,
-				  sn_relay(left->to(), right->from(), &result, nullptr));
-		});
-		left->close_from();
-		relay.join();
-		EXPECT_EQ(SN_RELAY_FAILED, result.end);
-		EXPECT_EQ(0, result.side);
+	invert(left->to(), &fate);
+	test::Task relay([&] {
+		EXPECT_EQ(-ECONNABORTED, sn_relay(left->to(), right->from(), &result, nullptr));
 	});
+	left->close_from();
+	relay.join();
+	EXPECT_EQ(SN_RELAY_FAILED, result.end);
+	EXPECT_EQ(0, result.side);
 }
 
 } // namespace

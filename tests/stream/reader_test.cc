@@ -546,22 +546,20 @@ TEST(Stream, KeepsHalfALineWhenTheWaitIsEnded)
 	});
 }
 
-TEST(Stream, IsTakenOverWithWhatIsInTheBuffer)
+TASK_TEST(Stream, IsTakenOverWithWhatIsInTheBuffer, 1)
 {
-	test::run(1, [] {
-		auto ends = Ends::pipe();
-		Reader reader(ends->from());
-		char *data = nullptr;
-		std::string all;
+	auto ends = Ends::pipe();
+	Reader reader(ends->from());
+	char *data = nullptr;
+	std::string all;
 
-		EXPECT_EQ(12, sn_stream_write_all(ends->to(), "header\nbody ", 12, nullptr));
-		EXPECT_EQ("header", reader.line());
-		all = bytes(data, sn_reader_peek(reader.get(), 0, &data));
-		EXPECT_EQ("body ", all);
-		EXPECT_EQ(4, sn_stream_write_all(ends->to(), "rest", 4, nullptr));
-		ends->close_to();
-		EXPECT_EQ("rest", test::read_to_end(ends->from()));
-	});
+	EXPECT_EQ(12, sn_stream_write_all(ends->to(), "header\nbody ", 12, nullptr));
+	EXPECT_EQ("header", reader.line());
+	all = bytes(data, sn_reader_peek(reader.get(), 0, &data));
+	EXPECT_EQ("body ", all);
+	EXPECT_EQ(4, sn_stream_write_all(ends->to(), "rest", 4, nullptr));
+	ends->close_to();
+	EXPECT_EQ("rest", test::read_to_end(ends->from()));
 }
 
 TEST(Tie, FlushesBeforeTheReaderAsks)

@@ -66,60 +66,56 @@ TEST(ReadFull, GivesEachMessageWhole)
 	});
 }
 
-TEST(ReadFull, SaysWhatAStreamEndedIn)
+TASK_TEST(ReadFull, SaysWhatAStreamEndedIn)
 {
-	test::run([] {
-		test::with_each_kind([](Ends &ends) {
-			char buf[8] = "";
-			size_t done = 0;
-
-			(void)!sn_stream_write_all(ends.to(), "abcde", 5, nullptr);
-			ends.close_to();
-			EXPECT_EQ(5, sn_stream_read_full(ends.from(), buf, 8, &done));
-			EXPECT_EQ(5u, done);
-			EXPECT_STREQ("abcde", buf);
-			// A second call continues, and the end is still there.
-			EXPECT_EQ(5, sn_stream_read_full(ends.from(), buf, 8, &done));
-			done = 0;
-			EXPECT_EQ(0, sn_stream_read_full(ends.from(), buf, 8, &done));
-			EXPECT_EQ(0u, done);
-		});
-		sn_stream *file = test::file_with("0123456789");
+	test::with_each_kind([](Ends &ends) {
 		char buf[8] = "";
+		size_t done = 0;
 
-		EXPECT_EQ(7, sn_stream_read_full(file, buf, 7, nullptr));
-		EXPECT_STREQ("0123456", buf);
-		EXPECT_EQ(3, sn_stream_read_full(file, buf, 7, nullptr));
-		EXPECT_EQ(0, sn_stream_close(file));
+		(void)!sn_stream_write_all(ends.to(), "abcde", 5, nullptr);
+		ends.close_to();
+		EXPECT_EQ(5, sn_stream_read_full(ends.from(), buf, 8, &done));
+		EXPECT_EQ(5u, done);
+		EXPECT_STREQ("abcde", buf);
+		// A second call continues, and the end is still there.
+		EXPECT_EQ(5, sn_stream_read_full(ends.from(), buf, 8, &done));
+		done = 0;
+		EXPECT_EQ(0, sn_stream_read_full(ends.from(), buf, 8, &done));
+		EXPECT_EQ(0u, done);
 	});
+	sn_stream *file = test::file_with("0123456789");
+	char buf[8] = "";
+
+	EXPECT_EQ(7, sn_stream_read_full(file, buf, 7, nullptr));
+	EXPECT_STREQ("0123456", buf);
+	EXPECT_EQ(3, sn_stream_read_full(file, buf, 7, nullptr));
+	EXPECT_EQ(0, sn_stream_close(file));
 }
 
-TEST(ReadFull, ContinuesAfterADeadline)
+TASK_TEST(ReadFull, ContinuesAfterADeadline)
 {
-	test::run([] {
-		test::with_each_kind([](Ends &ends) {
-			char buf[9] = "";
-			size_t done = 0;
-			std::atomic<bool> over{false};
-			Task reader([&] {
-				const ssize_t n = sn_stream_read_full(ends.from(), buf, 8, &done);
+	test::with_each_kind([](Ends &ends) {
+		char buf[9] = "";
+		size_t done = 0;
+		std::atomic<bool> over{false};
+		Task reader([&] {
+			const ssize_t n = sn_stream_read_full(ends.from(), buf, 8, &done);
 
-				EXPECT_EQ(-ETIMEDOUT, n);
-				EXPECT_EQ(3u, done);
-				sn_stream_set_read_deadline(ends.from(), SN_NO_DEADLINE);
-				over = true;
-				EXPECT_EQ(8, sn_stream_read_full(ends.from(), buf, 8, &done));
-				EXPECT_EQ(8u, done);
-			});
-
-			EXPECT_EQ(3, sn_stream_write_all(ends.to(), "abc", 3, nullptr));
-			EXPECT_TRUE(ends.reader_waits());
-			sn_stream_set_read_deadline(ends.from(), sn_now());
-			EXPECT_TRUE(test::eventually([&] { return over.load(); }));
-			EXPECT_EQ(5, sn_stream_write_all(ends.to(), "defgh", 5, nullptr));
-			reader.join();
-			EXPECT_STREQ("abcdefgh", buf);
+			EXPECT_EQ(-ETIMEDOUT, n);
+			EXPECT_EQ(3u, done);
+			sn_stream_set_read_deadline(ends.from(), SN_NO_DEADLINE);
+			over = true;
+			EXPECT_EQ(8, sn_stream_read_full(ends.from(), buf, 8, &done));
+			EXPECT_EQ(8u, done);
 		});
+
+		EXPECT_EQ(3, sn_stream_write_all(ends.to(), "abc", 3, nullptr));
+		EXPECT_TRUE(ends.reader_waits());
+		sn_stream_set_read_deadline(ends.from(), sn_now());
+		EXPECT_TRUE(test::eventually([&] { return over.load(); }));
+		EXPECT_EQ(5, sn_stream_write_all(ends.to(), "defgh", 5, nullptr));
+		reader.join();
+		EXPECT_STREQ("abcdefgh", buf);
 	});
 }
 
@@ -170,18 +166,16 @@ TEST(ReadFull, SaysWhatItHadWhenItWasEnded)
 	});
 }
 
-TEST(ReadFull, AsksForNothingWithoutWaiting)
+TASK_TEST(ReadFull, AsksForNothingWithoutWaiting, 1)
 {
-	test::run(1, [] {
-		auto ends = Ends::pipe();
-		char buf[4];
-		size_t done = 4;
+	auto ends = Ends::pipe();
+	char buf[4];
+	size_t done = 4;
 
-		EXPECT_EQ(0, sn_stream_read_full(ends->from(), buf, 0, nullptr));
-		EXPECT_EQ(4, sn_stream_read_full(ends->from(), buf, 4, &done));
-		sn_stream_set_read_deadline(ends->from(), sn_now());
-		EXPECT_EQ(-ETIMEDOUT, sn_stream_read_full(ends->from(), buf, 0, nullptr));
-	});
+	EXPECT_EQ(0, sn_stream_read_full(ends->from(), buf, 0, nullptr));
+	EXPECT_EQ(4, sn_stream_read_full(ends->from(), buf, 4, &done));
+	sn_stream_set_read_deadline(ends->from(), sn_now());
+	EXPECT_EQ(-ETIMEDOUT, sn_stream_read_full(ends->from(), buf, 0, nullptr));
 }
 
 TEST(Vector, ArrivesInOrderHoweverItIsCut)
@@ -407,110 +401,103 @@ TEST(Vector, ReportsAClosedPeerWithoutASignal)
 	sigaction(SIGPIPE, &former, nullptr);
 }
 
-TEST(Vector, TakesOneReaderAndOneWriterAtATime)
+TASK_TEST(Vector, TakesOneReaderAndOneWriterAtATime)
 {
-	test::run([] {
-		test::with_each_kind([](Ends &ends) {
-			char a, b;
-			const iovec two[] = {{&a, 1}, {&b, 1}};
-			Task reader([&] { EXPECT_EQ(1, sn_stream_readv(ends.from(), two, 2)); });
+	test::with_each_kind([](Ends &ends) {
+		char a, b;
+		const iovec two[] = {{&a, 1}, {&b, 1}};
+		Task reader([&] { EXPECT_EQ(1, sn_stream_readv(ends.from(), two, 2)); });
 
-			EXPECT_TRUE(ends.reader_waits());
-			EXPECT_EQ(-EBUSY, sn_stream_readv(ends.from(), two, 2));
-			EXPECT_EQ(-EBUSY, sn_stream_read_full(ends.from(), &a, 1, nullptr));
-			EXPECT_EQ(1, sn_stream_write(ends.to(), "x", 1));
-			reader.join();
-		});
+		EXPECT_TRUE(ends.reader_waits());
+		EXPECT_EQ(-EBUSY, sn_stream_readv(ends.from(), two, 2));
+		EXPECT_EQ(-EBUSY, sn_stream_read_full(ends.from(), &a, 1, nullptr));
+		EXPECT_EQ(1, sn_stream_write(ends.to(), "x", 1));
+		reader.join();
 	});
 }
 
-TEST(Vector, MistakesAreErrors)
+TASK_TEST(Vector, MistakesAreErrors, 1)
 {
-	test::run(1, [] {
-		auto ends = Ends::pipe();
-		sn_stream *from = ends->from(), *to = ends->to();
-		char byte = 'x';
-		const iovec one[] = {{&byte, 1}}, none[] = {{&byte, 0}, {nullptr, 0}};
-		const iovec huge[] = {{&byte, SSIZE_MAX}, {&byte, 1}};
-		const std::vector<iovec> many(IOV_MAX + 1, iovec{&byte, 1});
-		size_t two = 2;
+	auto ends = Ends::pipe();
+	sn_stream *from = ends->from(), *to = ends->to();
+	char byte = 'x';
+	const iovec one[] = {{&byte, 1}}, none[] = {{&byte, 0}, {nullptr, 0}};
+	const iovec huge[] = {{&byte, SSIZE_MAX}, {&byte, 1}};
+	const std::vector<iovec> many(IOV_MAX + 1, iovec{&byte, 1});
+	size_t two = 2;
 
+	expect_each({
+		MISTAKE(-EINVAL, sn_stream_read_full(nullptr, &byte, 1, nullptr)),
+		MISTAKE(-EINVAL, sn_stream_read_full(nullptr, &byte, 0, nullptr)),
+		MISTAKE(-EINVAL, sn_stream_read_full(from, &byte, 1, &two)),
+		MISTAKE(-EINVAL, sn_stream_read_full(from, &byte, SIZE_MAX, nullptr)),
+		MISTAKE(-EINVAL, sn_stream_readv(nullptr, one, 1)),
+		MISTAKE(-EINVAL, sn_stream_readv(from, nullptr, 1)),
+		MISTAKE(-EINVAL, sn_stream_readv(from, one, 0)),
+		MISTAKE(-EINVAL, sn_stream_readv(from, one, -1)),
+		MISTAKE(-EINVAL, sn_stream_readv(from, many.data(), IOV_MAX + 1)),
+		MISTAKE(-EINVAL, sn_stream_readv(from, huge, 2)),
+		MISTAKE(0, sn_stream_readv(from, none, 2)),
+		MISTAKE(-EINVAL, sn_stream_writev(nullptr, one, 1)),
+		MISTAKE(-EINVAL, sn_stream_writev(to, nullptr, 1)),
+		MISTAKE(-EINVAL, sn_stream_writev(to, one, 0)),
+		MISTAKE(-EINVAL, sn_stream_writev(to, one, INT_MIN)),
+		MISTAKE(-EINVAL, sn_stream_writev(to, many.data(), IOV_MAX + 1)),
+		MISTAKE(-EINVAL, sn_stream_writev(to, huge, 2)),
+		MISTAKE(0, sn_stream_writev(to, none, 2)),
+		MISTAKE(-EINVAL, sn_stream_writev_all(nullptr, one, 1, nullptr)),
+		MISTAKE(-EINVAL, sn_stream_writev_all(nullptr, none, 1, nullptr)),
+		MISTAKE(-EINVAL, sn_stream_writev_all(to, nullptr, 1, nullptr)),
+		MISTAKE(-EINVAL, sn_stream_writev_all(to, one, 0, nullptr)),
+		MISTAKE(-EINVAL, sn_stream_writev_all(to, one, -1, nullptr)),
+		MISTAKE(-EINVAL, sn_stream_writev_all(to, huge, 2, nullptr)),
+		MISTAKE(-EINVAL, sn_stream_writev_all(to, one, 1, &two)),
+		MISTAKE(0, sn_stream_writev_all(to, none, 2, nullptr)),
+		MISTAKE(IOV_MAX, sn_stream_writev(to, many.data(), IOV_MAX)),
+		MISTAKE(IOV_MAX + 1, sn_stream_writev_all(to, many.data(), IOV_MAX + 1, nullptr)),
+	});
+	EXPECT_EQ(2u, two);
+	std::thread([&] {
 		expect_each({
-			MISTAKE(-EINVAL, sn_stream_read_full(nullptr, &byte, 1, nullptr)),
-			MISTAKE(-EINVAL, sn_stream_read_full(nullptr, &byte, 0, nullptr)),
-			MISTAKE(-EINVAL, sn_stream_read_full(from, &byte, 1, &two)),
-			MISTAKE(-EINVAL, sn_stream_read_full(from, &byte, SIZE_MAX, nullptr)),
-			MISTAKE(-EINVAL, sn_stream_readv(nullptr, one, 1)),
-			MISTAKE(-EINVAL, sn_stream_readv(from, nullptr, 1)),
-			MISTAKE(-EINVAL, sn_stream_readv(from, one, 0)),
-			MISTAKE(-EINVAL, sn_stream_readv(from, one, -1)),
-			MISTAKE(-EINVAL, sn_stream_readv(from, many.data(), IOV_MAX + 1)),
-			MISTAKE(-EINVAL, sn_stream_readv(from, huge, 2)),
-			MISTAKE(0, sn_stream_readv(from, none, 2)),
-			MISTAKE(-EINVAL, sn_stream_writev(nullptr, one, 1)),
-			MISTAKE(-EINVAL, sn_stream_writev(to, nullptr, 1)),
-			MISTAKE(-EINVAL, sn_stream_writev(to, one, 0)),
-			MISTAKE(-EINVAL, sn_stream_writev(to, one, INT_MIN)),
-			MISTAKE(-EINVAL, sn_stream_writev(to, many.data(), IOV_MAX + 1)),
-			MISTAKE(-EINVAL, sn_stream_writev(to, huge, 2)),
-			MISTAKE(0, sn_stream_writev(to, none, 2)),
-			MISTAKE(-EINVAL, sn_stream_writev_all(nullptr, one, 1, nullptr)),
-			MISTAKE(-EINVAL, sn_stream_writev_all(nullptr, none, 1, nullptr)),
-			MISTAKE(-EINVAL, sn_stream_writev_all(to, nullptr, 1, nullptr)),
-			MISTAKE(-EINVAL, sn_stream_writev_all(to, one, 0, nullptr)),
-			MISTAKE(-EINVAL, sn_stream_writev_all(to, one, -1, nullptr)),
-			MISTAKE(-EINVAL, sn_stream_writev_all(to, huge, 2, nullptr)),
-			MISTAKE(-EINVAL, sn_stream_writev_all(to, one, 1, &two)),
-			MISTAKE(0, sn_stream_writev_all(to, none, 2, nullptr)),
-			MISTAKE(IOV_MAX, sn_stream_writev(to, many.data(), IOV_MAX)),
-			MISTAKE(IOV_MAX + 1,
-				sn_stream_writev_all(to, many.data(), IOV_MAX + 1, nullptr)),
+			MISTAKE(-ENOTSUP, sn_stream_read_full(from, &byte, 1, nullptr)),
+			MISTAKE(-ENOTSUP, sn_stream_readv(from, one, 1)),
+			MISTAKE(-ENOTSUP, sn_stream_writev(to, one, 1)),
+			MISTAKE(-ENOTSUP, sn_stream_writev_all(to, one, 1, nullptr)),
 		});
-		EXPECT_EQ(2u, two);
-		std::thread([&] {
-			expect_each({
-				MISTAKE(-ENOTSUP, sn_stream_read_full(from, &byte, 1, nullptr)),
-				MISTAKE(-ENOTSUP, sn_stream_readv(from, one, 1)),
-				MISTAKE(-ENOTSUP, sn_stream_writev(to, one, 1)),
-				MISTAKE(-ENOTSUP, sn_stream_writev_all(to, one, 1, nullptr)),
-			});
-		}).join();
-		ends->close_from();
-		ends->close_to();
-		expect_each({
-			MISTAKE(-EBADF, sn_stream_read_full(from, &byte, 1, nullptr)),
-			MISTAKE(-EBADF, sn_stream_readv(from, one, 1)),
-			MISTAKE(-EBADF, sn_stream_writev(to, one, 1)),
-			MISTAKE(-EBADF, sn_stream_writev_all(to, none, 2, nullptr)),
-		});
+	}).join();
+	ends->close_from();
+	ends->close_to();
+	expect_each({
+		MISTAKE(-EBADF, sn_stream_read_full(from, &byte, 1, nullptr)),
+		MISTAKE(-EBADF, sn_stream_readv(from, one, 1)),
+		MISTAKE(-EBADF, sn_stream_writev(to, one, 1)),
+		MISTAKE(-EBADF, sn_stream_writev_all(to, none, 2, nullptr)),
 	});
 }
 
 // A connection that always has bytes does not keep the only processor.
-TEST(Vector, LetsOthersRun)
+TASK_TEST(Vector, LetsOthersRun, 1)
 {
-	test::run(1, [] {
-		auto ends = Ends::unix_sockets();
-		std::atomic<bool> over{false};
-		std::atomic<uint64_t> turns{0};
-		Task other([&] {
-			while (!over) {
-				turns++;
-				sn_yield();
-			}
-		});
-		char bytes[64] = "";
-		const iovec two[] = {{bytes, 32}, {bytes + 32, 32}};
-		const uint64_t before = turns;
-
-		for (int i = 0; i < 1000; i++) {
-			EXPECT_EQ(64, sn_stream_writev(ends->to(), two, 2));
-			EXPECT_EQ(64, sn_stream_readv(ends->from(), two, 2));
+	auto ends = Ends::unix_sockets();
+	std::atomic<bool> over{false};
+	std::atomic<uint64_t> turns{0};
+	Task other([&] {
+		while (!over) {
+			turns++;
+			sn_yield();
 		}
-		EXPECT_GT(turns.load(), before);
-		over = true;
-		other.join();
 	});
+	char bytes[64] = "";
+	const iovec two[] = {{bytes, 32}, {bytes + 32, 32}};
+	const uint64_t before = turns;
+
+	for (int i = 0; i < 1000; i++) {
+		EXPECT_EQ(64, sn_stream_writev(ends->to(), two, 2));
+		EXPECT_EQ(64, sn_stream_readv(ends->from(), two, 2));
+	}
+	EXPECT_GT(turns.load(), before);
+	over = true;
+	other.join();
 }
 
 } // namespace

@@ -68,173 +68,153 @@ int stacks_of(int tasks)
 	return sizeof(void *) == 8 && probe_stack_guard_is_madvise() ? 0 : tasks;
 }
 
-TEST(WhenReadable, BytesBeginTheTask)
+TASK_TEST(WhenReadable, BytesBeginTheTask)
 {
-	test::run([] {
-		Pair pair;
-		Found found(pair.server);
+	Pair pair;
+	Found found(pair.server);
 
-		for (int round = 0; round < 3; round++) {
-			found.ended = false;
-			ASSERT_EQ(0, sn_go_when_readable(found.stream, Found::look, &found));
-			EXPECT_TRUE(test::eventually([] { return Quiet().tasks == 1; }));
-			EXPECT_EQ(stacks_of(1), Quiet().stacks);
-			EXPECT_FALSE(found.ended);
-			ASSERT_EQ(5, sn_tcp_write_all(pair.client, "hello", 5, nullptr));
-			ASSERT_TRUE(found.ends());
-			EXPECT_EQ("hello", found.bytes);
-		}
-	});
-}
-
-TEST(WhenReadable, WhatIsThereAlreadyBeginsItAtOnce)
-{
-	test::run([] {
-		Pair pair;
-		char byte;
-
-		ASSERT_EQ(5, sn_tcp_write_all(pair.client, "hello", 5, nullptr));
-		ASSERT_EQ(1, sn_tcp_read(pair.server, &byte, 1)); // and there is no further edge
-		Found found(pair.server);
+	for (int round = 0; round < 3; round++) {
+		found.ended = false;
 		ASSERT_EQ(0, sn_go_when_readable(found.stream, Found::look, &found));
-		ASSERT_TRUE(found.ends());
-		EXPECT_EQ("ello", found.bytes);
-	});
-}
-
-TEST(WhenReadable, AnEndBeginsIt)
-{
-	test::run([] {
-		Listener listener;
-
-		for (bool before : {false, true}) {
-			Pair pair(listener);
-			Found found(pair.server);
-
-			if (before)
-				pair.close_client();
-			ASSERT_EQ(0, sn_go_when_readable(found.stream, Found::look, &found));
-			if (!before)
-				pair.close_client();
-			ASSERT_TRUE(found.ends());
-			EXPECT_EQ(0, found.result);
-		}
-	});
-}
-
-TEST(WhenReadable, AResetBeginsIt)
-{
-	test::run([] {
-		Pair pair;
-		Found found(pair.server);
-
-		ASSERT_EQ(0, sn_go_when_readable(found.stream, Found::look, &found));
-		sn_stream_abort(sn_tcp_stream(pair.release_client()));
-		ASSERT_TRUE(found.ends());
-		EXPECT_EQ(-ECONNRESET, found.result);
-	});
-}
-
-TEST(WhenReadable, ADeadlineBeginsIt)
-{
-	test::run([] {
-		Pair pair;
-		Found found(pair.server);
-
-		// A close that has happened already, and one that comes later.
-		for (bool before : {true, false}) {
-			found.ended = false;
-			sn_stream_set_read_deadline(found.stream, SN_NO_DEADLINE);
-			if (before)
-				sn_stream_set_read_deadline(found.stream, sn_now() + test::ms);
-			const int err = sn_go_when_readable(found.stream, Found::look, &found);
-			if (err == -ETIMEDOUT && before)
-				continue; // the machine was slow
-			ASSERT_EQ(0, err);
-			if (!before)
-				sn_stream_set_read_deadline(found.stream, sn_now() + test::ms);
-			ASSERT_TRUE(found.ends());
-			EXPECT_EQ(-ETIMEDOUT, found.result);
-		}
-		EXPECT_EQ(-ETIMEDOUT, sn_go_when_readable(found.stream, Found::look, &found));
-	});
-}
-
-TEST(WhenReadable, ACloseBeginsIt)
-{
-	test::run([] {
-		Pair pair;
-		Found found(pair.server);
-
-		ASSERT_EQ(0, sn_go_when_readable(found.stream, Found::look, &found));
-		pair.close_server();
-		ASSERT_TRUE(found.ends());
-		EXPECT_EQ(-EBADF, found.result);
-		EXPECT_EQ(-EBADF, sn_go_when_readable(found.stream, Found::look, &found));
-		// The task was the last user, so the peer sees the end.
-		EXPECT_EQ("", test::read_to_end(pair.client));
-	});
-}
-
-TEST(WhenReadable, ACancelledStreamBeginsIt)
-{
-	test::run([] {
-		Pair pair;
-		Found found(pair.server);
-
-		ASSERT_EQ(0, sn_go_when_readable(found.stream, Found::look, &found));
-		EXPECT_EQ(0, sn_stream_cancel(found.stream));
-		ASSERT_TRUE(found.ends());
-		EXPECT_EQ(-ECANCELED, found.result);
-		EXPECT_EQ(-ECANCELED, sn_go_when_readable(found.stream, Found::look, &found));
-	});
-}
-
-TEST(WhenReadable, AScopeWaitsForItAndCancelsIt)
-{
-	test::run([] {
-		Listener listener;
-		Pair first(listener), second(listener);
-		Found bytes(first.server), none(second.server);
-		sn_scope *scope = nullptr;
-
-		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-		ASSERT_EQ(0, sn_spawn_when_readable(bytes.stream, scope, Found::look, &bytes,
-						    nullptr));
-		ASSERT_EQ(0,
-			  sn_spawn_when_readable(none.stream, scope, Found::look, &none, nullptr));
-		ASSERT_EQ(1, sn_tcp_write_all(first.client, "x", 1, nullptr));
-		ASSERT_TRUE(bytes.ends());
-		EXPECT_EQ("x", bytes.bytes);
-		EXPECT_EQ(1, Quiet().tasks);
+		EXPECT_TRUE(test::eventually([] { return Quiet().tasks == 1; }));
 		EXPECT_EQ(stacks_of(1), Quiet().stacks);
-		sn_scope_cancel(scope);
-		EXPECT_EQ(-ECANCELED, sn_spawn_when_readable(bytes.stream, scope, Found::look,
-							     &bytes, nullptr));
-		EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
-		EXPECT_TRUE(none.ended);
-		EXPECT_EQ(-ECANCELED, none.result);
-		EXPECT_EQ(-ESRCH, sn_spawn_when_readable(bytes.stream, scope, Found::look, &bytes,
-							 nullptr));
-	});
+		EXPECT_FALSE(found.ended);
+		ASSERT_EQ(5, sn_tcp_write_all(pair.client, "hello", 5, nullptr));
+		ASSERT_TRUE(found.ends());
+		EXPECT_EQ("hello", found.bytes);
+	}
 }
 
-TEST(WhenReadable, OthersCannotReadMeanwhile)
+TASK_TEST(WhenReadable, WhatIsThereAlreadyBeginsItAtOnce)
 {
-	test::run([] {
-		Pair pair;
-		Found found(pair.server);
-		char byte;
+	Pair pair;
+	char byte;
 
+	ASSERT_EQ(5, sn_tcp_write_all(pair.client, "hello", 5, nullptr));
+	ASSERT_EQ(1, sn_tcp_read(pair.server, &byte, 1)); // and there is no further edge
+	Found found(pair.server);
+	ASSERT_EQ(0, sn_go_when_readable(found.stream, Found::look, &found));
+	ASSERT_TRUE(found.ends());
+	EXPECT_EQ("ello", found.bytes);
+}
+
+TASK_TEST(WhenReadable, AnEndBeginsIt)
+{
+	Listener listener;
+
+	for (bool before : {false, true}) {
+		Pair pair(listener);
+		Found found(pair.server);
+
+		if (before)
+			pair.close_client();
 		ASSERT_EQ(0, sn_go_when_readable(found.stream, Found::look, &found));
-		EXPECT_EQ(-EBUSY, sn_tcp_read(pair.server, &byte, 1));
-		EXPECT_EQ(-EBUSY, sn_go_when_readable(found.stream, Found::look, &found));
-		// writing is not excluded
-		ASSERT_EQ(1, sn_tcp_write_all(pair.server, "y", 1, nullptr));
-		ASSERT_EQ(1, sn_tcp_write_all(pair.client, "x", 1, nullptr));
+		if (!before)
+			pair.close_client();
 		ASSERT_TRUE(found.ends());
-		EXPECT_EQ("x", found.bytes);
-	});
+		EXPECT_EQ(0, found.result);
+	}
+}
+
+TASK_TEST(WhenReadable, AResetBeginsIt)
+{
+	Pair pair;
+	Found found(pair.server);
+
+	ASSERT_EQ(0, sn_go_when_readable(found.stream, Found::look, &found));
+	sn_stream_abort(sn_tcp_stream(pair.release_client()));
+	ASSERT_TRUE(found.ends());
+	EXPECT_EQ(-ECONNRESET, found.result);
+}
+
+TASK_TEST(WhenReadable, ADeadlineBeginsIt)
+{
+	Pair pair;
+	Found found(pair.server);
+
+	// A close that has happened already, and one that comes later.
+	for (bool before : {true, false}) {
+		found.ended = false;
+		sn_stream_set_read_deadline(found.stream, SN_NO_DEADLINE);
+		if (before)
+			sn_stream_set_read_deadline(found.stream, sn_now() + test::ms);
+		const int err = sn_go_when_readable(found.stream, Found::look, &found);
+		if (err == -ETIMEDOUT && before)
+			continue; // the machine was slow
+		ASSERT_EQ(0, err);
+		if (!before)
+			sn_stream_set_read_deadline(found.stream, sn_now() + test::ms);
+		ASSERT_TRUE(found.ends());
+		EXPECT_EQ(-ETIMEDOUT, found.result);
+	}
+	EXPECT_EQ(-ETIMEDOUT, sn_go_when_readable(found.stream, Found::look, &found));
+}
+
+TASK_TEST(WhenReadable, ACloseBeginsIt)
+{
+	Pair pair;
+	Found found(pair.server);
+
+	ASSERT_EQ(0, sn_go_when_readable(found.stream, Found::look, &found));
+	pair.close_server();
+	ASSERT_TRUE(found.ends());
+	EXPECT_EQ(-EBADF, found.result);
+	EXPECT_EQ(-EBADF, sn_go_when_readable(found.stream, Found::look, &found));
+	// The task was the last user, so the peer sees the end.
+	EXPECT_EQ("", test::read_to_end(pair.client));
+}
+
+TASK_TEST(WhenReadable, ACancelledStreamBeginsIt)
+{
+	Pair pair;
+	Found found(pair.server);
+
+	ASSERT_EQ(0, sn_go_when_readable(found.stream, Found::look, &found));
+	EXPECT_EQ(0, sn_stream_cancel(found.stream));
+	ASSERT_TRUE(found.ends());
+	EXPECT_EQ(-ECANCELED, found.result);
+	EXPECT_EQ(-ECANCELED, sn_go_when_readable(found.stream, Found::look, &found));
+}
+
+TASK_TEST(WhenReadable, AScopeWaitsForItAndCancelsIt)
+{
+	Listener listener;
+	Pair first(listener), second(listener);
+	Found bytes(first.server), none(second.server);
+	sn_scope *scope = nullptr;
+
+	ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	ASSERT_EQ(0, sn_spawn_when_readable(bytes.stream, scope, Found::look, &bytes, nullptr));
+	ASSERT_EQ(0, sn_spawn_when_readable(none.stream, scope, Found::look, &none, nullptr));
+	ASSERT_EQ(1, sn_tcp_write_all(first.client, "x", 1, nullptr));
+	ASSERT_TRUE(bytes.ends());
+	EXPECT_EQ("x", bytes.bytes);
+	EXPECT_EQ(1, Quiet().tasks);
+	EXPECT_EQ(stacks_of(1), Quiet().stacks);
+	sn_scope_cancel(scope);
+	EXPECT_EQ(-ECANCELED,
+		  sn_spawn_when_readable(bytes.stream, scope, Found::look, &bytes, nullptr));
+	EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
+	EXPECT_TRUE(none.ended);
+	EXPECT_EQ(-ECANCELED, none.result);
+	EXPECT_EQ(-ESRCH,
+		  sn_spawn_when_readable(bytes.stream, scope, Found::look, &bytes, nullptr));
+}
+
+TASK_TEST(WhenReadable, OthersCannotReadMeanwhile)
+{
+	Pair pair;
+	Found found(pair.server);
+	char byte;
+
+	ASSERT_EQ(0, sn_go_when_readable(found.stream, Found::look, &found));
+	EXPECT_EQ(-EBUSY, sn_tcp_read(pair.server, &byte, 1));
+	EXPECT_EQ(-EBUSY, sn_go_when_readable(found.stream, Found::look, &found));
+	// writing is not excluded
+	ASSERT_EQ(1, sn_tcp_write_all(pair.server, "y", 1, nullptr));
+	ASSERT_EQ(1, sn_tcp_write_all(pair.client, "x", 1, nullptr));
+	ASSERT_TRUE(found.ends());
+	EXPECT_EQ("x", found.bytes);
 }
 
 TEST(WhenReadable, WhatCannotBeIsRefused)
@@ -263,20 +243,18 @@ TEST(WhenReadable, WhatCannotBeIsRefused)
 	outside.join();
 }
 
-TEST(WhenReadable, AFileBeginsItAtOnce)
+TASK_TEST(WhenReadable, AFileBeginsItAtOnce)
 {
-	test::run([] {
-		sn_stream *file = nullptr;
-		const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	sn_stream *file = nullptr;
+	const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-		ASSERT_EQ(0, sn_stream_adopt(&file, fd));
-		Found found(nullptr);
-		found.stream = file;
-		ASSERT_EQ(0, sn_go_when_readable(file, Found::look, &found));
-		ASSERT_TRUE(found.ends());
-		EXPECT_EQ(0, found.result);
-		sn_stream_close(file);
-	});
+	ASSERT_EQ(0, sn_stream_adopt(&file, fd));
+	Found found(nullptr);
+	found.stream = file;
+	ASSERT_EQ(0, sn_go_when_readable(file, Found::look, &found));
+	ASSERT_TRUE(found.ends());
+	EXPECT_EQ(0, found.result);
+	sn_stream_close(file);
 }
 
 // A server whose tasks each answer one request, and leave the connection to the next task.
@@ -426,17 +404,15 @@ TEST(WhenReadable, TrimmingPassesOverThem)
 	});
 }
 
-TEST(WhenReadable, ARunMayEndWhileTheyWait)
+TASK_TEST(WhenReadable, ARunMayEndWhileTheyWait)
 {
-	test::run([] {
-		Listener listener;
-		sn_tcp *client = test::connect(listener.address());
-		static Found *found;
+	Listener listener;
+	sn_tcp *client = test::connect(listener.address());
+	static Found *found;
 
-		found = new Found(listener.accept());
-		EXPECT_EQ(0, sn_go_when_readable(found->stream, Found::look, found));
-		(void)client; // the end of the run closes both
-	});
+	found = new Found(listener.accept());
+	EXPECT_EQ(0, sn_go_when_readable(found->stream, Found::look, found));
+	(void)client; // the end of the run closes both
 }
 
 TEST(WhenReadable, AQuietStreamTakesLittle)

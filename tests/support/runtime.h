@@ -268,6 +268,24 @@ inline void run(const std::function<void()> &body)
 		run({1, 2, 4}, body);
 }
 
+inline void run_each(std::initializer_list<int> each, const std::function<void()> &body)
+{
+	if (each.size() > 0)
+		run(each, body);
+	else
+		run(body);
+}
+
+// A case whose body is the first task of a run, for these numbers of processors in turn. Without
+// numbers, those of run(body).
+#define TASK_TEST(suite, name, ...)                                   \
+	static void suite##_##name##_body();                          \
+	TEST(suite, name)                                             \
+	{                                                             \
+		test::run_each({__VA_ARGS__}, suite##_##name##_body); \
+	}                                                             \
+	static void suite##_##name##_body()
+
 // Waits in a task until the condition holds. Returns false if it does not in time.
 template <class F>
 bool eventually(F condition, int64_t within = patience)

@@ -116,39 +116,35 @@ void pass_bytes()
 	}
 }
 
-TEST(Channel, ElementsMayHaveAnySize)
+TASK_TEST(Channel, ElementsMayHaveAnySize)
 {
-	test::run([] {
-		pass_bytes<1>();
-		pass_bytes<2>();
-		pass_bytes<3>();
-		pass_bytes<4>();
-		pass_bytes<7>();
-		pass_bytes<8>();
-		pass_bytes<16>();
-		pass_bytes<24>();
-		pass_bytes<1000>();
-		pass_bytes<5000>();
-	});
+	pass_bytes<1>();
+	pass_bytes<2>();
+	pass_bytes<3>();
+	pass_bytes<4>();
+	pass_bytes<7>();
+	pass_bytes<8>();
+	pass_bytes<16>();
+	pass_bytes<24>();
+	pass_bytes<1000>();
+	pass_bytes<5000>();
 }
 
-TEST(Channel, ElementsMayHaveSizeZero)
+TASK_TEST(Channel, ElementsMayHaveSizeZero)
 {
-	test::run([] {
-		sn_chan *chan = nullptr;
+	sn_chan *chan = nullptr;
 
-		ASSERT_EQ(0, sn_chan_new(&chan, 0, 2));
-		EXPECT_EQ(0, sn_chan_send(chan, nullptr));
-		EXPECT_EQ(0, sn_chan_send(chan, nullptr));
-		EXPECT_EQ(-EAGAIN, sn_chan_try_send(chan, nullptr));
-		EXPECT_EQ(2u, sn_chan_len(chan));
-		Task third([&] { EXPECT_EQ(0, sn_chan_send(chan, nullptr)); });
-		for (int i = 0; i < 3; i++)
-			EXPECT_EQ(0, sn_chan_recv(chan, nullptr));
-		third.join();
-		EXPECT_EQ(-EAGAIN, sn_chan_try_recv(chan, nullptr));
-		sn_chan_unref(chan);
-	});
+	ASSERT_EQ(0, sn_chan_new(&chan, 0, 2));
+	EXPECT_EQ(0, sn_chan_send(chan, nullptr));
+	EXPECT_EQ(0, sn_chan_send(chan, nullptr));
+	EXPECT_EQ(-EAGAIN, sn_chan_try_send(chan, nullptr));
+	EXPECT_EQ(2u, sn_chan_len(chan));
+	Task third([&] { EXPECT_EQ(0, sn_chan_send(chan, nullptr)); });
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(0, sn_chan_recv(chan, nullptr));
+	third.join();
+	EXPECT_EQ(-EAGAIN, sn_chan_try_recv(chan, nullptr));
+	sn_chan_unref(chan);
 }
 
 TEST(Channel, AClosedChannelIsDrainedFirst)
@@ -185,39 +181,35 @@ TEST(Channel, ReferencesKeepItAlive)
 
 // ---- two tasks ----
 
-TEST(Channel, AnUnbufferedSendWaitsForItsReceiver)
+TASK_TEST(Channel, AnUnbufferedSendWaitsForItsReceiver)
 {
-	test::run([] {
-		Chan<int> chan;
-		std::atomic<bool> sent{false};
-		Task sender([&] {
-			EXPECT_EQ(0, chan.send(42));
-			sent = true;
-		});
-
-		ASSERT_TRUE(chan.await_senders(1));
-		EXPECT_FALSE(sent);
-		EXPECT_EQ(42, chan.get_one());
-		sender.join();
-		EXPECT_EQ(0u, chan.senders());
+	Chan<int> chan;
+	std::atomic<bool> sent{false};
+	Task sender([&] {
+		EXPECT_EQ(0, chan.send(42));
+		sent = true;
 	});
+
+	ASSERT_TRUE(chan.await_senders(1));
+	EXPECT_FALSE(sent);
+	EXPECT_EQ(42, chan.get_one());
+	sender.join();
+	EXPECT_EQ(0u, chan.senders());
 }
 
-TEST(Channel, AWaitingReceiverGetsTheElementDirectly)
+TASK_TEST(Channel, AWaitingReceiverGetsTheElementDirectly)
 {
-	test::run([] {
-		for (int capacity : {0, 1, 10}) {
-			Chan<int> chan(capacity);
-			int value = -1;
-			Task receiver([&] { EXPECT_EQ(0, chan.recv(&value)); });
+	for (int capacity : {0, 1, 10}) {
+		Chan<int> chan(capacity);
+		int value = -1;
+		Task receiver([&] { EXPECT_EQ(0, chan.recv(&value)); });
 
-			ASSERT_TRUE(chan.await_receivers(1));
-			EXPECT_EQ(0, chan.try_send(42)) << "a receiver waits for it";
-			EXPECT_EQ(0u, chan.size()) << "it did not go through the buffer";
-			receiver.join();
-			EXPECT_EQ(42, value);
-		}
-	});
+		ASSERT_TRUE(chan.await_receivers(1));
+		EXPECT_EQ(0, chan.try_send(42)) << "a receiver waits for it";
+		EXPECT_EQ(0u, chan.size()) << "it did not go through the buffer";
+		receiver.join();
+		EXPECT_EQ(42, value);
+	}
 }
 
 TEST(Channel, TheReceiverRunsNext)
@@ -249,138 +241,126 @@ TEST(Channel, TheReceiverRunsNext)
 	EXPECT_TRUE(first) << "although the other was runnable first";
 }
 
-TEST(Channel, AFullBufferMakesSendersWaitInOrder)
+TASK_TEST(Channel, AFullBufferMakesSendersWaitInOrder)
 {
-	test::run([] {
-		Chan<int> chan(2);
+	Chan<int> chan(2);
+	std::vector<Task> senders;
+
+	EXPECT_EQ(0, chan.send(0));
+	EXPECT_EQ(0, chan.send(1));
+	for (int i = 2; i < 12; i++) {
+		senders.emplace_back([&chan, i] { EXPECT_EQ(0, chan.send(i)); });
+		ASSERT_TRUE(chan.await_senders(size_t(i) - 1));
+	}
+	for (int i = 0; i < 12; i++) {
+		EXPECT_EQ(i, chan.get_one());
+		EXPECT_EQ(std::min<size_t>(2, size_t(11 - i)), chan.size());
+	}
+	join_all(senders);
+}
+
+TASK_TEST(Channel, ReceiversAreServedInOrder)
+{
+	for (int capacity : {0, 3}) {
+		Chan<int> chan(capacity);
+		std::vector<Task> receivers;
+		int got[10];
+
+		for (int i = 0; i < 10; i++) {
+			receivers.emplace_back([&, i] { got[i] = chan.get_one(); });
+			ASSERT_TRUE(chan.await_receivers(size_t(i) + 1));
+		}
+		for (int i = 0; i < 10; i++)
+			EXPECT_EQ(0, chan.send(100 + i));
+		for (int i = 0; i < 10; i++) {
+			receivers[size_t(i)].join();
+			EXPECT_EQ(100 + i, got[i]);
+		}
+	}
+}
+
+TASK_TEST(Channel, ClosingEndsEveryWaitToReceive)
+{
+	for (int capacity : {0, 1, 10}) {
+		Chan<int> chan(capacity);
+		std::vector<Task> receivers;
+
+		for (int i = 0; i < 20; i++)
+			receivers.emplace_back([&] {
+				int value = -1;
+
+				EXPECT_EQ(-EPIPE, chan.recv(&value));
+				EXPECT_EQ(-1, value);
+			});
+		ASSERT_TRUE(chan.await_receivers(20));
+		EXPECT_EQ(0, chan.close());
+		join_all(receivers);
+	}
+}
+
+TASK_TEST(Channel, ClosingEndsEveryWaitToSendAndKeepsWhatWasSent)
+{
+	for (int capacity : {0, 1, 10}) {
+		Chan<int> chan(capacity);
 		std::vector<Task> senders;
+		int value;
 
-		EXPECT_EQ(0, chan.send(0));
-		EXPECT_EQ(0, chan.send(1));
-		for (int i = 2; i < 12; i++) {
-			senders.emplace_back([&chan, i] { EXPECT_EQ(0, chan.send(i)); });
-			ASSERT_TRUE(chan.await_senders(size_t(i) - 1));
-		}
-		for (int i = 0; i < 12; i++) {
-			EXPECT_EQ(i, chan.get_one());
-			EXPECT_EQ(std::min<size_t>(2, size_t(11 - i)), chan.size());
-		}
+		for (int i = 0; i < capacity; i++)
+			EXPECT_EQ(0, chan.send(i));
+		for (int i = 0; i < 20; i++)
+			senders.emplace_back([&] { EXPECT_EQ(-EPIPE, chan.send(-1)); });
+		ASSERT_TRUE(chan.await_senders(20));
+		EXPECT_EQ(0, chan.close());
 		join_all(senders);
-	});
-}
-
-TEST(Channel, ReceiversAreServedInOrder)
-{
-	test::run([] {
-		for (int capacity : {0, 3}) {
-			Chan<int> chan(capacity);
-			std::vector<Task> receivers;
-			int got[10];
-
-			for (int i = 0; i < 10; i++) {
-				receivers.emplace_back([&, i] { got[i] = chan.get_one(); });
-				ASSERT_TRUE(chan.await_receivers(size_t(i) + 1));
-			}
-			for (int i = 0; i < 10; i++)
-				EXPECT_EQ(0, chan.send(100 + i));
-			for (int i = 0; i < 10; i++) {
-				receivers[size_t(i)].join();
-				EXPECT_EQ(100 + i, got[i]);
-			}
-		}
-	});
-}
-
-TEST(Channel, ClosingEndsEveryWaitToReceive)
-{
-	test::run([] {
-		for (int capacity : {0, 1, 10}) {
-			Chan<int> chan(capacity);
-			std::vector<Task> receivers;
-
-			for (int i = 0; i < 20; i++)
-				receivers.emplace_back([&] {
-					int value = -1;
-
-					EXPECT_EQ(-EPIPE, chan.recv(&value));
-					EXPECT_EQ(-1, value);
-				});
-			ASSERT_TRUE(chan.await_receivers(20));
-			EXPECT_EQ(0, chan.close());
-			join_all(receivers);
-		}
-	});
-}
-
-TEST(Channel, ClosingEndsEveryWaitToSendAndKeepsWhatWasSent)
-{
-	test::run([] {
-		for (int capacity : {0, 1, 10}) {
-			Chan<int> chan(capacity);
-			std::vector<Task> senders;
-			int value;
-
-			for (int i = 0; i < capacity; i++)
-				EXPECT_EQ(0, chan.send(i));
-			for (int i = 0; i < 20; i++)
-				senders.emplace_back([&] { EXPECT_EQ(-EPIPE, chan.send(-1)); });
-			ASSERT_TRUE(chan.await_senders(20));
-			EXPECT_EQ(0, chan.close());
-			join_all(senders);
-			for (int i = 0; i < capacity; i++)
-				EXPECT_EQ(i, chan.get_one());
-			EXPECT_EQ(-EPIPE, chan.recv(&value));
-		}
-	});
+		for (int i = 0; i < capacity; i++)
+			EXPECT_EQ(i, chan.get_one());
+		EXPECT_EQ(-EPIPE, chan.recv(&value));
+	}
 }
 
 // The channel may be freed as soon as its waiters have their results.
-TEST(Channel, MayBeFreedByTheWokenTask)
+TASK_TEST(Channel, MayBeFreedByTheWokenTask)
 {
-	test::run([] {
-		for (int i = 0; i < test::scaled(5000); i++) {
-			sn_chan *chan = nullptr;
-			int value = i;
+	for (int i = 0; i < test::scaled(5000); i++) {
+		sn_chan *chan = nullptr;
+		int value = i;
 
-			ASSERT_EQ(0, sn_chan_new(&chan, sizeof(int), 0));
-			Task receiver([chan] {
-				int got;
+		ASSERT_EQ(0, sn_chan_new(&chan, sizeof(int), 0));
+		Task receiver([chan] {
+			int got;
 
-				EXPECT_EQ(0, sn_chan_recv(chan, &got));
-				sn_chan_unref(chan);
-			});
-			ASSERT_EQ(0, sn_chan_send(chan, &value));
-			receiver.join();
-		}
-	});
+			EXPECT_EQ(0, sn_chan_recv(chan, &got));
+			sn_chan_unref(chan);
+		});
+		ASSERT_EQ(0, sn_chan_send(chan, &value));
+		receiver.join();
+	}
 }
 
 // ---- ends of waits ----
 
-TEST(Channel, DeadlinesEndWaits)
+TASK_TEST(Channel, DeadlinesEndWaits)
 {
-	test::run([] {
-		for (int capacity : {0, 1}) {
-			Chan<int> full(capacity), empty(capacity);
-			int value = -1;
+	for (int capacity : {0, 1}) {
+		Chan<int> full(capacity), empty(capacity);
+		int value = -1;
 
-			if (capacity) {
-				ASSERT_EQ(0, full.send(1));
-			}
-			for (int64_t wait : {-second, int64_t{0}, ms}) {
-				const int64_t start = sn_now();
-
-				EXPECT_EQ(-ETIMEDOUT, empty.recv(&value, start + wait));
-				EXPECT_GE(sn_now(), start + wait);
-				EXPECT_EQ(-ETIMEDOUT, full.send(2, start + wait));
-				EXPECT_EQ(0u, empty.receivers());
-				EXPECT_EQ(0u, full.senders());
-			}
-			EXPECT_EQ(-1, value);
-			EXPECT_EQ(size_t(capacity), full.size());
-			EXPECT_EQ(-ETIMEDOUT, full.send(2, -5)) << "negative is past";
+		if (capacity) {
+			ASSERT_EQ(0, full.send(1));
 		}
-	});
+		for (int64_t wait : {-second, int64_t{0}, ms}) {
+			const int64_t start = sn_now();
+
+			EXPECT_EQ(-ETIMEDOUT, empty.recv(&value, start + wait));
+			EXPECT_GE(sn_now(), start + wait);
+			EXPECT_EQ(-ETIMEDOUT, full.send(2, start + wait));
+			EXPECT_EQ(0u, empty.receivers());
+			EXPECT_EQ(0u, full.senders());
+		}
+		EXPECT_EQ(-1, value);
+		EXPECT_EQ(size_t(capacity), full.size());
+		EXPECT_EQ(-ETIMEDOUT, full.send(2, -5)) << "negative is past";
+	}
 }
 
 TEST(Channel, APastDeadlineTakesWhatIsReady)
@@ -393,93 +373,85 @@ TEST(Channel, APastDeadlineTakesWhatIsReady)
 	EXPECT_EQ(1, value);
 }
 
-TEST(Channel, AWaitWithADeadlineIsServed)
+TASK_TEST(Channel, AWaitWithADeadlineIsServed)
 {
-	test::run([] {
-		Chan<int> chan;
-		Task receiver([&] {
-			int value = -1;
-
-			EXPECT_EQ(0, chan.recv(&value, sn_now() + forever));
-			EXPECT_EQ(1, value);
-		});
-
-		ASSERT_TRUE(chan.await_receivers(1));
-		EXPECT_EQ(0, chan.send(1, sn_now() + forever));
-		receiver.join();
-		Task sender([&] { EXPECT_EQ(0, chan.send(2, sn_now() + forever)); });
-		ASSERT_TRUE(chan.await_senders(1));
-		EXPECT_EQ(2, chan.get_one());
-		sender.join();
-	});
-}
-
-TEST(Channel, CancellationEndsWaits)
-{
-	test::run([] {
-		Chan<int> full(1), empty(1);
-
-		ASSERT_EQ(0, full.send(1));
-		EXPECT_EQ(-ECANCELED, in_scope([&](sn_scope *scope) {
-			std::pair<Chan<int> *, Chan<int> *> channels{&full, &empty};
-			auto send = [](void *arg) {
-				int value = 1;
-				int err =
-					sn_chan_send(static_cast<Chan<int> *>(arg)->get(), &value);
-
-				EXPECT_EQ(-ECANCELED, err);
-				return 0;
-			};
-			auto recv = [](void *arg) {
-				int value = 1;
-				int err =
-					sn_chan_recv(static_cast<Chan<int> *>(arg)->get(), &value);
-
-				EXPECT_EQ(-ECANCELED, err);
-				return 0;
-			};
-
-			EXPECT_EQ(0, sn_scope_go(scope, send, channels.first));
-			EXPECT_EQ(0, sn_scope_go(scope, recv, channels.second));
-			EXPECT_TRUE(full.await_senders(1));
-			EXPECT_TRUE(empty.await_receivers(1));
-			EXPECT_EQ(0, sn_scope_cancel(scope));
-		}));
-		EXPECT_EQ(0u, full.senders());
-		EXPECT_EQ(0u, empty.receivers());
-		EXPECT_EQ(1u, full.size());
-	});
-}
-
-TEST(Channel, ACancelledTaskGetsNothing)
-{
-	test::run([] {
-		Chan<int> chan(2);
+	Chan<int> chan;
+	Task receiver([&] {
 		int value = -1;
 
-		ASSERT_EQ(0, chan.send(1));
-		EXPECT_EQ(-ECANCELED, in_scope([&](sn_scope *scope) {
-			sn_scope_cancel(scope);
-			EXPECT_EQ(-ECANCELED, chan.send(2));
-			EXPECT_EQ(-ECANCELED, chan.try_send(2));
-			EXPECT_EQ(-ECANCELED, chan.recv(&value));
-			EXPECT_EQ(-ECANCELED, chan.try_recv(&value));
-			EXPECT_EQ(0, sn_cancel_mask());
-			EXPECT_EQ(0, chan.recv(&value));
-			EXPECT_EQ(-EAGAIN, chan.try_recv(&value));
-			EXPECT_EQ(0, sn_cancel_unmask());
-			EXPECT_EQ(-ECANCELED, chan.try_recv(&value));
-			EXPECT_EQ(0, chan.close()) << "cleaning up always works";
-		}));
+		EXPECT_EQ(0, chan.recv(&value, sn_now() + forever));
 		EXPECT_EQ(1, value);
-		EXPECT_EQ(-ETIMEDOUT, in_scope(
-					      [&](sn_scope *) {
-						      Chan<int> empty;
-
-						      EXPECT_EQ(-ETIMEDOUT, empty.recv(&value));
-					      },
-					      sn_now() + ms));
 	});
+
+	ASSERT_TRUE(chan.await_receivers(1));
+	EXPECT_EQ(0, chan.send(1, sn_now() + forever));
+	receiver.join();
+	Task sender([&] { EXPECT_EQ(0, chan.send(2, sn_now() + forever)); });
+	ASSERT_TRUE(chan.await_senders(1));
+	EXPECT_EQ(2, chan.get_one());
+	sender.join();
+}
+
+TASK_TEST(Channel, CancellationEndsWaits)
+{
+	Chan<int> full(1), empty(1);
+
+	ASSERT_EQ(0, full.send(1));
+	EXPECT_EQ(-ECANCELED, in_scope([&](sn_scope *scope) {
+		std::pair<Chan<int> *, Chan<int> *> channels{&full, &empty};
+		auto send = [](void *arg) {
+			int value = 1;
+			int err = sn_chan_send(static_cast<Chan<int> *>(arg)->get(), &value);
+
+			EXPECT_EQ(-ECANCELED, err);
+			return 0;
+		};
+		auto recv = [](void *arg) {
+			int value = 1;
+			int err = sn_chan_recv(static_cast<Chan<int> *>(arg)->get(), &value);
+
+			EXPECT_EQ(-ECANCELED, err);
+			return 0;
+		};
+
+		EXPECT_EQ(0, sn_scope_go(scope, send, channels.first));
+		EXPECT_EQ(0, sn_scope_go(scope, recv, channels.second));
+		EXPECT_TRUE(full.await_senders(1));
+		EXPECT_TRUE(empty.await_receivers(1));
+		EXPECT_EQ(0, sn_scope_cancel(scope));
+	}));
+	EXPECT_EQ(0u, full.senders());
+	EXPECT_EQ(0u, empty.receivers());
+	EXPECT_EQ(1u, full.size());
+}
+
+TASK_TEST(Channel, ACancelledTaskGetsNothing)
+{
+	Chan<int> chan(2);
+	int value = -1;
+
+	ASSERT_EQ(0, chan.send(1));
+	EXPECT_EQ(-ECANCELED, in_scope([&](sn_scope *scope) {
+		sn_scope_cancel(scope);
+		EXPECT_EQ(-ECANCELED, chan.send(2));
+		EXPECT_EQ(-ECANCELED, chan.try_send(2));
+		EXPECT_EQ(-ECANCELED, chan.recv(&value));
+		EXPECT_EQ(-ECANCELED, chan.try_recv(&value));
+		EXPECT_EQ(0, sn_cancel_mask());
+		EXPECT_EQ(0, chan.recv(&value));
+		EXPECT_EQ(-EAGAIN, chan.try_recv(&value));
+		EXPECT_EQ(0, sn_cancel_unmask());
+		EXPECT_EQ(-ECANCELED, chan.try_recv(&value));
+		EXPECT_EQ(0, chan.close()) << "cleaning up always works";
+	}));
+	EXPECT_EQ(1, value);
+	EXPECT_EQ(-ETIMEDOUT, in_scope(
+				      [&](sn_scope *) {
+					      Chan<int> empty;
+
+					      EXPECT_EQ(-ETIMEDOUT, empty.recv(&value));
+				      },
+				      sn_now() + ms));
 }
 
 // ---- plain threads ----
@@ -510,34 +482,31 @@ TEST(Channel, PlainThreadsNeedNoRuntime)
 	echo.join();
 }
 
-TEST(Channel, PlainThreadsAndTasksMix)
+TASK_TEST(Channel, PlainThreadsAndTasksMix)
 {
-	test::run([] {
-		const int each = test::scaled(2000);
-		Chan<int> chan(3);
-		std::atomic<int64_t> sum{0};
-		std::atomic<int> left{4};
-		auto produce = [&] {
-			for (int i = 1; i <= each; i++)
-				ASSERT_EQ(0, chan.send(i, i % 3 ? SN_NO_DEADLINE
-								: sn_now() + forever));
-			if (--left == 0)
-				chan.close();
-		};
-		auto consume = [&] {
-			int value;
+	const int each = test::scaled(2000);
+	Chan<int> chan(3);
+	std::atomic<int64_t> sum{0};
+	std::atomic<int> left{4};
+	auto produce = [&] {
+		for (int i = 1; i <= each; i++)
+			ASSERT_EQ(0, chan.send(i, i % 3 ? SN_NO_DEADLINE : sn_now() + forever));
+		if (--left == 0)
+			chan.close();
+	};
+	auto consume = [&] {
+		int value;
 
-			while (chan.recv(&value) == 0)
-				sum += value;
-		};
-		std::thread threads[] = {std::thread(produce), std::thread(consume),
-					 std::thread(produce), std::thread(consume)};
-		Task tasks[] = {Task(produce), Task(consume), Task(produce), Task(consume)};
+		while (chan.recv(&value) == 0)
+			sum += value;
+	};
+	std::thread threads[] = {std::thread(produce), std::thread(consume), std::thread(produce),
+				 std::thread(consume)};
+	Task tasks[] = {Task(produce), Task(consume), Task(produce), Task(consume)};
 
-		join_all(tasks);
-		join_all(threads);
-		EXPECT_EQ(4 * int64_t(each) * (each + 1) / 2, sum);
-	});
+	join_all(tasks);
+	join_all(threads);
+	EXPECT_EQ(4 * int64_t(each) * (each + 1) / 2, sum);
 }
 
 // ---- elements that are not just bytes ----
@@ -558,39 +527,36 @@ struct Counted {
 	}
 };
 
-TEST(Channel, ElementsAreMovedAndDestroyedByTheirOperations)
+TASK_TEST(Channel, ElementsAreMovedAndDestroyedByTheirOperations)
 {
-	test::run([] {
-		const sn_elem_ops ops = {Counted::move, Counted::destroy};
-		sn_chan *chan = nullptr;
-		Counted in{0}, out;
+	const sn_elem_ops ops = {Counted::move, Counted::destroy};
+	sn_chan *chan = nullptr;
+	Counted in{0}, out;
 
-		ASSERT_EQ(0, sn_chan_new_with_ops(&chan, sizeof(Counted), 4, &ops));
-		EXPECT_EQ(-EINVAL, sn_chan_recv(chan, nullptr));
-		living = 0;
-		for (in.value = 0; in.value < 4; in.value++)
-			ASSERT_EQ(0, sn_chan_send(chan, &in));
-		EXPECT_EQ(4, living);
-		Task sender([&] {
-			Counted own{4};
+	ASSERT_EQ(0, sn_chan_new_with_ops(&chan, sizeof(Counted), 4, &ops));
+	EXPECT_EQ(-EINVAL, sn_chan_recv(chan, nullptr));
+	living = 0;
+	for (in.value = 0; in.value < 4; in.value++)
+		ASSERT_EQ(0, sn_chan_send(chan, &in));
+	EXPECT_EQ(4, living);
+	Task sender([&] {
+		Counted own{4};
 
-			EXPECT_EQ(0, sn_chan_send(chan, &own));
-		});
-		ASSERT_TRUE(test::eventually(
-			[&] { return probe_chan_waiting(chan, SN_CASE_SEND) == 1; }));
-		ASSERT_EQ(0, sn_chan_recv(chan, &out));
-		EXPECT_EQ(0, out.value);
-		EXPECT_EQ(5, living) << "four in the buffer, and the test's own";
-		Counted::destroy(&out);
-		sender.join();
-		ASSERT_EQ(0, sn_chan_recv(chan, &out));
-		EXPECT_EQ(1, out.value);
-		Counted::destroy(&out);
-		EXPECT_EQ(0, sn_chan_close(chan));
-		EXPECT_EQ(3, living) << "closing keeps them";
-		sn_chan_unref(chan);
-		EXPECT_EQ(0, living);
+		EXPECT_EQ(0, sn_chan_send(chan, &own));
 	});
+	ASSERT_TRUE(test::eventually([&] { return probe_chan_waiting(chan, SN_CASE_SEND) == 1; }));
+	ASSERT_EQ(0, sn_chan_recv(chan, &out));
+	EXPECT_EQ(0, out.value);
+	EXPECT_EQ(5, living) << "four in the buffer, and the test's own";
+	Counted::destroy(&out);
+	sender.join();
+	ASSERT_EQ(0, sn_chan_recv(chan, &out));
+	EXPECT_EQ(1, out.value);
+	Counted::destroy(&out);
+	EXPECT_EQ(0, sn_chan_close(chan));
+	EXPECT_EQ(3, living) << "closing keeps them";
+	sn_chan_unref(chan);
+	EXPECT_EQ(0, living);
 }
 
 // ---- many ----
@@ -635,16 +601,14 @@ void many(int producers, int consumers, int capacity, int each)
 				FAIL() << "lost";
 }
 
-TEST(Channel, ManyProducersAndConsumersLoseNothing)
+TASK_TEST(Channel, ManyProducersAndConsumersLoseNothing)
 {
-	test::run([] {
-		many(1, 1, 0, test::scaled(20000));
-		many(1, 1, 1, test::scaled(20000));
-		many(4, 4, 0, test::scaled(5000));
-		many(4, 4, 7, test::scaled(5000));
-		many(100, 3, 0, test::scaled(200));
-		many(3, 100, 2, test::scaled(5000));
-	});
+	many(1, 1, 0, test::scaled(20000));
+	many(1, 1, 1, test::scaled(20000));
+	many(4, 4, 0, test::scaled(5000));
+	many(4, 4, 7, test::scaled(5000));
+	many(100, 3, 0, test::scaled(200));
+	many(3, 100, 2, test::scaled(5000));
 }
 
 // A ring of tasks that pass tokens, which stops forever if a wake-up is lost. With
@@ -688,59 +652,55 @@ TEST(Channel, HandOffsAreNotLost)
 
 // Deadlines expire at about the time of success. The elements that one side reports as sent are
 // those that the other side reports as received.
-TEST(Channel, DeadlinesRacingWithSuccessLoseNothing)
+TASK_TEST(Channel, DeadlinesRacingWithSuccessLoseNothing)
 {
-	test::run([] {
-		for (int capacity : {0, 2}) {
-			Chan<int> chan(capacity);
-			std::atomic<int64_t> sent{0}, received{0}, timeouts{0};
-			std::vector<Task> tasks;
-			std::atomic<int> senders_left{4};
-			const int each = test::scaled(3000);
+	for (int capacity : {0, 2}) {
+		Chan<int> chan(capacity);
+		std::atomic<int64_t> sent{0}, received{0}, timeouts{0};
+		std::vector<Task> tasks;
+		std::atomic<int> senders_left{4};
+		const int each = test::scaled(3000);
 
-			for (int t = 0; t < 4; t++) {
-				tasks.emplace_back([&, t] {
-					test::Random random(uint64_t(t) + 1);
+		for (int t = 0; t < 4; t++) {
+			tasks.emplace_back([&, t] {
+				test::Random random(uint64_t(t) + 1);
 
-					for (int i = 1; i <= each; i++) {
-						int64_t until =
-							sn_now() + int64_t(random.below(20)) * us;
-						int err = chan.send(i, until);
+				for (int i = 1; i <= each; i++) {
+					int64_t until = sn_now() + int64_t(random.below(20)) * us;
+					int err = chan.send(i, until);
 
-						if (err == 0)
-							sent += i;
-						else if (err == -ETIMEDOUT)
-							timeouts++;
-						else
-							ADD_FAILURE() << err;
-						if (random.below(8) == 0)
-							sn_yield();
-					}
-					if (--senders_left == 0)
-						chan.close();
-				});
-				tasks.emplace_back([&, t] {
-					test::Random random(uint64_t(t) + 100);
-					int value, err;
+					if (err == 0)
+						sent += i;
+					else if (err == -ETIMEDOUT)
+						timeouts++;
+					else
+						ADD_FAILURE() << err;
+					if (random.below(8) == 0)
+						sn_yield();
+				}
+				if (--senders_left == 0)
+					chan.close();
+			});
+			tasks.emplace_back([&, t] {
+				test::Random random(uint64_t(t) + 100);
+				int value, err;
 
-					while ((err = chan.recv(&value,
-								sn_now() +
-									int64_t(random.below(20)) *
-										us)) != -EPIPE) {
-						if (err == 0)
-							received += value;
-						else if (err != -ETIMEDOUT)
-							ADD_FAILURE() << err;
-						if (random.below(8) == 0)
-							sn_yield();
-					}
-				});
-			}
-			join_all(tasks);
-			EXPECT_EQ(sent, received);
-			EXPECT_EQ(0u, chan.senders() + chan.receivers());
+				while ((err = chan.recv(&value,
+							sn_now() + int64_t(random.below(20)) *
+									   us)) != -EPIPE) {
+					if (err == 0)
+						received += value;
+					else if (err != -ETIMEDOUT)
+						ADD_FAILURE() << err;
+					if (random.below(8) == 0)
+						sn_yield();
+				}
+			});
 		}
-	});
+		join_all(tasks);
+		EXPECT_EQ(sent, received);
+		EXPECT_EQ(0u, chan.senders() + chan.receivers());
+	}
 }
 
 // The same for cancellation: scopes are cancelled while their tasks send and receive.
@@ -802,21 +762,19 @@ TEST(Channel, CancellationRacingWithSuccessLosesNothing)
 
 // Go's TestNonblockRecvRace: an element that is in the buffer when the channel is closed is found
 // without waiting.
-TEST(Channel, TryingFindsWhatAClosedChannelHolds)
+TASK_TEST(Channel, TryingFindsWhatAClosedChannelHolds)
 {
-	test::run([] {
-		for (int i = 0; i < test::scaled(3000); i++) {
-			Chan<int> chan(1);
-			ASSERT_EQ(0, chan.send(1));
-			Task receiver([&] {
-				int value;
+	for (int i = 0; i < test::scaled(3000); i++) {
+		Chan<int> chan(1);
+		ASSERT_EQ(0, chan.send(1));
+		Task receiver([&] {
+			int value;
 
-				EXPECT_EQ(0, chan.try_recv(&value));
-			});
-			EXPECT_EQ(0, chan.close());
-			receiver.join();
-		}
-	});
+			EXPECT_EQ(0, chan.try_recv(&value));
+		});
+		EXPECT_EQ(0, chan.close());
+		receiver.join();
+	}
 }
 
 } // namespace

@@ -50,102 +50,93 @@ void expect_cancelled(F call, W waits)
 
 // ---- read-write locks ----
 
-TEST(RwLock, ReadersShareAndWritersDoNot)
+TASK_TEST(RwLock, ReadersShareAndWritersDoNot)
 {
-	test::run([] {
-		sn_rwlock lock = SN_RWLOCK_INIT;
+	sn_rwlock lock = SN_RWLOCK_INIT;
 
-		EXPECT_EQ(0, sn_rwlock_read(&lock));
-		EXPECT_EQ(0, sn_rwlock_try_read(&lock));
-		EXPECT_EQ(-EBUSY, sn_rwlock_try_write(&lock));
-		EXPECT_EQ(-ETIMEDOUT, sn_rwlock_write_until(&lock, sn_now() + ms));
-		EXPECT_EQ(0, sn_rwlock_try_read(&lock)) << "the writer that gave up is forgotten";
-		for (int i = 0; i < 3; i++)
-			EXPECT_EQ(0, sn_rwlock_read_unlock(&lock));
-		EXPECT_EQ(0, sn_rwlock_try_write(&lock));
-		EXPECT_EQ(-EBUSY, sn_rwlock_try_read(&lock));
-		EXPECT_EQ(-EBUSY, sn_rwlock_try_write(&lock));
-		EXPECT_EQ(0, sn_rwlock_write_unlock(&lock));
-		EXPECT_EQ(0u, lock.word);
-	});
+	EXPECT_EQ(0, sn_rwlock_read(&lock));
+	EXPECT_EQ(0, sn_rwlock_try_read(&lock));
+	EXPECT_EQ(-EBUSY, sn_rwlock_try_write(&lock));
+	EXPECT_EQ(-ETIMEDOUT, sn_rwlock_write_until(&lock, sn_now() + ms));
+	EXPECT_EQ(0, sn_rwlock_try_read(&lock)) << "the writer that gave up is forgotten";
+	for (int i = 0; i < 3; i++)
+		EXPECT_EQ(0, sn_rwlock_read_unlock(&lock));
+	EXPECT_EQ(0, sn_rwlock_try_write(&lock));
+	EXPECT_EQ(-EBUSY, sn_rwlock_try_read(&lock));
+	EXPECT_EQ(-EBUSY, sn_rwlock_try_write(&lock));
+	EXPECT_EQ(0, sn_rwlock_write_unlock(&lock));
+	EXPECT_EQ(0u, lock.word);
 }
 
-TEST(RwLock, TakesTurns)
+TASK_TEST(RwLock, TakesTurns)
 {
-	test::run([] {
-		sn_rwlock lock = SN_RWLOCK_INIT;
-		std::vector<Task> tasks;
-		std::string order;
-		sn_mutex order_lock = SN_MUTEX_INIT;
-		auto add = [&](bool writes) {
-			const unsigned readers = probe_waiting(&lock, &lock.readers),
-				       writers = probe_waiting(&lock, &lock.writers);
+	sn_rwlock lock = SN_RWLOCK_INIT;
+	std::vector<Task> tasks;
+	std::string order;
+	sn_mutex order_lock = SN_MUTEX_INIT;
+	auto add = [&](bool writes) {
+		const unsigned readers = probe_waiting(&lock, &lock.readers),
+			       writers = probe_waiting(&lock, &lock.writers);
 
-			tasks.emplace_back([&, writes] {
-				EXPECT_EQ(0,
-					  writes ? sn_rwlock_write(&lock) : sn_rwlock_read(&lock));
-				EXPECT_EQ(0, sn_mutex_lock(&order_lock));
-				order += writes ? 'w' : 'r';
-				sn_mutex_unlock(&order_lock);
-				sn_yield();
-				writes ? sn_rwlock_write_unlock(&lock)
-				       : sn_rwlock_read_unlock(&lock);
+		tasks.emplace_back([&, writes] {
+			EXPECT_EQ(0, writes ? sn_rwlock_write(&lock) : sn_rwlock_read(&lock));
+			EXPECT_EQ(0, sn_mutex_lock(&order_lock));
+			order += writes ? 'w' : 'r';
+			sn_mutex_unlock(&order_lock);
+			sn_yield();
+			writes ? sn_rwlock_write_unlock(&lock) : sn_rwlock_read_unlock(&lock);
+		});
+		ASSERT_TRUE(test::eventually([&] {
+			return probe_waiting(&lock, &lock.readers) == readers + !writes &&
+			       probe_waiting(&lock, &lock.writers) == writers + writes;
+		}));
+	};
+
+	// A writer waits for a reader. Every task that comes after it waits, even a reader.
+	ASSERT_EQ(0, sn_rwlock_read(&lock));
+	add(true);
+	add(false);
+	add(true);
+	add(false);
+	EXPECT_EQ(-EBUSY, sn_rwlock_try_read(&lock));
+	sn_rwlock_read_unlock(&lock);
+	join_all(tasks);
+	EXPECT_EQ("wrrw", order);
+	EXPECT_EQ(0u, lock.word);
+}
+
+TASK_TEST(RwLock, NeitherSideStarves)
+{
+	sn_rwlock lock = SN_RWLOCK_INIT;
+	std::atomic<bool> stop{false};
+	std::vector<Task> crowd;
+
+	// First there are overlapping readers, so that the lock is never free of readers,
+	// and then writers likewise.
+	for (bool writers : {false, true}) {
+		stop = false;
+		for (int i = 0; i < 4; i++)
+			crowd.emplace_back([&] {
+				while (!stop) {
+					EXPECT_EQ(0, writers ? sn_rwlock_write(&lock)
+							     : sn_rwlock_read(&lock));
+					sn_yield();
+					writers ? sn_rwlock_write_unlock(&lock)
+						: sn_rwlock_read_unlock(&lock);
+				}
 			});
-			ASSERT_TRUE(test::eventually([&] {
-				return probe_waiting(&lock, &lock.readers) == readers + !writes &&
-				       probe_waiting(&lock, &lock.writers) == writers + writes;
-			}));
-		};
+		for (int i = 0; i < 20; i++) {
+			const int64_t until = sn_now() + test::patience;
 
-		// A writer waits for a reader. Every task that comes after it waits, even a reader.
-		ASSERT_EQ(0, sn_rwlock_read(&lock));
-		add(true);
-		add(false);
-		add(true);
-		add(false);
-		EXPECT_EQ(-EBUSY, sn_rwlock_try_read(&lock));
-		sn_rwlock_read_unlock(&lock);
-		join_all(tasks);
-		EXPECT_EQ("wrrw", order);
-		EXPECT_EQ(0u, lock.word);
-	});
-}
-
-TEST(RwLock, NeitherSideStarves)
-{
-	test::run([] {
-		sn_rwlock lock = SN_RWLOCK_INIT;
-		std::atomic<bool> stop{false};
-		std::vector<Task> crowd;
-
-		// First there are overlapping readers, so that the lock is never free of readers,
-		// and then writers likewise.
-		for (bool writers : {false, true}) {
-			stop = false;
-			for (int i = 0; i < 4; i++)
-				crowd.emplace_back([&] {
-					while (!stop) {
-						EXPECT_EQ(0, writers ? sn_rwlock_write(&lock)
-								     : sn_rwlock_read(&lock));
-						sn_yield();
-						writers ? sn_rwlock_write_unlock(&lock)
-							: sn_rwlock_read_unlock(&lock);
-					}
-				});
-			for (int i = 0; i < 20; i++) {
-				const int64_t until = sn_now() + test::patience;
-
-				EXPECT_EQ(0, writers ? sn_rwlock_read_until(&lock, until)
-						     : sn_rwlock_write_until(&lock, until));
-				writers ? sn_rwlock_read_unlock(&lock)
-					: sn_rwlock_write_unlock(&lock);
-				sn_yield();
-			}
-			stop = true;
-			join_all(crowd);
-			crowd.clear();
+			EXPECT_EQ(0, writers ? sn_rwlock_read_until(&lock, until)
+					     : sn_rwlock_write_until(&lock, until));
+			writers ? sn_rwlock_read_unlock(&lock) : sn_rwlock_write_unlock(&lock);
+			sn_yield();
 		}
-	});
+		stop = true;
+		join_all(crowd);
+		crowd.clear();
+	}
 }
 
 // Go's HammerRWMutex, but with deadlines and with threads.
@@ -197,19 +188,17 @@ TEST(RwLock, HammeredWithDeadlines)
 	});
 }
 
-TEST(RwLock, CancellationEndsTheWait)
+TASK_TEST(RwLock, CancellationEndsTheWait)
 {
-	test::run([] {
-		sn_rwlock lock = SN_RWLOCK_INIT;
+	sn_rwlock lock = SN_RWLOCK_INIT;
 
-		EXPECT_EQ(0, sn_rwlock_read(&lock));
-		expect_cancelled([&] { return sn_rwlock_write(&lock); },
-				 [&] { return probe_waiting(&lock, &lock.writers) == 1; });
-		EXPECT_EQ(0, sn_rwlock_try_read(&lock)) << "no writer is waiting";
-		sn_rwlock_read_unlock(&lock);
-		sn_rwlock_read_unlock(&lock);
-		EXPECT_EQ(0u, lock.word);
-	});
+	EXPECT_EQ(0, sn_rwlock_read(&lock));
+	expect_cancelled([&] { return sn_rwlock_write(&lock); },
+			 [&] { return probe_waiting(&lock, &lock.writers) == 1; });
+	EXPECT_EQ(0, sn_rwlock_try_read(&lock)) << "no writer is waiting";
+	sn_rwlock_read_unlock(&lock);
+	sn_rwlock_read_unlock(&lock);
+	EXPECT_EQ(0u, lock.word);
 }
 
 // Returns false if the writer gave up before the reader came.
@@ -236,12 +225,10 @@ bool goes_on_behind_a_writer(int64_t time)
 	return in_time;
 }
 
-TEST(RwLock, AReaderBehindAWriterThatGivesUpGoesOn)
+TASK_TEST(RwLock, AReaderBehindAWriterThatGivesUpGoesOn)
 {
-	test::run([] {
-		for (int64_t time = 20 * ms; !goes_on_behind_a_writer(time); time *= 2)
-			ASSERT_GT(test::patience, time);
-	});
+	for (int64_t time = 20 * ms; !goes_on_behind_a_writer(time); time *= 2)
+		ASSERT_GT(test::patience, time);
 }
 
 TEST(RwLock, UnlockingWhatIsNotLocked)
@@ -257,85 +244,80 @@ TEST(RwLock, UnlockingWhatIsNotLocked)
 
 // ---- condition variables ----
 
-TEST(Cond, SignalWakesOneAndBroadcastAll)
+TASK_TEST(Cond, SignalWakesOneAndBroadcastAll)
 {
-	test::run([] {
-		sn_mutex lock = SN_MUTEX_INIT;
-		sn_cond cond = SN_COND_INIT;
-		std::vector<int> woken;
-		std::vector<Task> tasks;
+	sn_mutex lock = SN_MUTEX_INIT;
+	sn_cond cond = SN_COND_INIT;
+	std::vector<int> woken;
+	std::vector<Task> tasks;
 
-		EXPECT_EQ(0, sn_cond_signal(&cond)) << "no task waits";
-		for (int i = 0; i < 10; i++) {
-			tasks.emplace_back([&, i] {
-				ASSERT_EQ(0, sn_mutex_lock(&lock));
-				EXPECT_EQ(0, sn_cond_wait(&cond, &lock));
-				woken.push_back(i);
-				EXPECT_EQ(-EBUSY, sn_mutex_try_lock(&lock))
-					<< "the task holds the mutex";
-				sn_mutex_unlock(&lock);
-			});
-			ASSERT_TRUE(test::waiting(cond, i + 1));
-		}
-		auto count = [&] {
-			EXPECT_EQ(0, sn_mutex_lock(&lock));
-			const size_t n = woken.size();
+	EXPECT_EQ(0, sn_cond_signal(&cond)) << "no task waits";
+	for (int i = 0; i < 10; i++) {
+		tasks.emplace_back([&, i] {
+			ASSERT_EQ(0, sn_mutex_lock(&lock));
+			EXPECT_EQ(0, sn_cond_wait(&cond, &lock));
+			woken.push_back(i);
+			EXPECT_EQ(-EBUSY, sn_mutex_try_lock(&lock)) << "the task holds the mutex";
 			sn_mutex_unlock(&lock);
-			return n;
-		};
-		for (size_t i = 0; i < 4; i++) {
-			EXPECT_EQ(1, sn_cond_signal(&cond));
-			ASSERT_TRUE(test::eventually([&] { return count() == i + 1; }));
-		}
-		EXPECT_EQ((std::vector<int>{0, 1, 2, 3}), woken) << "in order";
-		EXPECT_EQ(6, sn_cond_broadcast(&cond));
-		join_all(tasks);
-		EXPECT_EQ(10u, woken.size());
-	});
+		});
+		ASSERT_TRUE(test::waiting(cond, i + 1));
+	}
+	auto count = [&] {
+		EXPECT_EQ(0, sn_mutex_lock(&lock));
+		const size_t n = woken.size();
+		sn_mutex_unlock(&lock);
+		return n;
+	};
+	for (size_t i = 0; i < 4; i++) {
+		EXPECT_EQ(1, sn_cond_signal(&cond));
+		ASSERT_TRUE(test::eventually([&] { return count() == i + 1; }));
+	}
+	EXPECT_EQ((std::vector<int>{0, 1, 2, 3}), woken) << "in order";
+	EXPECT_EQ(6, sn_cond_broadcast(&cond));
+	join_all(tasks);
+	EXPECT_EQ(10u, woken.size());
 }
 
-TEST(Cond, AFailedWaitHoldsTheMutex)
+TASK_TEST(Cond, AFailedWaitHoldsTheMutex)
 {
-	test::run([] {
-		sn_mutex lock = SN_MUTEX_INIT;
-		sn_cond cond = SN_COND_INIT;
+	sn_mutex lock = SN_MUTEX_INIT;
+	sn_cond cond = SN_COND_INIT;
 
-		ASSERT_EQ(0, sn_mutex_lock(&lock));
-		EXPECT_EQ(-ETIMEDOUT, sn_cond_wait_until(&cond, &lock, sn_now() + ms));
-		EXPECT_EQ(-EBUSY, sn_mutex_try_lock(&lock));
-		EXPECT_EQ(0u, probe_waiting(&cond, &cond.waits));
-		sn_mutex_unlock(&lock);
-		expect_cancelled(
-			[&] {
-				EXPECT_EQ(0, sn_mutex_lock(&lock));
-				const int err = sn_cond_wait(&cond, &lock);
-				EXPECT_EQ(-EBUSY, sn_mutex_try_lock(&lock));
-				sn_mutex_unlock(&lock);
-				return err;
-			},
-			[&] { return probe_waiting(&cond, &cond.waits) == 1; });
-		EXPECT_EQ(0u, probe_waiting(&cond, &cond.waits));
-
-		// If the task is cancelled while another one has the mutex, it waits for the mutex,
-		// and that wait cannot be cancelled.
-		sn_scope *scope = nullptr;
-		std::atomic<bool> returned{false};
-		Task task([&] {
-			EXPECT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	ASSERT_EQ(0, sn_mutex_lock(&lock));
+	EXPECT_EQ(-ETIMEDOUT, sn_cond_wait_until(&cond, &lock, sn_now() + ms));
+	EXPECT_EQ(-EBUSY, sn_mutex_try_lock(&lock));
+	EXPECT_EQ(0u, probe_waiting(&cond, &cond.waits));
+	sn_mutex_unlock(&lock);
+	expect_cancelled(
+		[&] {
 			EXPECT_EQ(0, sn_mutex_lock(&lock));
-			EXPECT_EQ(-ECANCELED, sn_cond_wait(&cond, &lock));
-			returned = true;
+			const int err = sn_cond_wait(&cond, &lock);
+			EXPECT_EQ(-EBUSY, sn_mutex_try_lock(&lock));
 			sn_mutex_unlock(&lock);
-			(void)sn_scope_close(scope);
-		});
-		ASSERT_TRUE(test::waiting(cond, 1));
-		ASSERT_EQ(0, sn_mutex_lock(&lock));
-		sn_scope_cancel(scope);
-		ASSERT_TRUE(test::waiting(lock, 1));
-		EXPECT_FALSE(returned);
+			return err;
+		},
+		[&] { return probe_waiting(&cond, &cond.waits) == 1; });
+	EXPECT_EQ(0u, probe_waiting(&cond, &cond.waits));
+
+	// If the task is cancelled while another one has the mutex, it waits for the mutex,
+	// and that wait cannot be cancelled.
+	sn_scope *scope = nullptr;
+	std::atomic<bool> returned{false};
+	Task task([&] {
+		EXPECT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+		EXPECT_EQ(0, sn_mutex_lock(&lock));
+		EXPECT_EQ(-ECANCELED, sn_cond_wait(&cond, &lock));
+		returned = true;
 		sn_mutex_unlock(&lock);
-		task.join();
+		(void)sn_scope_close(scope);
 	});
+	ASSERT_TRUE(test::waiting(cond, 1));
+	ASSERT_EQ(0, sn_mutex_lock(&lock));
+	sn_scope_cancel(scope);
+	ASSERT_TRUE(test::waiting(lock, 1));
+	EXPECT_FALSE(returned);
+	sn_mutex_unlock(&lock);
+	task.join();
 }
 
 // Tasks and threads fill a queue, and signal with and without the mutex held, while some waiters
@@ -424,31 +406,29 @@ TEST(Semaphore, CountsAndRefuses)
 	EXPECT_EQ(0, sn_semaphore_release(&s, 1));
 }
 
-TEST(Semaphore, WakesInOrderAndKeepsTheRest)
+TASK_TEST(Semaphore, WakesInOrderAndKeepsTheRest)
 {
-	test::run([] {
-		sn_semaphore s = SN_SEMAPHORE_INIT(0);
-		std::vector<Task> tasks;
-		std::atomic<int> got{0};
+	sn_semaphore s = SN_SEMAPHORE_INIT(0);
+	std::vector<Task> tasks;
+	std::atomic<int> got{0};
 
-		for (int i = 0; i < 3; i++) {
-			tasks.emplace_back([&] {
-				EXPECT_EQ(0, sn_semaphore_acquire(&s));
-				got++;
-			});
-			ASSERT_TRUE(test::waiting(s, i + 1));
-		}
-		EXPECT_EQ(0, sn_semaphore_release(&s, 2));
-		EXPECT_EQ(1u, probe_waiting(&s, &s.waits)) << "two were let through";
-		EXPECT_EQ(0, sn_semaphore_release(&s, 3));
-		join_all(tasks);
-		EXPECT_EQ(0, sn_semaphore_try_acquire(&s));
-		EXPECT_EQ(0, sn_semaphore_try_acquire(&s));
-		EXPECT_EQ(-EAGAIN, sn_semaphore_try_acquire(&s));
-		expect_cancelled([&] { return sn_semaphore_acquire(&s); },
-				 [&] { return probe_waiting(&s, &s.waits) == 1; });
-		EXPECT_EQ(0u, s.word);
-	});
+	for (int i = 0; i < 3; i++) {
+		tasks.emplace_back([&] {
+			EXPECT_EQ(0, sn_semaphore_acquire(&s));
+			got++;
+		});
+		ASSERT_TRUE(test::waiting(s, i + 1));
+	}
+	EXPECT_EQ(0, sn_semaphore_release(&s, 2));
+	EXPECT_EQ(1u, probe_waiting(&s, &s.waits)) << "two were let through";
+	EXPECT_EQ(0, sn_semaphore_release(&s, 3));
+	join_all(tasks);
+	EXPECT_EQ(0, sn_semaphore_try_acquire(&s));
+	EXPECT_EQ(0, sn_semaphore_try_acquire(&s));
+	EXPECT_EQ(-EAGAIN, sn_semaphore_try_acquire(&s));
+	expect_cancelled([&] { return sn_semaphore_acquire(&s); },
+			 [&] { return probe_waiting(&s, &s.waits) == 1; });
+	EXPECT_EQ(0u, s.word);
 }
 
 TEST(Semaphore, NoPermitIsLostOrGainedUnderDeadlines)
@@ -488,18 +468,16 @@ TEST(Semaphore, NoPermitIsLostOrGainedUnderDeadlines)
 
 // The mistake that glibc's semaphores once made: the acquirer frees the semaphore while the release
 // has not returned yet.
-TEST(Semaphore, MayBeFreedByTheAcquirer)
+TASK_TEST(Semaphore, MayBeFreedByTheAcquirer)
 {
-	test::run([] {
-		for (int i = 0; i < test::scaled(5000); i++) {
-			auto *s = new sn_semaphore SN_SEMAPHORE_INIT(0);
-			Task releaser([s] { EXPECT_EQ(0, sn_semaphore_release(s, 1)); });
+	for (int i = 0; i < test::scaled(5000); i++) {
+		auto *s = new sn_semaphore SN_SEMAPHORE_INIT(0);
+		Task releaser([s] { EXPECT_EQ(0, sn_semaphore_release(s, 1)); });
 
-			EXPECT_EQ(0, sn_semaphore_acquire(s));
-			delete s;
-			releaser.join();
-		}
-	});
+		EXPECT_EQ(0, sn_semaphore_acquire(s));
+		delete s;
+		releaser.join();
+	}
 }
 
 // ---- once ----
@@ -521,83 +499,74 @@ struct Counting {
 	}
 };
 
-TEST(Once, ExactlyOneOfManyRunsIt)
+TASK_TEST(Once, ExactlyOneOfManyRunsIt)
 {
-	test::run([] {
-		for (int i = 0; i < test::scaled(500); i++) {
-			sn_once_flag once = SN_ONCE_INIT;
-			Counting counting;
-
-			in_tasks_and_threads(4, i % 20 ? 0 : 2, [&](int) {
-				EXPECT_EQ(0, sn_once(&once, Counting::call, &counting));
-				EXPECT_EQ(1, counting.calls) << "it has ended";
-				EXPECT_TRUE(sn_once_done(&once));
-			});
-		}
-	});
-}
-
-TEST(Once, AFailureLetsTheNextTry)
-{
-	test::run([] {
+	for (int i = 0; i < test::scaled(500); i++) {
 		sn_once_flag once = SN_ONCE_INIT;
 		Counting counting;
-		std::atomic<int> failed{0}, succeeded{0};
 
-		counting.result = -EIO;
-		EXPECT_EQ(-EIO, sn_once(&once, Counting::call, &counting));
-		EXPECT_FALSE(sn_once_done(&once));
-		in_tasks_and_threads(5, 1, [&](int) {
-			const int err = sn_once(
-				&once,
-				[](void *arg) {
-					auto *c = static_cast<Counting *>(arg);
-					sn_yield();
-					// the third call of these tasks
-					return ++c->calls == 4 ? 7 : -EIO;
-				},
-				&counting);
-			(err < 0 ? failed : succeeded)++;
+		in_tasks_and_threads(4, i % 20 ? 0 : 2, [&](int) {
+			EXPECT_EQ(0, sn_once(&once, Counting::call, &counting));
+			EXPECT_EQ(1, counting.calls) << "it has ended";
+			EXPECT_TRUE(sn_once_done(&once));
 		});
-		EXPECT_EQ(2, failed);
-		EXPECT_EQ(4, succeeded);
-		EXPECT_EQ(4, counting.calls);
-	});
+	}
 }
 
-TEST(Once, DeadlineAndCancellationEndWaitingOnly)
+TASK_TEST(Once, AFailureLetsTheNextTry)
 {
-	test::run([] {
-		sn_once_flag once = SN_ONCE_INIT;
-		std::atomic<bool> go_on{false};
-		Counting counting;
-		Task runner([&] {
-			EXPECT_EQ(0,
-				  sn_once(
-					  &once,
-					  [](void *arg) {
-						  return test::eventually([&] {
-							  return static_cast<std::atomic<bool> *>(
-									 arg)
-								  ->load();
-						  })
-								 ? 0
-								 : -1;
-					  },
-					  &go_on));
-		});
+	sn_once_flag once = SN_ONCE_INIT;
+	Counting counting;
+	std::atomic<int> failed{0}, succeeded{0};
 
-		ASSERT_TRUE(test::eventually(
-			[&] { return __atomic_load_n(&once.word, __ATOMIC_RELAXED) == 1; }));
-		EXPECT_EQ(-ETIMEDOUT,
-			  sn_once_until(&once, Counting::call, &counting, sn_now() + ms));
-		expect_cancelled([&] { return sn_once(&once, Counting::call, &counting); },
-				 [&] { return probe_waiting(&once, &once.waits) == 1; });
-		go_on = true;
-		runner.join();
-		EXPECT_EQ(0, counting.calls);
-		EXPECT_EQ(0, sn_once(&once, Counting::call, &counting));
+	counting.result = -EIO;
+	EXPECT_EQ(-EIO, sn_once(&once, Counting::call, &counting));
+	EXPECT_FALSE(sn_once_done(&once));
+	in_tasks_and_threads(5, 1, [&](int) {
+		const int err = sn_once(
+			&once,
+			[](void *arg) {
+				auto *c = static_cast<Counting *>(arg);
+				sn_yield();
+				// the third call of these tasks
+				return ++c->calls == 4 ? 7 : -EIO;
+			},
+			&counting);
+		(err < 0 ? failed : succeeded)++;
 	});
+	EXPECT_EQ(2, failed);
+	EXPECT_EQ(4, succeeded);
+	EXPECT_EQ(4, counting.calls);
+}
+
+TASK_TEST(Once, DeadlineAndCancellationEndWaitingOnly)
+{
+	sn_once_flag once = SN_ONCE_INIT;
+	std::atomic<bool> go_on{false};
+	Counting counting;
+	Task runner([&] {
+		EXPECT_EQ(0, sn_once(
+				     &once,
+				     [](void *arg) {
+					     return test::eventually([&] {
+						     return static_cast<std::atomic<bool> *>(arg)
+							     ->load();
+					     })
+							    ? 0
+							    : -1;
+				     },
+				     &go_on));
+	});
+
+	ASSERT_TRUE(test::eventually(
+		[&] { return __atomic_load_n(&once.word, __ATOMIC_RELAXED) == 1; }));
+	EXPECT_EQ(-ETIMEDOUT, sn_once_until(&once, Counting::call, &counting, sn_now() + ms));
+	expect_cancelled([&] { return sn_once(&once, Counting::call, &counting); },
+			 [&] { return probe_waiting(&once, &once.waits) == 1; });
+	go_on = true;
+	runner.join();
+	EXPECT_EQ(0, counting.calls);
+	EXPECT_EQ(0, sn_once(&once, Counting::call, &counting));
 }
 
 TEST(Once, WithinItselfIsAMistake)
@@ -612,67 +581,61 @@ TEST(Once, WithinItselfIsAMistake)
 
 // ---- wait groups ----
 
-TEST(WaitGroup, WaitsForAll)
+TASK_TEST(WaitGroup, WaitsForAll)
 {
-	test::run([] {
-		for (int round = 0; round < 20; round++) {
-			sn_waitgroup group = SN_WAITGROUP_INIT;
-			std::atomic<int> done{0};
-			std::vector<Task> tasks;
+	for (int round = 0; round < 20; round++) {
+		sn_waitgroup group = SN_WAITGROUP_INIT;
+		std::atomic<int> done{0};
+		std::vector<Task> tasks;
 
-			EXPECT_EQ(0, sn_waitgroup_wait(&group)) << "nothing to wait for";
-			EXPECT_EQ(0, sn_waitgroup_add(&group, 16));
-			EXPECT_EQ(-EAGAIN, sn_waitgroup_try_wait(&group));
-			for (int i = 0; i < 16; i++)
-				tasks.emplace_back([&] {
-					sn_yield();
-					done++;
-					EXPECT_EQ(0, sn_waitgroup_done(&group));
-				});
-			std::thread other([&] {
-				EXPECT_EQ(0, sn_waitgroup_wait(&group));
-				EXPECT_EQ(16, done);
+		EXPECT_EQ(0, sn_waitgroup_wait(&group)) << "nothing to wait for";
+		EXPECT_EQ(0, sn_waitgroup_add(&group, 16));
+		EXPECT_EQ(-EAGAIN, sn_waitgroup_try_wait(&group));
+		for (int i = 0; i < 16; i++)
+			tasks.emplace_back([&] {
+				sn_yield();
+				done++;
+				EXPECT_EQ(0, sn_waitgroup_done(&group));
 			});
+		std::thread other([&] {
 			EXPECT_EQ(0, sn_waitgroup_wait(&group));
 			EXPECT_EQ(16, done);
-			other.join();
-			join_all(tasks);
-			EXPECT_EQ(0u, group.word);
-		}
-	});
+		});
+		EXPECT_EQ(0, sn_waitgroup_wait(&group));
+		EXPECT_EQ(16, done);
+		other.join();
+		join_all(tasks);
+		EXPECT_EQ(0u, group.word);
+	}
 }
 
-TEST(WaitGroup, MayBeFreedByTheWaiter)
+TASK_TEST(WaitGroup, MayBeFreedByTheWaiter)
 {
-	test::run([] {
-		for (int i = 0; i < test::scaled(5000); i++) {
-			auto *group = new sn_waitgroup SN_WAITGROUP_INIT;
+	for (int i = 0; i < test::scaled(5000); i++) {
+		auto *group = new sn_waitgroup SN_WAITGROUP_INIT;
 
-			EXPECT_EQ(0, sn_waitgroup_add(group, 2));
-			Task a([group] { sn_waitgroup_done(group); });
-			Task b([group] { sn_waitgroup_done(group); });
-			EXPECT_EQ(0, sn_waitgroup_wait(group));
-			delete group;
-			a.join();
-			b.join();
-		}
-	});
+		EXPECT_EQ(0, sn_waitgroup_add(group, 2));
+		Task a([group] { sn_waitgroup_done(group); });
+		Task b([group] { sn_waitgroup_done(group); });
+		EXPECT_EQ(0, sn_waitgroup_wait(group));
+		delete group;
+		a.join();
+		b.join();
+	}
 }
 
-TEST(WaitGroup, DeadlineCancellationAndLimits)
+TASK_TEST(WaitGroup, DeadlineCancellationAndLimits)
 {
-	test::run([] {
-		sn_waitgroup group = SN_WAITGROUP_INIT;
+	sn_waitgroup group = SN_WAITGROUP_INIT;
 
-		EXPECT_EQ(0, sn_waitgroup_add(&group, INT32_MAX));
-		EXPECT_EQ(-EOVERFLOW, sn_waitgroup_add(&group, 1));
-		EXPECT_EQ(0, sn_waitgroup_add(&group, 1 - INT32_MAX));
-		EXPECT_EQ(-ETIMEDOUT, sn_waitgroup_wait_until(&group, sn_now() + ms));
-		expect_cancelled([&] { return sn_waitgroup_wait(&group); },
-				 [&] { return probe_waiting(&group, &group.waits) == 1; });
-		EXPECT_EQ(2u, group.word) << "one to be done, and no waiter";
-		EXPECT_EQ(0, sn_waitgroup_done(&group));
-	});
+	EXPECT_EQ(0, sn_waitgroup_add(&group, INT32_MAX));
+	EXPECT_EQ(-EOVERFLOW, sn_waitgroup_add(&group, 1));
+	EXPECT_EQ(0, sn_waitgroup_add(&group, 1 - INT32_MAX));
+	EXPECT_EQ(-ETIMEDOUT, sn_waitgroup_wait_until(&group, sn_now() + ms));
+	expect_cancelled([&] { return sn_waitgroup_wait(&group); },
+			 [&] { return probe_waiting(&group, &group.waits) == 1; });
+	EXPECT_EQ(2u, group.word) << "one to be done, and no waiter";
+	EXPECT_EQ(0, sn_waitgroup_done(&group));
 }
 
 TEST(WaitGroup, NegativeIsAMistake)
@@ -710,23 +673,21 @@ TEST(Barrier, RoundsDoNotMixAndOneIsSerial)
 	});
 }
 
-TEST(Barrier, GivingUpDoesNotCountAsArrival)
+TASK_TEST(Barrier, GivingUpDoesNotCountAsArrival)
 {
-	test::run([] {
-		sn_barrier barrier = SN_BARRIER_INIT(2), alone = SN_BARRIER_INIT(1),
-			   none = SN_BARRIER_INIT(0);
+	sn_barrier barrier = SN_BARRIER_INIT(2), alone = SN_BARRIER_INIT(1),
+		   none = SN_BARRIER_INIT(0);
 
-		EXPECT_EQ(SN_BARRIER_SERIAL, sn_barrier_wait(&alone));
-		EXPECT_EQ(-EINVAL, sn_barrier_wait(&none));
-		EXPECT_EQ(-ETIMEDOUT, sn_barrier_wait_until(&barrier, sn_now() + ms));
-		expect_cancelled([&] { return sn_barrier_wait(&barrier); },
-				 [&] { return probe_waiting(&barrier, &barrier.waits) == 1; });
-		EXPECT_EQ(0u, barrier.arrived);
-		Task other([&] { return sn_barrier_wait(&barrier); });
-		ASSERT_TRUE(test::waiting(barrier, 1));
-		EXPECT_EQ(SN_BARRIER_SERIAL, sn_barrier_wait(&barrier));
-		EXPECT_EQ(0, other.join());
-	});
+	EXPECT_EQ(SN_BARRIER_SERIAL, sn_barrier_wait(&alone));
+	EXPECT_EQ(-EINVAL, sn_barrier_wait(&none));
+	EXPECT_EQ(-ETIMEDOUT, sn_barrier_wait_until(&barrier, sn_now() + ms));
+	expect_cancelled([&] { return sn_barrier_wait(&barrier); },
+			 [&] { return probe_waiting(&barrier, &barrier.waits) == 1; });
+	EXPECT_EQ(0u, barrier.arrived);
+	Task other([&] { return sn_barrier_wait(&barrier); });
+	ASSERT_TRUE(test::waiting(barrier, 1));
+	EXPECT_EQ(SN_BARRIER_SERIAL, sn_barrier_wait(&barrier));
+	EXPECT_EQ(0, other.join());
 }
 
 // In each round, either all parties come through, or those that came give up, so the number of

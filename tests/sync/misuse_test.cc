@@ -178,83 +178,75 @@ TEST(MisuseDeathTest, FreeingAChannelInWhichATaskWaitsIsReported)
 #else
 // Whatever would have ended the waits, they end as if the channel had been closed. The waiters
 // touch no freed memory, which ASan would notice.
-TEST(Misuse, FreeingAChannelInWhichTasksWaitEndsTheirWaits)
+TASK_TEST(Misuse, FreeingAChannelInWhichTasksWaitEndsTheirWaits, 1)
 {
-	test::run(1, [] {
-		sn_chan *empty = nullptr, *full = nullptr, *other = nullptr;
-		int one = 1;
+	sn_chan *empty = nullptr, *full = nullptr, *other = nullptr;
+	int one = 1;
 
-		EXPECT_EQ(0, sn_chan_new(&empty, sizeof(int), 0));
-		EXPECT_EQ(0, sn_chan_new(&full, sizeof(int), 1));
-		EXPECT_EQ(0, sn_chan_new(&other, sizeof(int), 1));
-		EXPECT_EQ(0, sn_chan_send(full, &one));
-		test::Task plain([&] {
-			int i;
-			return sn_chan_recv(empty, &i);
-		});
-		test::Task timed([&] {
-			int i;
-			return sn_chan_recv_until(empty, &i, sn_now() + 60000 * ms);
-		});
-		test::Task sender([&] { return sn_chan_send(full, &one); });
-		test::Task selecting([&] {
-			int i;
-			struct sn_case cases[] = {{{other}, &i, SN_CASE_RECV, 0},
-						  {{empty}, &i, SN_CASE_RECV, 0}};
-			const int chosen = sn_select(cases, 2, SN_NO_DEADLINE);
-			return chosen == 1 ? cases[1].result : -1000 - chosen;
-		});
-		await_parked(4);
-		sn_chan_unref(empty);
-		sn_chan_unref(full);
-		EXPECT_EQ(-EPIPE, plain.join());
-		EXPECT_EQ(-EPIPE, timed.join());
-		EXPECT_EQ(-EPIPE, sender.join());
-		EXPECT_EQ(-EPIPE, selecting.join());
-		sn_chan_unref(other);
+	EXPECT_EQ(0, sn_chan_new(&empty, sizeof(int), 0));
+	EXPECT_EQ(0, sn_chan_new(&full, sizeof(int), 1));
+	EXPECT_EQ(0, sn_chan_new(&other, sizeof(int), 1));
+	EXPECT_EQ(0, sn_chan_send(full, &one));
+	test::Task plain([&] {
+		int i;
+		return sn_chan_recv(empty, &i);
 	});
+	test::Task timed([&] {
+		int i;
+		return sn_chan_recv_until(empty, &i, sn_now() + 60000 * ms);
+	});
+	test::Task sender([&] { return sn_chan_send(full, &one); });
+	test::Task selecting([&] {
+		int i;
+		struct sn_case cases[] = {{{other}, &i, SN_CASE_RECV, 0},
+					  {{empty}, &i, SN_CASE_RECV, 0}};
+		const int chosen = sn_select(cases, 2, SN_NO_DEADLINE);
+		return chosen == 1 ? cases[1].result : -1000 - chosen;
+	});
+	await_parked(4);
+	sn_chan_unref(empty);
+	sn_chan_unref(full);
+	EXPECT_EQ(-EPIPE, plain.join());
+	EXPECT_EQ(-EPIPE, timed.join());
+	EXPECT_EQ(-EPIPE, sender.join());
+	EXPECT_EQ(-EPIPE, selecting.join());
+	sn_chan_unref(other);
 }
 #endif
 
 #if !SENNIT_DEBUG && !TEST_ASAN
-TEST(Misuse, FreedChannelsAreErrors)
+TASK_TEST(Misuse, FreedChannelsAreErrors, 1)
 {
-	test::run(1, [] {
-		int i = 0;
-		struct sn_case one = {{stale_channel(4, 1)}, &i, SN_CASE_RECV, 0};
+	int i = 0;
+	struct sn_case one = {{stale_channel(4, 1)}, &i, SN_CASE_RECV, 0};
 
-		expect_each({
-			MISTAKE(-EINVAL, sn_chan_send(stale_channel(4, 0), &i)),
-			MISTAKE(-EINVAL, sn_chan_try_send(stale_channel(4, 0), &i)),
-			MISTAKE(-EINVAL, sn_chan_recv(stale_channel(4, 1), &i)),
-			MISTAKE(-EINVAL,
-				sn_chan_recv_until(stale_channel(4, 1), &i, sn_now() + ms)),
-			MISTAKE(-EINVAL, sn_chan_close(stale_channel(4, 1))),
-			MISTAKE(0, sn_chan_ref(stale_channel(4, 1)) != nullptr),
-			MISTAKE(0, (sn_chan_unref(stale_channel(4, 1)), 0)),
-			MISTAKE(0, sn_chan_len(stale_channel(4, 1))),
-			MISTAKE(0, sn_chan_cap(stale_channel(4, 1))),
-			MISTAKE(-EINVAL, sn_select(&one, 1, SN_NO_DEADLINE)),
-		});
+	expect_each({
+		MISTAKE(-EINVAL, sn_chan_send(stale_channel(4, 0), &i)),
+		MISTAKE(-EINVAL, sn_chan_try_send(stale_channel(4, 0), &i)),
+		MISTAKE(-EINVAL, sn_chan_recv(stale_channel(4, 1), &i)),
+		MISTAKE(-EINVAL, sn_chan_recv_until(stale_channel(4, 1), &i, sn_now() + ms)),
+		MISTAKE(-EINVAL, sn_chan_close(stale_channel(4, 1))),
+		MISTAKE(0, sn_chan_ref(stale_channel(4, 1)) != nullptr),
+		MISTAKE(0, (sn_chan_unref(stale_channel(4, 1)), 0)),
+		MISTAKE(0, sn_chan_len(stale_channel(4, 1))),
+		MISTAKE(0, sn_chan_cap(stale_channel(4, 1))),
+		MISTAKE(-EINVAL, sn_select(&one, 1, SN_NO_DEADLINE)),
 	});
 }
 
 // The next channel of that size gets the memory, as free() and malloc() usually arrange it.
-TEST(Misuse, AFreedChannelIsNotItsSuccessor)
+TASK_TEST(Misuse, AFreedChannelIsNotItsSuccessor, 1)
 {
-	test::run(1, [] {
-		for (int i = 0; i < 64; i++) {
-			sn_chan *stale = stale_channel(sizeof i, 1), *next = nullptr;
+	for (int i = 0; i < 64; i++) {
+		sn_chan *stale = stale_channel(sizeof i, 1), *next = nullptr;
 
-			ASSERT_EQ(0, sn_chan_new(&next, sizeof i, 1));
-			EXPECT_EQ(-EINVAL, sn_chan_send(stale, &i));
-			EXPECT_EQ(0, sn_chan_len(next))
-				<< "it received an element for another channel";
-			sn_chan_unref(stale);
-			EXPECT_EQ(0, sn_chan_send(next, &i));
-			sn_chan_unref(next);
-		}
-	});
+		ASSERT_EQ(0, sn_chan_new(&next, sizeof i, 1));
+		EXPECT_EQ(-EINVAL, sn_chan_send(stale, &i));
+		EXPECT_EQ(0, sn_chan_len(next)) << "it received an element for another channel";
+		sn_chan_unref(stale);
+		EXPECT_EQ(0, sn_chan_send(next, &i));
+		sn_chan_unref(next);
+	}
 }
 #endif
 

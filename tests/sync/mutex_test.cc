@@ -87,28 +87,26 @@ TEST(Mutex, HammeredByTasksAndThreads)
 	});
 }
 
-TEST(Mutex, WaitersAreServedInOrder)
+TASK_TEST(Mutex, WaitersAreServedInOrder)
 {
-	test::run([] {
-		sn_mutex lock = SN_MUTEX_INIT;
-		std::vector<int> order;
-		std::vector<Task> tasks;
+	sn_mutex lock = SN_MUTEX_INIT;
+	std::vector<int> order;
+	std::vector<Task> tasks;
 
-		ASSERT_EQ(0, sn_mutex_lock(&lock));
-		for (int i = 0; i < 20; i++) {
-			tasks.emplace_back([&, i] {
-				ASSERT_EQ(0, sn_mutex_lock(&lock));
-				order.push_back(i);
-				sn_mutex_unlock(&lock);
-			});
-			ASSERT_TRUE(test::waiting(lock, i + 1));
-		}
-		sn_mutex_unlock(&lock);
-		join_all(tasks);
-		ASSERT_EQ(20u, order.size());
-		for (int i = 0; i < 20; i++)
-			EXPECT_EQ(i, order[i]);
-	});
+	ASSERT_EQ(0, sn_mutex_lock(&lock));
+	for (int i = 0; i < 20; i++) {
+		tasks.emplace_back([&, i] {
+			ASSERT_EQ(0, sn_mutex_lock(&lock));
+			order.push_back(i);
+			sn_mutex_unlock(&lock);
+		});
+		ASSERT_TRUE(test::waiting(lock, i + 1));
+	}
+	sn_mutex_unlock(&lock);
+	join_all(tasks);
+	ASSERT_EQ(20u, order.size());
+	for (int i = 0; i < 20; i++)
+		EXPECT_EQ(i, order[i]);
 }
 
 void hog_until(std::atomic<bool> &stop, sn_mutex &lock)
@@ -124,100 +122,90 @@ void hog_until(std::atomic<bool> &stop, sn_mutex &lock)
 
 // Go's TestMutexFairness: one task holds the mutex nearly all the time, and unlocks it only to lock
 // it again.
-TEST(Mutex, AHogDoesNotStarveOthers)
+TASK_TEST(Mutex, AHogDoesNotStarveOthers)
 {
-	test::run([] {
-		sn_mutex lock = SN_MUTEX_INIT;
-		std::atomic<bool> stop{false};
-		Task hog([&] { hog_until(stop, lock); });
-		std::vector<Task> others;
+	sn_mutex lock = SN_MUTEX_INIT;
+	std::atomic<bool> stop{false};
+	Task hog([&] { hog_until(stop, lock); });
+	std::vector<Task> others;
 
-		for (int t = 0; t < 3; t++)
-			others.emplace_back([&] {
-				for (int i = 0; i < 10; i++) {
-					sn_sleep(100 * test::us);
-					ASSERT_EQ(0, sn_mutex_lock_until(
-							     &lock, sn_now() + test::patience));
-					sn_mutex_unlock(&lock);
-				}
-			});
-		join_all(others);
-		stop = true;
-		hog.join();
-	});
-}
-
-TEST(Mutex, AThreadGetsItFromAHoggingTask)
-{
-	test::run([] {
-		sn_mutex lock = SN_MUTEX_INIT;
-		std::atomic<bool> stop{false};
-		Task hog([&] { hog_until(stop, lock); });
-		std::thread thread([&] {
+	for (int t = 0; t < 3; t++)
+		others.emplace_back([&] {
 			for (int i = 0; i < 10; i++) {
-				usleep(100);
-				EXPECT_EQ(0, sn_mutex_lock_until(&lock, sn_now() + test::patience));
+				sn_sleep(100 * test::us);
+				ASSERT_EQ(0, sn_mutex_lock_until(&lock, sn_now() + test::patience));
 				sn_mutex_unlock(&lock);
 			}
-			stop = true;
 		});
-
-		hog.join();
-		thread.join();
-	});
+	join_all(others);
+	stop = true;
+	hog.join();
 }
 
-TEST(Mutex, DeadlineEndsTheWait)
+TASK_TEST(Mutex, AThreadGetsItFromAHoggingTask)
 {
-	test::run([] {
-		sn_mutex lock = SN_MUTEX_INIT;
-		auto late = [&] {
-			const int64_t deadline = sn_now() + 5 * ms;
-
-			EXPECT_EQ(-ETIMEDOUT, sn_mutex_lock_until(&lock, deadline));
-			EXPECT_GE(sn_now(), deadline);
-			EXPECT_EQ(-ETIMEDOUT, sn_mutex_lock_until(&lock, 1)) << "long past";
-		};
-
-		ASSERT_EQ(0, sn_mutex_lock(&lock));
-		Task task(late);
-		std::thread thread(late);
-		task.join();
-		thread.join();
-		EXPECT_EQ(0, sn_mutex_unlock(&lock));
-		EXPECT_EQ(0, sn_mutex_try_lock(&lock))
-			<< "a waiter that gave up must leave no trace";
-		sn_mutex_unlock(&lock);
+	sn_mutex lock = SN_MUTEX_INIT;
+	std::atomic<bool> stop{false};
+	Task hog([&] { hog_until(stop, lock); });
+	std::thread thread([&] {
+		for (int i = 0; i < 10; i++) {
+			usleep(100);
+			EXPECT_EQ(0, sn_mutex_lock_until(&lock, sn_now() + test::patience));
+			sn_mutex_unlock(&lock);
+		}
+		stop = true;
 	});
+
+	hog.join();
+	thread.join();
 }
 
-TEST(Mutex, CancellationEndsTheWaitOnly)
+TASK_TEST(Mutex, DeadlineEndsTheWait)
 {
-	test::run([] {
-		sn_mutex taken = SN_MUTEX_INIT, unlocked = SN_MUTEX_INIT;
-		sn_scope *scope = nullptr;
+	sn_mutex lock = SN_MUTEX_INIT;
+	auto late = [&] {
+		const int64_t deadline = sn_now() + 5 * ms;
 
-		ASSERT_EQ(0, sn_mutex_lock(&taken));
-		Task waiter([&] {
-			EXPECT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-			EXPECT_EQ(-ECANCELED, sn_mutex_lock(&taken));
-			EXPECT_EQ(-ECANCELED, sn_mutex_lock(&taken)) << "before it waits";
-			EXPECT_EQ(-ECANCELED, sn_mutex_lock_until(&taken, sn_now() + second));
-			EXPECT_EQ(0, sn_mutex_lock(&unlocked)) << "it need not wait";
-			sn_mutex_unlock(&unlocked);
-			EXPECT_EQ(0, sn_cancel_mask());
-			EXPECT_EQ(-ETIMEDOUT, sn_mutex_lock_until(&taken, sn_now() + ms));
-			EXPECT_EQ(0, sn_cancel_unmask());
-			EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
-		});
+		EXPECT_EQ(-ETIMEDOUT, sn_mutex_lock_until(&lock, deadline));
+		EXPECT_GE(sn_now(), deadline);
+		EXPECT_EQ(-ETIMEDOUT, sn_mutex_lock_until(&lock, 1)) << "long past";
+	};
 
-		ASSERT_TRUE(test::waiting(taken, 1));
-		EXPECT_EQ(0, sn_scope_cancel(scope));
-		waiter.join();
-		sn_mutex_unlock(&taken);
-		EXPECT_EQ(0, sn_mutex_try_lock(&taken));
-		sn_mutex_unlock(&taken);
+	ASSERT_EQ(0, sn_mutex_lock(&lock));
+	Task task(late);
+	std::thread thread(late);
+	task.join();
+	thread.join();
+	EXPECT_EQ(0, sn_mutex_unlock(&lock));
+	EXPECT_EQ(0, sn_mutex_try_lock(&lock)) << "a waiter that gave up must leave no trace";
+	sn_mutex_unlock(&lock);
+}
+
+TASK_TEST(Mutex, CancellationEndsTheWaitOnly)
+{
+	sn_mutex taken = SN_MUTEX_INIT, unlocked = SN_MUTEX_INIT;
+	sn_scope *scope = nullptr;
+
+	ASSERT_EQ(0, sn_mutex_lock(&taken));
+	Task waiter([&] {
+		EXPECT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+		EXPECT_EQ(-ECANCELED, sn_mutex_lock(&taken));
+		EXPECT_EQ(-ECANCELED, sn_mutex_lock(&taken)) << "before it waits";
+		EXPECT_EQ(-ECANCELED, sn_mutex_lock_until(&taken, sn_now() + second));
+		EXPECT_EQ(0, sn_mutex_lock(&unlocked)) << "it need not wait";
+		sn_mutex_unlock(&unlocked);
+		EXPECT_EQ(0, sn_cancel_mask());
+		EXPECT_EQ(-ETIMEDOUT, sn_mutex_lock_until(&taken, sn_now() + ms));
+		EXPECT_EQ(0, sn_cancel_unmask());
+		EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
 	});
+
+	ASSERT_TRUE(test::waiting(taken, 1));
+	EXPECT_EQ(0, sn_scope_cancel(scope));
+	waiter.join();
+	sn_mutex_unlock(&taken);
+	EXPECT_EQ(0, sn_mutex_try_lock(&taken));
+	sn_mutex_unlock(&taken);
 }
 
 // Deadlines and cancellation race with unlocking. A task that gets 0 has the lock, one that gets an

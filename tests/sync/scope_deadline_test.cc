@@ -18,168 +18,149 @@ constexpr int64_t past = 1;
 
 // ---- closing ----
 
-TEST(CloseUntil, WaitsForTasksThatEndInTime)
+TASK_TEST(CloseUntil, WaitsForTasksThatEndInTime)
 {
-	test::run([] {
-		Scope scope;
-		std::atomic<int> ended{0};
+	Scope scope;
+	std::atomic<int> ended{0};
 
-		for (int i = 0; i < 20; i++)
-			scope.go([&, i] {
-				EXPECT_EQ(0, sn_sleep(i % 3 * ms));
-				ended++;
-				return i;
-			});
-		EXPECT_EQ(0, scope.close_until(sn_after(forever)));
-		EXPECT_EQ(20, ended);
-		EXPECT_EQ(nullptr, sn_scope_current());
-	});
-}
-
-TEST(CloseUntil, CancelsTheOthersAndWaitsForThem)
-{
-	test::run([] {
-		Scope scope;
-		const int64_t deadline = sn_after(5 * ms);
-		std::atomic<int> timed_out{0}, cleaned_up{0};
-
-		for (int i = 0; i < 10; i++)
-			scope.go([&] {
-				const int err = sn_sleep(forever);
-
-				EXPECT_GE(sn_now(), deadline);
-				timed_out += err == -ETIMEDOUT;
-				sn_cancel_mask();
-				EXPECT_EQ(0, sn_sleep(5 * ms)) << "a last message";
-				sn_cancel_unmask();
-				cleaned_up++;
-				return -EIO;
-			});
-		scope.go([] { return 0; });
-		EXPECT_EQ(-ETIMEDOUT, scope.close_until(deadline)) << "not the tasks' own results";
-		EXPECT_EQ(10, timed_out);
-		EXPECT_EQ(10, cleaned_up);
-		EXPECT_EQ(0, sn_cancelled());
-	});
-}
-
-TEST(CloseUntil, ReachesTheScopesInside)
-{
-	test::run([] {
-		Scope scope;
-		std::atomic<int> opened{0};
-
-		scope.go([&] {
-			Scope inner;
-
-			inner.go([] { return sn_sleep(forever); });
-			opened++;
-			EXPECT_EQ(-ETIMEDOUT, inner.close_until(sn_after(forever)));
-			return 0;
+	for (int i = 0; i < 20; i++)
+		scope.go([&, i] {
+			EXPECT_EQ(0, sn_sleep(i % 3 * ms));
+			ended++;
+			return i;
 		});
-		EXPECT_TRUE(test::eventually([&] { return opened == 1; }));
+	EXPECT_EQ(0, scope.close_until(sn_after(forever)));
+	EXPECT_EQ(20, ended);
+	EXPECT_EQ(nullptr, sn_scope_current());
+}
+
+TASK_TEST(CloseUntil, CancelsTheOthersAndWaitsForThem)
+{
+	Scope scope;
+	const int64_t deadline = sn_after(5 * ms);
+	std::atomic<int> timed_out{0}, cleaned_up{0};
+
+	for (int i = 0; i < 10; i++)
+		scope.go([&] {
+			const int err = sn_sleep(forever);
+
+			EXPECT_GE(sn_now(), deadline);
+			timed_out += err == -ETIMEDOUT;
+			sn_cancel_mask();
+			EXPECT_EQ(0, sn_sleep(5 * ms)) << "a last message";
+			sn_cancel_unmask();
+			cleaned_up++;
+			return -EIO;
+		});
+	scope.go([] { return 0; });
+	EXPECT_EQ(-ETIMEDOUT, scope.close_until(deadline)) << "not the tasks' own results";
+	EXPECT_EQ(10, timed_out);
+	EXPECT_EQ(10, cleaned_up);
+	EXPECT_EQ(0, sn_cancelled());
+}
+
+TASK_TEST(CloseUntil, ReachesTheScopesInside)
+{
+	Scope scope;
+	std::atomic<int> opened{0};
+
+	scope.go([&] {
+		Scope inner;
+
+		inner.go([] { return sn_sleep(forever); });
+		opened++;
+		EXPECT_EQ(-ETIMEDOUT, inner.close_until(sn_after(forever)));
+		return 0;
+	});
+	EXPECT_TRUE(test::eventually([&] { return opened == 1; }));
+	EXPECT_EQ(-ETIMEDOUT, scope.close_until(sn_after(5 * ms)));
+}
+
+TASK_TEST(CloseUntil, ReturnsTheErrorThatCameFirst)
+{
+	Scope failed, cancelled;
+
+	cancelled.cancel();
+	EXPECT_EQ(-ECANCELED, cancelled.close_until(past));
+	failed.go([] { return -EPROTO; });
+	EXPECT_EQ(-ECANCELED, sn_sleep(forever));
+	EXPECT_EQ(-EPROTO, failed.close_until(past));
+}
+
+TASK_TEST(CloseUntil, InThePastCancelsAtOnce)
+{
+	for (int64_t deadline : {past, int64_t(-5), sn_now()}) {
+		Scope scope, empty;
+
+		EXPECT_EQ(0, empty.close_until(deadline)) << "nothing had to be cancelled";
+		scope.go([] { return sn_sleep(forever); });
+		EXPECT_EQ(-ETIMEDOUT, scope.close_until(deadline));
+	}
+}
+
+TASK_TEST(CloseUntil, TheEarlierDeadlineCounts)
+{
+	const auto sleep = [] { return sn_sleep(forever); };
+	const int64_t from = sn_now();
+
+	{
+		Scope scope(sn_after(forever));
+
+		scope.go(sleep);
 		EXPECT_EQ(-ETIMEDOUT, scope.close_until(sn_after(5 * ms)));
-	});
-}
+	}
+	{
+		Scope scope;
 
-TEST(CloseUntil, ReturnsTheErrorThatCameFirst)
-{
-	test::run([] {
-		Scope failed, cancelled;
-
-		cancelled.cancel();
-		EXPECT_EQ(-ECANCELED, cancelled.close_until(past));
-		failed.go([] { return -EPROTO; });
-		EXPECT_EQ(-ECANCELED, sn_sleep(forever));
-		EXPECT_EQ(-EPROTO, failed.close_until(past));
-	});
-}
-
-TEST(CloseUntil, InThePastCancelsAtOnce)
-{
-	test::run([] {
-		for (int64_t deadline : {past, int64_t(-5), sn_now()}) {
-			Scope scope, empty;
-
-			EXPECT_EQ(0, empty.close_until(deadline)) << "nothing had to be cancelled";
-			scope.go([] { return sn_sleep(forever); });
-			EXPECT_EQ(-ETIMEDOUT, scope.close_until(deadline));
-		}
-	});
-}
-
-TEST(CloseUntil, TheEarlierDeadlineCounts)
-{
-	test::run([] {
-		const auto sleep = [] { return sn_sleep(forever); };
-		const int64_t from = sn_now();
-
-		{
-			Scope scope(sn_after(forever));
-
-			scope.go(sleep);
-			EXPECT_EQ(-ETIMEDOUT, scope.close_until(sn_after(5 * ms)));
-		}
-		{
-			Scope scope;
-
-			scope.go(sleep);
-			EXPECT_EQ(0, sn_scope_set_deadline(scope.get(), sn_after(50 * ms)));
-			EXPECT_EQ(-ETIMEDOUT, scope.close_until(sn_after(forever)));
-		}
-		EXPECT_LT(sn_now() - from, forever / 2);
-	});
+		scope.go(sleep);
+		EXPECT_EQ(0, sn_scope_set_deadline(scope.get(), sn_after(50 * ms)));
+		EXPECT_EQ(-ETIMEDOUT, scope.close_until(sn_after(forever)));
+	}
+	EXPECT_LT(sn_now() - from, forever / 2);
 }
 
 // A task of a server cannot keep the server from shutting down in time.
-TEST(CloseUntil, CannotBeMovedLater)
+TASK_TEST(CloseUntil, CannotBeMovedLater)
 {
-	test::run([] {
-		for (int64_t later : {sn_after(forever), SN_NO_DEADLINE}) {
-			Scope scope;
-			std::atomic<bool> closing{false};
-
-			scope.go([&, later] {
-				int err;
-
-				while (!closing)
-					EXPECT_EQ(0, sn_yield());
-				while ((err = sn_scope_set_deadline(sn_scope_current(), later)) ==
-				       0)
-					sn_sleep(ms);
-				EXPECT_EQ(-ETIMEDOUT, err);
-				return sn_sleep(forever);
-			});
-			closing = true;
-			EXPECT_EQ(-ETIMEDOUT, scope.close_until(sn_after(10 * ms)));
-		}
-	});
-}
-
-TEST(CloseUntil, CanBeMovedEarlier)
-{
-	test::run([] {
+	for (int64_t later : {sn_after(forever), SN_NO_DEADLINE}) {
 		Scope scope;
-		const int64_t closing_until = sn_after(forever);
+		std::atomic<bool> closing{false};
 
-		scope.go([&] {
-			while (sn_scope_deadline() != closing_until)
+		scope.go([&, later] {
+			int err;
+
+			while (!closing)
 				EXPECT_EQ(0, sn_yield());
-			EXPECT_EQ(0, sn_scope_set_deadline(sn_scope_current(), sn_after(ms)));
+			while ((err = sn_scope_set_deadline(sn_scope_current(), later)) == 0)
+				sn_sleep(ms);
+			EXPECT_EQ(-ETIMEDOUT, err);
 			return sn_sleep(forever);
 		});
-		EXPECT_EQ(-ETIMEDOUT, scope.close_until(closing_until));
-	});
+		closing = true;
+		EXPECT_EQ(-ETIMEDOUT, scope.close_until(sn_after(10 * ms)));
+	}
 }
 
-TEST(CloseUntil, NeverIsAnOrdinaryClose)
+TASK_TEST(CloseUntil, CanBeMovedEarlier)
 {
-	test::run([] {
-		Scope scope;
+	Scope scope;
+	const int64_t closing_until = sn_after(forever);
 
-		scope.go([] { return sn_sleep(5 * ms); });
-		EXPECT_EQ(0, scope.close_until(SN_NO_DEADLINE));
+	scope.go([&] {
+		while (sn_scope_deadline() != closing_until)
+			EXPECT_EQ(0, sn_yield());
+		EXPECT_EQ(0, sn_scope_set_deadline(sn_scope_current(), sn_after(ms)));
+		return sn_sleep(forever);
 	});
+	EXPECT_EQ(-ETIMEDOUT, scope.close_until(closing_until));
+}
+
+TASK_TEST(CloseUntil, NeverIsAnOrdinaryClose)
+{
+	Scope scope;
+
+	scope.go([] { return sn_sleep(5 * ms); });
+	EXPECT_EQ(0, scope.close_until(SN_NO_DEADLINE));
 }
 
 TEST(CloseUntil, Misuse)
@@ -227,26 +208,24 @@ TEST(CloseUntil, SaysWhetherItHadToCancel)
 
 // ---- moving ----
 
-TEST(SetDeadline, EarlierEndsWhatWaits)
+TASK_TEST(SetDeadline, EarlierEndsWhatWaits)
 {
-	test::run([] {
-		Scope scope(sn_after(forever));
-		std::atomic<int> waiting{0}, timed_out{0};
+	Scope scope(sn_after(forever));
+	std::atomic<int> waiting{0}, timed_out{0};
 
-		for (int i = 0; i < 5; i++)
-			scope.go([&] {
-				waiting++;
-				timed_out += sn_sleep(forever) == -ETIMEDOUT;
-				return 0;
-			});
-		EXPECT_TRUE(test::eventually([&] { return waiting == 5; }));
-		const int64_t deadline = sn_after(5 * ms);
-		EXPECT_EQ(0, sn_scope_set_deadline(scope.get(), deadline));
-		EXPECT_EQ(-ETIMEDOUT, sn_sleep(forever));
-		EXPECT_GE(sn_now(), deadline);
-		EXPECT_EQ(-ETIMEDOUT, scope.close());
-		EXPECT_EQ(5, timed_out);
-	});
+	for (int i = 0; i < 5; i++)
+		scope.go([&] {
+			waiting++;
+			timed_out += sn_sleep(forever) == -ETIMEDOUT;
+			return 0;
+		});
+	EXPECT_TRUE(test::eventually([&] { return waiting == 5; }));
+	const int64_t deadline = sn_after(5 * ms);
+	EXPECT_EQ(0, sn_scope_set_deadline(scope.get(), deadline));
+	EXPECT_EQ(-ETIMEDOUT, sn_sleep(forever));
+	EXPECT_GE(sn_now(), deadline);
+	EXPECT_EQ(-ETIMEDOUT, scope.close());
+	EXPECT_EQ(5, timed_out);
 }
 
 // Moves the deadline of a scope in which a task waits. Returns false if the machine was so slow
@@ -264,114 +243,99 @@ bool outlives(int64_t time, int64_t later)
 	return true;
 }
 
-TEST(SetDeadline, LaterLetsTasksGoOn)
+TASK_TEST(SetDeadline, LaterLetsTasksGoOn)
 {
-	test::run([] {
-		for (int64_t time = 10 * ms; !outlives(time, sn_after(forever)); time *= 2)
-			ASSERT_GT(test::patience, time);
-	});
+	for (int64_t time = 10 * ms; !outlives(time, sn_after(forever)); time *= 2)
+		ASSERT_GT(test::patience, time);
 }
 
-TEST(SetDeadline, CanBeRemoved)
+TASK_TEST(SetDeadline, CanBeRemoved)
 {
-	test::run([] {
-		for (int64_t time = 10 * ms; !outlives(time, SN_NO_DEADLINE); time *= 2)
-			ASSERT_GT(test::patience, time);
-	});
+	for (int64_t time = 10 * ms; !outlives(time, SN_NO_DEADLINE); time *= 2)
+		ASSERT_GT(test::patience, time);
 }
 
-TEST(SetDeadline, OfAScopeWithoutOne)
+TASK_TEST(SetDeadline, OfAScopeWithoutOne)
 {
-	test::run([] {
-		Scope scope;
+	Scope scope;
 
+	EXPECT_EQ(0, sn_scope_set_deadline(scope.get(), SN_NO_DEADLINE));
+	EXPECT_EQ(0, sn_sleep(ms));
+	EXPECT_EQ(0, sn_scope_set_deadline(scope.get(), sn_after(5 * ms)));
+	EXPECT_EQ(-ETIMEDOUT, sn_sleep(forever));
+	EXPECT_EQ(-ETIMEDOUT, scope.close());
+}
+
+TASK_TEST(SetDeadline, InThePastCancelsBeforeItReturns)
+{
+	for (int64_t first : {SN_NO_DEADLINE, sn_after(forever)}) {
+		Scope scope(first);
+
+		EXPECT_EQ(0, sn_scope_set_deadline(scope.get(), past));
+		EXPECT_EQ(-ETIMEDOUT, sn_cancelled());
+		EXPECT_EQ(-ETIMEDOUT, scope.close());
+	}
+}
+
+TASK_TEST(SetDeadline, FromAnyTaskOrThread)
+{
+	Scope scope(sn_after(forever));
+	std::atomic<int> moved{0};
+
+	Task elsewhere(
+		[&] { moved += sn_scope_set_deadline(scope.get(), sn_after(forever)) == 0; });
+	scope.go([&] {
+		moved += sn_scope_set_deadline(scope.get(), SN_NO_DEADLINE) == 0;
+		return 0;
+	});
+	std::thread thread([&] {
+		// No other calls come in between, so that this one starts the timer.
+		while (moved < 2)
+			usleep(100);
 		EXPECT_EQ(0, sn_scope_set_deadline(scope.get(), SN_NO_DEADLINE));
-		EXPECT_EQ(0, sn_sleep(ms));
-		EXPECT_EQ(0, sn_scope_set_deadline(scope.get(), sn_after(5 * ms)));
-		EXPECT_EQ(-ETIMEDOUT, sn_sleep(forever));
-		EXPECT_EQ(-ETIMEDOUT, scope.close());
+		EXPECT_EQ(0, sn_scope_set_deadline(scope.get(), sn_now() + 5 * ms));
 	});
-}
 
-TEST(SetDeadline, InThePastCancelsBeforeItReturns)
-{
-	test::run([] {
-		for (int64_t first : {SN_NO_DEADLINE, sn_after(forever)}) {
-			Scope scope(first);
-
-			EXPECT_EQ(0, sn_scope_set_deadline(scope.get(), past));
-			EXPECT_EQ(-ETIMEDOUT, sn_cancelled());
-			EXPECT_EQ(-ETIMEDOUT, scope.close());
-		}
-	});
-}
-
-TEST(SetDeadline, FromAnyTaskOrThread)
-{
-	test::run([] {
-		Scope scope(sn_after(forever));
-		std::atomic<int> moved{0};
-
-		Task elsewhere([&] {
-			moved += sn_scope_set_deadline(scope.get(), sn_after(forever)) == 0;
-		});
-		scope.go([&] {
-			moved += sn_scope_set_deadline(scope.get(), SN_NO_DEADLINE) == 0;
-			return 0;
-		});
-		std::thread thread([&] {
-			// No other calls come in between, so that this one starts the timer.
-			while (moved < 2)
-				usleep(100);
-			EXPECT_EQ(0, sn_scope_set_deadline(scope.get(), SN_NO_DEADLINE));
-			EXPECT_EQ(0, sn_scope_set_deadline(scope.get(), sn_now() + 5 * ms));
-		});
-
-		EXPECT_EQ(-ETIMEDOUT, sn_sleep(forever));
-		sn_enter_blocking();
-		thread.join();
-		sn_exit_blocking();
-		EXPECT_EQ(0, elsewhere.join());
-		EXPECT_EQ(-ETIMEDOUT, scope.close());
-	});
+	EXPECT_EQ(-ETIMEDOUT, sn_sleep(forever));
+	sn_enter_blocking();
+	thread.join();
+	sn_exit_blocking();
+	EXPECT_EQ(0, elsewhere.join());
+	EXPECT_EQ(-ETIMEDOUT, scope.close());
 }
 
 // All processors are idle, and the first timer is an hour away.
-TEST(SetDeadline, EarlierWakesAnIdleMachine)
+TASK_TEST(SetDeadline, EarlierWakesAnIdleMachine)
 {
-	test::run([] {
-		Scope scope(sn_after(forever));
-		std::thread thread([&] {
-			usleep(20000);
-			EXPECT_EQ(0, sn_scope_set_deadline(scope.get(), sn_now() + 5 * ms));
-		});
-
-		EXPECT_EQ(-ETIMEDOUT, sn_sleep(2 * forever));
-		sn_enter_blocking();
-		thread.join();
-		sn_exit_blocking();
-		EXPECT_EQ(-ETIMEDOUT, scope.close());
+	Scope scope(sn_after(forever));
+	std::thread thread([&] {
+		usleep(20000);
+		EXPECT_EQ(0, sn_scope_set_deadline(scope.get(), sn_now() + 5 * ms));
 	});
+
+	EXPECT_EQ(-ETIMEDOUT, sn_sleep(2 * forever));
+	sn_enter_blocking();
+	thread.join();
+	sn_exit_blocking();
+	EXPECT_EQ(-ETIMEDOUT, scope.close());
 }
 
-TEST(SetDeadline, IsRefusedOnceCancelled)
+TASK_TEST(SetDeadline, IsRefusedOnceCancelled)
 {
-	test::run([] {
-		Scope scope;
-		sn_scope *closed = scope.get();
+	Scope scope;
+	sn_scope *closed = scope.get();
 
-		scope.cancel();
-		EXPECT_EQ(-ECANCELED, sn_scope_set_deadline(scope.get(), sn_after(forever)));
-		EXPECT_EQ(-ECANCELED, sn_scope_set_deadline(scope.get(), past));
-		EXPECT_EQ(-ECANCELED, scope.close());
-		EXPECT_EQ(-ESRCH, sn_scope_set_deadline(closed, past));
-		EXPECT_EQ(-EINVAL, sn_scope_set_deadline(nullptr, past));
+	scope.cancel();
+	EXPECT_EQ(-ECANCELED, sn_scope_set_deadline(scope.get(), sn_after(forever)));
+	EXPECT_EQ(-ECANCELED, sn_scope_set_deadline(scope.get(), past));
+	EXPECT_EQ(-ECANCELED, scope.close());
+	EXPECT_EQ(-ESRCH, sn_scope_set_deadline(closed, past));
+	EXPECT_EQ(-EINVAL, sn_scope_set_deadline(nullptr, past));
 
-		Scope late(past);
-		EXPECT_EQ(-ETIMEDOUT, sn_sleep(forever));
-		EXPECT_EQ(-ETIMEDOUT, sn_scope_set_deadline(late.get(), SN_NO_DEADLINE));
-		EXPECT_EQ(-ETIMEDOUT, late.close());
-	});
+	Scope late(past);
+	EXPECT_EQ(-ETIMEDOUT, sn_sleep(forever));
+	EXPECT_EQ(-ETIMEDOUT, sn_scope_set_deadline(late.get(), SN_NO_DEADLINE));
+	EXPECT_EQ(-ETIMEDOUT, late.close());
 }
 
 TEST(SetDeadline, OutsideARun)
@@ -455,105 +419,94 @@ TEST(SetDeadline, ByManyAtOnce)
 
 // ---- nested scopes ----
 
-TEST(NestedDeadline, TheEarliestCounts)
+TASK_TEST(NestedDeadline, TheEarliestCounts)
 {
-	test::run([] {
-		const int64_t from = sn_now();
-		const int64_t soon = from + forever, later = from + 2 * forever;
+	const int64_t from = sn_now();
+	const int64_t soon = from + forever, later = from + 2 * forever;
 
-		EXPECT_EQ(SN_NO_DEADLINE, sn_scope_deadline());
-		Scope outer(soon);
-		EXPECT_EQ(soon, sn_scope_deadline());
-		{
-			Scope inner(later);
+	EXPECT_EQ(SN_NO_DEADLINE, sn_scope_deadline());
+	Scope outer(soon);
+	EXPECT_EQ(soon, sn_scope_deadline());
+	{
+		Scope inner(later);
 
-			EXPECT_EQ(soon, sn_scope_deadline()) << "no longer than the outer scope";
-			Scope around_task;
+		EXPECT_EQ(soon, sn_scope_deadline()) << "no longer than the outer scope";
+		Scope around_task;
 
-			around_task.go([&] {
-				EXPECT_EQ(soon, sn_scope_deadline());
-				return 0;
-			});
-			EXPECT_EQ(0, around_task.close());
-			EXPECT_EQ(0, sn_scope_set_deadline(outer.get(), SN_NO_DEADLINE));
-			EXPECT_EQ(later, sn_scope_deadline())
-				<< "the inner scope kept its own deadline";
-			EXPECT_EQ(0, sn_scope_set_deadline(inner.get(), SN_NO_DEADLINE));
-			EXPECT_EQ(SN_NO_DEADLINE, sn_scope_deadline());
-			EXPECT_EQ(0, inner.close());
-		}
-		EXPECT_EQ(0, outer.close());
-		Task outside([] { EXPECT_EQ(SN_NO_DEADLINE, sn_scope_deadline()); });
-		outside.join();
-	});
-}
-
-TEST(NestedDeadline, MaskedIsNone)
-{
-	test::run([] {
-		const int64_t soon = sn_after(forever);
-		Scope outer(soon);
-
-		sn_cancel_mask();
-		EXPECT_EQ(SN_NO_DEADLINE, sn_scope_deadline());
-		{
-			Scope inner(soon + 1);
-
-			EXPECT_EQ(soon + 1, sn_scope_deadline()) << "not cancelled with outer";
-			EXPECT_EQ(0, inner.close());
-		}
-		sn_cancel_unmask();
-		EXPECT_EQ(soon, sn_scope_deadline());
-		EXPECT_EQ(0, outer.close());
-	});
-}
-
-TEST(NestedDeadline, OuterMovedLaterDoesNotLengthenInner)
-{
-	test::run([] {
-		Scope outer(sn_after(forever));
-		Scope inner(sn_after(10 * ms));
-
-		EXPECT_EQ(0, sn_scope_set_deadline(outer.get(), sn_after(2 * forever)));
-		EXPECT_EQ(-ETIMEDOUT, sn_sleep(forever));
-		EXPECT_EQ(-ETIMEDOUT, inner.close());
-		EXPECT_EQ(0, sn_sleep(ms)) << "the outer scope continues";
-		EXPECT_EQ(0, outer.close());
-	});
-}
-
-TEST(NestedDeadline, OuterMovedEarlierEndsInner)
-{
-	test::run([] {
-		Scope outer(sn_after(2 * forever));
-		Scope inner(sn_after(forever));
-
-		inner.go([&] {
-			EXPECT_EQ(0, sn_scope_set_deadline(outer.get(), sn_after(2 * ms)));
-			return sn_sleep(forever);
+		around_task.go([&] {
+			EXPECT_EQ(soon, sn_scope_deadline());
+			return 0;
 		});
-		EXPECT_EQ(-ETIMEDOUT, inner.close());
-		EXPECT_EQ(-ETIMEDOUT, outer.close());
-	});
+		EXPECT_EQ(0, around_task.close());
+		EXPECT_EQ(0, sn_scope_set_deadline(outer.get(), SN_NO_DEADLINE));
+		EXPECT_EQ(later, sn_scope_deadline()) << "the inner scope kept its own deadline";
+		EXPECT_EQ(0, sn_scope_set_deadline(inner.get(), SN_NO_DEADLINE));
+		EXPECT_EQ(SN_NO_DEADLINE, sn_scope_deadline());
+		EXPECT_EQ(0, inner.close());
+	}
+	EXPECT_EQ(0, outer.close());
+	Task outside([] { EXPECT_EQ(SN_NO_DEADLINE, sn_scope_deadline()); });
+	outside.join();
 }
 
-TEST(NestedDeadline, InnerMovedLaterStillEndsWithOuter)
+TASK_TEST(NestedDeadline, MaskedIsNone)
 {
-	test::run([] {
-		Scope outer(sn_after(20 * ms));
-		sn_scope *open = nullptr;
+	const int64_t soon = sn_after(forever);
+	Scope outer(soon);
 
-		if (sn_scope_open(&open, sn_after(10 * ms)) == 0) {
-			Scope inner(open);
-			const int err = sn_scope_set_deadline(inner.get(), sn_after(forever));
+	sn_cancel_mask();
+	EXPECT_EQ(SN_NO_DEADLINE, sn_scope_deadline());
+	{
+		Scope inner(soon + 1);
 
-			EXPECT_TRUE(err == 0 || err == -ETIMEDOUT) << err;
-			EXPECT_EQ(-ETIMEDOUT, sn_sleep(forever));
-			EXPECT_EQ(-ETIMEDOUT, inner.close());
-		}
-		EXPECT_EQ(-ETIMEDOUT, sn_sleep(forever));
-		EXPECT_EQ(-ETIMEDOUT, outer.close());
+		EXPECT_EQ(soon + 1, sn_scope_deadline()) << "not cancelled with outer";
+		EXPECT_EQ(0, inner.close());
+	}
+	sn_cancel_unmask();
+	EXPECT_EQ(soon, sn_scope_deadline());
+	EXPECT_EQ(0, outer.close());
+}
+
+TASK_TEST(NestedDeadline, OuterMovedLaterDoesNotLengthenInner)
+{
+	Scope outer(sn_after(forever));
+	Scope inner(sn_after(10 * ms));
+
+	EXPECT_EQ(0, sn_scope_set_deadline(outer.get(), sn_after(2 * forever)));
+	EXPECT_EQ(-ETIMEDOUT, sn_sleep(forever));
+	EXPECT_EQ(-ETIMEDOUT, inner.close());
+	EXPECT_EQ(0, sn_sleep(ms)) << "the outer scope continues";
+	EXPECT_EQ(0, outer.close());
+}
+
+TASK_TEST(NestedDeadline, OuterMovedEarlierEndsInner)
+{
+	Scope outer(sn_after(2 * forever));
+	Scope inner(sn_after(forever));
+
+	inner.go([&] {
+		EXPECT_EQ(0, sn_scope_set_deadline(outer.get(), sn_after(2 * ms)));
+		return sn_sleep(forever);
 	});
+	EXPECT_EQ(-ETIMEDOUT, inner.close());
+	EXPECT_EQ(-ETIMEDOUT, outer.close());
+}
+
+TASK_TEST(NestedDeadline, InnerMovedLaterStillEndsWithOuter)
+{
+	Scope outer(sn_after(20 * ms));
+	sn_scope *open = nullptr;
+
+	if (sn_scope_open(&open, sn_after(10 * ms)) == 0) {
+		Scope inner(open);
+		const int err = sn_scope_set_deadline(inner.get(), sn_after(forever));
+
+		EXPECT_TRUE(err == 0 || err == -ETIMEDOUT) << err;
+		EXPECT_EQ(-ETIMEDOUT, sn_sleep(forever));
+		EXPECT_EQ(-ETIMEDOUT, inner.close());
+	}
+	EXPECT_EQ(-ETIMEDOUT, sn_sleep(forever));
+	EXPECT_EQ(-ETIMEDOUT, outer.close());
 }
 
 } // namespace

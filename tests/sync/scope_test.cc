@@ -17,160 +17,142 @@ namespace
 
 using namespace test;
 
-TEST(Scope, WaitsForItsTasks)
+TASK_TEST(Scope, WaitsForItsTasks)
 {
-	test::run([] {
-		Scope scope;
-		std::atomic<int> ended{0};
+	Scope scope;
+	std::atomic<int> ended{0};
 
-		for (int i = 0; i < 100; i++)
-			ASSERT_EQ(0, scope.go([&, i] {
-				sn_sleep(i % 7 * ms);
+	for (int i = 0; i < 100; i++)
+		ASSERT_EQ(0, scope.go([&, i] {
+			sn_sleep(i % 7 * ms);
+			ended++;
+			return i;
+		}));
+	EXPECT_EQ(0, scope.close());
+	EXPECT_EQ(100, ended);
+}
+
+TASK_TEST(Scope, MayBeEmpty)
+{
+	Scope scope;
+
+	EXPECT_EQ(0, scope.close());
+	EXPECT_EQ(nullptr, sn_scope_current());
+}
+
+TASK_TEST(Scope, ItsTasksMayStartSiblings)
+{
+	Scope scope;
+	std::atomic<int> ended{0};
+	std::function<int()> body = [&] {
+		sn_scope *mine = sn_scope_current();
+
+		EXPECT_EQ(scope.get(), mine);
+		if (++ended < 200) {
+			scope.go(body);
+		}
+		return 0;
+	};
+
+	scope.go(body);
+	EXPECT_EQ(0, scope.close());
+	EXPECT_EQ(200, ended);
+}
+
+TASK_TEST(Scope, ThreadsMayStartTasksInIt)
+{
+	Scope scope;
+	std::atomic<int> ended{0};
+	std::thread thread([&] {
+		for (int i = 0; i < 50; i++)
+			EXPECT_EQ(0, scope.go([&] {
 				ended++;
-				return i;
+				return 0;
 			}));
-		EXPECT_EQ(0, scope.close());
-		EXPECT_EQ(100, ended);
 	});
+
+	sn_enter_blocking();
+	thread.join();
+	sn_exit_blocking();
+	EXPECT_EQ(0, scope.close());
+	EXPECT_EQ(50, ended);
 }
 
-TEST(Scope, MayBeEmpty)
+TASK_TEST(Scope, ReturnsTheFirstErrorAndCancelsTheRest)
 {
-	test::run([] {
-		Scope scope;
+	Scope scope;
+	std::atomic<int> cancelled{0};
 
-		EXPECT_EQ(0, scope.close());
-		EXPECT_EQ(nullptr, sn_scope_current());
-	});
-}
+	for (int i = 0; i < 20; i++)
+		scope.go([&] {
+			const int err = sn_sleep(forever);
 
-TEST(Scope, ItsTasksMayStartSiblings)
-{
-	test::run([] {
-		Scope scope;
-		std::atomic<int> ended{0};
-		std::function<int()> body = [&] {
-			sn_scope *mine = sn_scope_current();
-
-			EXPECT_EQ(scope.get(), mine);
-			if (++ended < 200) {
-				scope.go(body);
-			}
-			return 0;
-		};
-
-		scope.go(body);
-		EXPECT_EQ(0, scope.close());
-		EXPECT_EQ(200, ended);
-	});
-}
-
-TEST(Scope, ThreadsMayStartTasksInIt)
-{
-	test::run([] {
-		Scope scope;
-		std::atomic<int> ended{0};
-		std::thread thread([&] {
-			for (int i = 0; i < 50; i++)
-				EXPECT_EQ(0, scope.go([&] {
-					ended++;
-					return 0;
-				}));
+			cancelled += err == -ECANCELED;
+			return err;
 		});
-
-		sn_enter_blocking();
-		thread.join();
-		sn_exit_blocking();
-		EXPECT_EQ(0, scope.close());
-		EXPECT_EQ(50, ended);
-	});
+	scope.go([] { return -EPROTO; });
+	EXPECT_EQ(-EPROTO, scope.close());
+	EXPECT_EQ(20, cancelled);
 }
 
-TEST(Scope, ReturnsTheFirstErrorAndCancelsTheRest)
+TASK_TEST(Scope, ReportsAFailedTaskToItsOpener)
 {
-	test::run([] {
-		Scope scope;
-		std::atomic<int> cancelled{0};
+	Scope scope;
 
-		for (int i = 0; i < 20; i++)
-			scope.go([&] {
-				const int err = sn_sleep(forever);
+	scope.go([] { return -EPROTO; });
+	EXPECT_EQ(-ECANCELED, sn_sleep(forever));
+	EXPECT_EQ(-ECANCELED, sn_cancelled());
+	EXPECT_EQ(-EPROTO, scope.close());
+	EXPECT_EQ(0, sn_cancelled());
+	EXPECT_EQ(0, sn_sleep(1));
+}
 
-				cancelled += err == -ECANCELED;
+TASK_TEST(Scope, LeavesOtherTasksAlone)
+{
+	std::atomic<bool> stop{false};
+	Task outside([&] {
+		while (!stop)
+			if (int err = sn_sleep(ms))
 				return err;
-			});
-		scope.go([] { return -EPROTO; });
-		EXPECT_EQ(-EPROTO, scope.close());
-		EXPECT_EQ(20, cancelled);
+		return 7;
 	});
+	Scope scope;
+	Task in_no_scope([] { return sn_sleep(5 * ms); });
+
+	scope.cancel();
+	EXPECT_EQ(-ECANCELED, sn_sleep(forever));
+	EXPECT_EQ(-ECANCELED, scope.close());
+	stop = true;
+	EXPECT_EQ(7, outside.join());
+	EXPECT_EQ(0, in_no_scope.join());
 }
 
-TEST(Scope, ReportsAFailedTaskToItsOpener)
+TASK_TEST(Scope, CancelledFromAThread)
 {
-	test::run([] {
-		Scope scope;
-
-		scope.go([] { return -EPROTO; });
-		EXPECT_EQ(-ECANCELED, sn_sleep(forever));
-		EXPECT_EQ(-ECANCELED, sn_cancelled());
-		EXPECT_EQ(-EPROTO, scope.close());
-		EXPECT_EQ(0, sn_cancelled());
-		EXPECT_EQ(0, sn_sleep(1));
-	});
-}
-
-TEST(Scope, LeavesOtherTasksAlone)
-{
-	test::run([] {
-		std::atomic<bool> stop{false};
-		Task outside([&] {
-			while (!stop)
-				if (int err = sn_sleep(ms))
-					return err;
-			return 7;
-		});
-		Scope scope;
-		Task in_no_scope([] { return sn_sleep(5 * ms); });
-
-		scope.cancel();
-		EXPECT_EQ(-ECANCELED, sn_sleep(forever));
-		EXPECT_EQ(-ECANCELED, scope.close());
-		stop = true;
-		EXPECT_EQ(7, outside.join());
-		EXPECT_EQ(0, in_no_scope.join());
-	});
-}
-
-TEST(Scope, CancelledFromAThread)
-{
-	test::run([] {
-		Scope scope;
-		std::thread thread([&] {
-			usleep(5000);
-			EXPECT_EQ(0, scope.cancel());
-		});
-
-		EXPECT_EQ(-ECANCELED, sn_sleep(forever));
-		sn_enter_blocking();
-		thread.join();
-		sn_exit_blocking();
-		EXPECT_EQ(-ECANCELED, scope.close());
-	});
-}
-
-TEST(Scope, RefusesTasksOnceCancelled)
-{
-	test::run([] {
-		Scope scope;
-		sn_scope *inner = nullptr;
-
-		scope.cancel();
-		EXPECT_EQ(-ECANCELED, scope.go([] { return 0; }));
-		EXPECT_EQ(-ECANCELED, sn_scope_open(&inner, SN_NO_DEADLINE));
-		EXPECT_EQ(nullptr, inner);
+	Scope scope;
+	std::thread thread([&] {
+		usleep(5000);
 		EXPECT_EQ(0, scope.cancel());
-		EXPECT_EQ(-ECANCELED, scope.close());
 	});
+
+	EXPECT_EQ(-ECANCELED, sn_sleep(forever));
+	sn_enter_blocking();
+	thread.join();
+	sn_exit_blocking();
+	EXPECT_EQ(-ECANCELED, scope.close());
+}
+
+TASK_TEST(Scope, RefusesTasksOnceCancelled)
+{
+	Scope scope;
+	sn_scope *inner = nullptr;
+
+	scope.cancel();
+	EXPECT_EQ(-ECANCELED, scope.go([] { return 0; }));
+	EXPECT_EQ(-ECANCELED, sn_scope_open(&inner, SN_NO_DEADLINE));
+	EXPECT_EQ(nullptr, inner);
+	EXPECT_EQ(0, scope.cancel());
+	EXPECT_EQ(-ECANCELED, scope.close());
 }
 
 TEST(ScopeDeadline, EndsWaits)
@@ -203,14 +185,12 @@ TEST(ScopeDeadline, EndsWaits)
 }
 
 // The usual pattern: tasks are started, and the scope is closed immediately.
-TEST(ScopeDeadline, ReachesWhatClosingWaitsFor)
+TASK_TEST(ScopeDeadline, ReachesWhatClosingWaitsFor)
 {
-	test::run([] {
-		Scope scope(sn_now() + 5 * ms);
+	Scope scope(sn_now() + 5 * ms);
 
-		scope.go([] { return sn_sleep(forever); });
-		EXPECT_EQ(-ETIMEDOUT, scope.close());
-	});
+	scope.go([] { return sn_sleep(forever); });
+	EXPECT_EQ(-ETIMEDOUT, scope.close());
 }
 
 // Returns how many of the ten tasks opened their scope before the deadline of the outer one.
@@ -237,339 +217,305 @@ int reach_what_closing_waits_for(int64_t time)
 	return opened;
 }
 
-TEST(ScopeTree, OuterReachesWhatClosingWaitsFor)
+TASK_TEST(ScopeTree, OuterReachesWhatClosingWaitsFor)
 {
-	test::run([] {
-		for (int64_t time = 5 * ms; reach_what_closing_waits_for(time) < 10; time *= 2)
-			ASSERT_GT(test::patience, time);
-	});
+	for (int64_t time = 5 * ms; reach_what_closing_waits_for(time) < 10; time *= 2)
+		ASSERT_GT(test::patience, time);
 }
 
-TEST(ScopeDeadline, InThePastExpiresAtOnce)
+TASK_TEST(ScopeDeadline, InThePastExpiresAtOnce)
 {
-	test::run([] {
-		Scope scope(1);
+	Scope scope(1);
 
-		EXPECT_EQ(-ETIMEDOUT, sn_sleep(forever));
-		EXPECT_EQ(-ETIMEDOUT, scope.close());
-	});
+	EXPECT_EQ(-ETIMEDOUT, sn_sleep(forever));
+	EXPECT_EQ(-ETIMEDOUT, scope.close());
 }
 
-TEST(ScopeDeadline, IsForgottenByClosing)
+TASK_TEST(ScopeDeadline, IsForgottenByClosing)
 {
-	test::run([] {
-		for (int i = 0; i < test::scaled(2000); i++) {
-			// The deadline is about to pass, or has just passed, when the scope closes.
-			Scope scope(sn_now() + i % 30 * 1000);
+	for (int i = 0; i < test::scaled(2000); i++) {
+		// The deadline is about to pass, or has just passed, when the scope closes.
+		Scope scope(sn_now() + i % 30 * 1000);
 
-			scope.go([] { return 0; });
-			const int err = scope.close();
-			EXPECT_TRUE(err == 0 || err == -ETIMEDOUT) << err;
-		}
-		EXPECT_EQ(0, sn_sleep(ms));
-	});
+		scope.go([] { return 0; });
+		const int err = scope.close();
+		EXPECT_TRUE(err == 0 || err == -ETIMEDOUT) << err;
+	}
+	EXPECT_EQ(0, sn_sleep(ms));
 }
 
-TEST(ScopeDeadline, ASleepThatEndsInTimeIsNoTimeout)
+TASK_TEST(ScopeDeadline, ASleepThatEndsInTimeIsNoTimeout)
 {
-	test::run([] {
-		Scope scope(sn_now() + forever);
+	Scope scope(sn_now() + forever);
 
-		EXPECT_EQ(0, sn_sleep(ms));
-		EXPECT_EQ(0, scope.close());
-	});
+	EXPECT_EQ(0, sn_sleep(ms));
+	EXPECT_EQ(0, scope.close());
 }
 
-TEST(ScopeTree, OuterCancelsInner)
+TASK_TEST(ScopeTree, OuterCancelsInner)
 {
-	test::run([] {
-		Scope outer;
-		std::atomic<int> opened{0}, cancelled{0};
+	Scope outer;
+	std::atomic<int> opened{0}, cancelled{0};
 
-		for (int i = 0; i < 5; i++)
-			outer.go([&] {
-				Scope inner;
-
-				for (int j = 0; j < 5; j++)
-					inner.go([&] {
-						Scope innermost;
-
-						opened++;
-						cancelled += sn_sleep(forever) == -ECANCELED;
-						return innermost.close();
-					});
-				cancelled += sn_sleep(forever) == -ECANCELED;
-				return inner.close();
-			});
-		EXPECT_TRUE(test::eventually([&] { return opened == 25; }));
-		sn_sleep(5 * ms);
-		outer.cancel();
-		EXPECT_EQ(-ECANCELED, outer.close());
-		EXPECT_EQ(30, cancelled);
-	});
-}
-
-TEST(ScopeTree, InnerLeavesOuterAlone)
-{
-	test::run([] {
-		Scope outer;
-		std::atomic<bool> go_on{true};
-
+	for (int i = 0; i < 5; i++)
 		outer.go([&] {
-			while (go_on)
-				if (int err = sn_sleep(ms))
-					return err;
-			return 0;
-		});
-		{
 			Scope inner;
 
-			inner.go([] { return -EIO; });
-			EXPECT_EQ(-ECANCELED, sn_sleep(forever));
-			EXPECT_EQ(-EIO, inner.close());
-		}
-		EXPECT_EQ(0, sn_sleep(ms));
-		EXPECT_EQ(outer.get(), sn_scope_current());
-		go_on = false;
-		EXPECT_EQ(0, outer.close());
-	});
-}
+			for (int j = 0; j < 5; j++)
+				inner.go([&] {
+					Scope innermost;
 
-TEST(ScopeTree, AnErrorOfInnerReachesOuterAsItsTasksResult)
-{
-	test::run([] {
-		Scope outer;
-
-		outer.go([] {
-			Scope inner;
-
-			inner.go([] { return -EIO; });
+					opened++;
+					cancelled += sn_sleep(forever) == -ECANCELED;
+					return innermost.close();
+				});
+			cancelled += sn_sleep(forever) == -ECANCELED;
 			return inner.close();
 		});
-		EXPECT_EQ(-EIO, outer.close());
-	});
+	EXPECT_TRUE(test::eventually([&] { return opened == 25; }));
+	sn_sleep(5 * ms);
+	outer.cancel();
+	EXPECT_EQ(-ECANCELED, outer.close());
+	EXPECT_EQ(30, cancelled);
 }
 
-TEST(ScopeTree, MayBeDeeperThanAStack)
+TASK_TEST(ScopeTree, InnerLeavesOuterAlone)
 {
-	test::run({1, 2}, [] {
-		const int depth = test::scaled(50000);
-		std::vector<sn_scope *> scopes((size_t)depth);
+	Scope outer;
+	std::atomic<bool> go_on{true};
 
-		for (sn_scope *&scope : scopes)
-			ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-		EXPECT_EQ(0, sn_scope_cancel(scopes[0]));
-		EXPECT_EQ(-ECANCELED, sn_cancelled());
-		while (!scopes.empty()) {
-			EXPECT_EQ(-ECANCELED, sn_scope_close(scopes.back()));
-			scopes.pop_back();
-		}
-		EXPECT_EQ(0, sn_cancelled());
+	outer.go([&] {
+		while (go_on)
+			if (int err = sn_sleep(ms))
+				return err;
+		return 0;
 	});
+	{
+		Scope inner;
+
+		inner.go([] { return -EIO; });
+		EXPECT_EQ(-ECANCELED, sn_sleep(forever));
+		EXPECT_EQ(-EIO, inner.close());
+	}
+	EXPECT_EQ(0, sn_sleep(ms));
+	EXPECT_EQ(outer.get(), sn_scope_current());
+	go_on = false;
+	EXPECT_EQ(0, outer.close());
 }
 
-TEST(ScopeTree, ManyTasksAreCancelled)
+TASK_TEST(ScopeTree, AnErrorOfInnerReachesOuterAsItsTasksResult)
 {
-	test::run({1, 2}, [] {
-		Scope scope;
-		const int n = test::scaled(20000);
-		std::atomic<int> cancelled{0}, sleeping{0};
+	Scope outer;
 
-		for (int i = 0; i < n; i++)
-			ASSERT_EQ(0, scope.go([&] {
-				sleeping++;
-				cancelled += sn_sleep(forever) == -ECANCELED;
-				return 0;
-			}));
-		EXPECT_TRUE(test::eventually([&] { return sleeping == n; }));
-		scope.cancel();
-		EXPECT_EQ(-ECANCELED, scope.close());
-		EXPECT_EQ(n, cancelled);
+	outer.go([] {
+		Scope inner;
+
+		inner.go([] { return -EIO; });
+		return inner.close();
 	});
+	EXPECT_EQ(-EIO, outer.close());
+}
+
+TASK_TEST(ScopeTree, MayBeDeeperThanAStack, 1, 2)
+{
+	const int depth = test::scaled(50000);
+	std::vector<sn_scope *> scopes((size_t)depth);
+
+	for (sn_scope *&scope : scopes)
+		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	EXPECT_EQ(0, sn_scope_cancel(scopes[0]));
+	EXPECT_EQ(-ECANCELED, sn_cancelled());
+	while (!scopes.empty()) {
+		EXPECT_EQ(-ECANCELED, sn_scope_close(scopes.back()));
+		scopes.pop_back();
+	}
+	EXPECT_EQ(0, sn_cancelled());
+}
+
+TASK_TEST(ScopeTree, ManyTasksAreCancelled, 1, 2)
+{
+	Scope scope;
+	const int n = test::scaled(20000);
+	std::atomic<int> cancelled{0}, sleeping{0};
+
+	for (int i = 0; i < n; i++)
+		ASSERT_EQ(0, scope.go([&] {
+			sleeping++;
+			cancelled += sn_sleep(forever) == -ECANCELED;
+			return 0;
+		}));
+	EXPECT_TRUE(test::eventually([&] { return sleeping == n; }));
+	scope.cancel();
+	EXPECT_EQ(-ECANCELED, scope.close());
+	EXPECT_EQ(n, cancelled);
 }
 
 // ---- what is cancelled ----
 
-TEST(ScopeWaits, OnTheNetwork)
+TASK_TEST(ScopeWaits, OnTheNetwork)
 {
-	test::run([] {
-		Listener listener;
-		Pair pair(listener), quiet(listener);
-		std::vector<int> errors(4);
-		Scope scope;
+	Listener listener;
+	Pair pair(listener), quiet(listener);
+	std::vector<int> errors(4);
+	Scope scope;
 
-		scope.go([&] {
-			sn_tcp *conn;
+	scope.go([&] {
+		sn_tcp *conn;
 
-			return errors[0] = sn_tcp_accept(listener.get(), &conn);
-		});
-		scope.go([&] {
-			char c;
-
-			return errors[1] = (int)sn_tcp_read(quiet.client, &c, 1);
-		});
-		scope.go([&] {
-			int n;
-
-			test::fill(pair.server);
-			while ((n = (int)sn_tcp_write(pair.server, "x", 1)) > 0)
-				continue;
-			return errors[2] = n;
-		});
-		scope.go([&] { return errors[3] = sn_tcp_wait_closed(quiet.server); });
-		sn_sleep(5 * ms);
-		scope.cancel();
-		EXPECT_EQ(-ECANCELED, scope.close());
-		EXPECT_EQ((std::vector<int>{-ECANCELED, -ECANCELED, -ECANCELED, -ECANCELED}),
-			  errors);
-
-		// The connection is unchanged: no byte was read or lost.
-		pair.close_server();
-		std::string rest = test::read_to_end(pair.client);
-		EXPECT_EQ(rest.find_first_not_of("fx"), std::string::npos);
+		return errors[0] = sn_tcp_accept(listener.get(), &conn);
 	});
+	scope.go([&] {
+		char c;
+
+		return errors[1] = (int)sn_tcp_read(quiet.client, &c, 1);
+	});
+	scope.go([&] {
+		int n;
+
+		test::fill(pair.server);
+		while ((n = (int)sn_tcp_write(pair.server, "x", 1)) > 0)
+			continue;
+		return errors[2] = n;
+	});
+	scope.go([&] { return errors[3] = sn_tcp_wait_closed(quiet.server); });
+	sn_sleep(5 * ms);
+	scope.cancel();
+	EXPECT_EQ(-ECANCELED, scope.close());
+	EXPECT_EQ((std::vector<int>{-ECANCELED, -ECANCELED, -ECANCELED, -ECANCELED}), errors);
+
+	// The connection is unchanged: no byte was read or lost.
+	pair.close_server();
+	std::string rest = test::read_to_end(pair.client);
+	EXPECT_EQ(rest.find_first_not_of("fx"), std::string::npos);
 }
 
-TEST(ScopeWaits, ABusyReaderNotices)
+TASK_TEST(ScopeWaits, ABusyReaderNotices)
 {
-	test::run([] {
-		Pair pair;
-		Scope scope;
-		Task writer([&] {
-			std::string data(65536, 'd');
+	Pair pair;
+	Scope scope;
+	Task writer([&] {
+		std::string data(65536, 'd');
 
-			while (sn_tcp_write_all(pair.server, data.data(), data.size(), nullptr) > 0)
-				continue;
-		});
-
-		scope.go([&] {
-			char buf[16];
-			ssize_t n;
-
-			while ((n = sn_tcp_read(pair.client, buf, sizeof buf)) > 0)
-				continue;
-			return (int)n;
-		});
-		sn_sleep(2 * ms);
-		scope.cancel();
-		EXPECT_EQ(-ECANCELED, scope.close());
-		pair.close_client();
-		writer.join();
+		while (sn_tcp_write_all(pair.server, data.data(), data.size(), nullptr) > 0)
+			continue;
 	});
+
+	scope.go([&] {
+		char buf[16];
+		ssize_t n;
+
+		while ((n = sn_tcp_read(pair.client, buf, sizeof buf)) > 0)
+			continue;
+		return (int)n;
+	});
+	sn_sleep(2 * ms);
+	scope.cancel();
+	EXPECT_EQ(-ECANCELED, scope.close());
+	pair.close_client();
+	writer.join();
 }
 
-TEST(ScopeWaits, Joining)
+TASK_TEST(ScopeWaits, Joining)
 {
-	test::run([] {
-		std::atomic<bool> stop{false};
-		Task slow([&] {
-			while (!stop)
-				sn_sleep(ms);
-			return 9;
-		});
-		Scope scope;
-
-		scope.go([&] { return sn_join(slow.get(), nullptr); });
-		sn_sleep(2 * ms);
-		scope.cancel();
-		EXPECT_EQ(-ECANCELED, scope.close());
-		stop = true;
-		EXPECT_EQ(9, slow.join());
+	std::atomic<bool> stop{false};
+	Task slow([&] {
+		while (!stop)
+			sn_sleep(ms);
+		return 9;
 	});
+	Scope scope;
+
+	scope.go([&] { return sn_join(slow.get(), nullptr); });
+	sn_sleep(2 * ms);
+	scope.cancel();
+	EXPECT_EQ(-ECANCELED, scope.close());
+	stop = true;
+	EXPECT_EQ(9, slow.join());
 }
 
-TEST(ScopeWaits, AreMasked)
+TASK_TEST(ScopeWaits, AreMasked)
 {
-	test::run([] {
-		Scope scope;
+	Scope scope;
 
-		scope.cancel();
-		EXPECT_EQ(-ECANCELED, sn_cancelled());
-		EXPECT_EQ(0, sn_cancel_mask());
-		EXPECT_EQ(0, sn_cancel_mask());
-		EXPECT_EQ(0, sn_cancelled());
-		EXPECT_EQ(0, sn_sleep(ms));
-		{
-			Scope inside;
-			std::atomic<int> ended{0};
+	scope.cancel();
+	EXPECT_EQ(-ECANCELED, sn_cancelled());
+	EXPECT_EQ(0, sn_cancel_mask());
+	EXPECT_EQ(0, sn_cancel_mask());
+	EXPECT_EQ(0, sn_cancelled());
+	EXPECT_EQ(0, sn_sleep(ms));
+	{
+		Scope inside;
+		std::atomic<int> ended{0};
 
-			inside.go([&] {
-				ended += sn_sleep(ms) == 0;
-				return 0;
-			});
-			EXPECT_EQ(-EINVAL, sn_cancel_unmask());
-			EXPECT_EQ(0, sn_sleep(ms));
-			EXPECT_EQ(0, inside.close());
-			EXPECT_EQ(1, ended);
-		}
-		EXPECT_EQ(0, sn_cancel_unmask());
-		EXPECT_EQ(0, sn_cancelled());
-		EXPECT_EQ(0, sn_cancel_unmask());
-		EXPECT_EQ(-ECANCELED, sn_cancelled());
+		inside.go([&] {
+			ended += sn_sleep(ms) == 0;
+			return 0;
+		});
 		EXPECT_EQ(-EINVAL, sn_cancel_unmask());
-		EXPECT_EQ(-ECANCELED, scope.close());
-	});
+		EXPECT_EQ(0, sn_sleep(ms));
+		EXPECT_EQ(0, inside.close());
+		EXPECT_EQ(1, ended);
+	}
+	EXPECT_EQ(0, sn_cancel_unmask());
+	EXPECT_EQ(0, sn_cancelled());
+	EXPECT_EQ(0, sn_cancel_unmask());
+	EXPECT_EQ(-ECANCELED, sn_cancelled());
+	EXPECT_EQ(-EINVAL, sn_cancel_unmask());
+	EXPECT_EQ(-ECANCELED, scope.close());
 }
 
 // A scope opened under a mask is not cancelled with the ones around it, even while its opener
 // waits.
-TEST(ScopeWaits, OfAMaskedScopeGoOn)
+TASK_TEST(ScopeWaits, OfAMaskedScopeGoOn)
 {
-	test::run([] {
-		Scope scope;
+	Scope scope;
 
-		sn_cancel_mask();
-		{
-			Scope inside;
+	sn_cancel_mask();
+	{
+		Scope inside;
 
-			inside.go([&] {
-				scope.cancel();
-				return 0;
-			});
-			EXPECT_EQ(0, sn_sleep(5 * ms));
-			EXPECT_EQ(0, inside.close());
-		}
-		sn_cancel_unmask();
-		EXPECT_EQ(-ECANCELED, scope.close());
-	});
+		inside.go([&] {
+			scope.cancel();
+			return 0;
+		});
+		EXPECT_EQ(0, sn_sleep(5 * ms));
+		EXPECT_EQ(0, inside.close());
+	}
+	sn_cancel_unmask();
+	EXPECT_EQ(-ECANCELED, scope.close());
 }
 
-TEST(ScopeWaits, MaskedInsideStaysMaskedOutside)
+TASK_TEST(ScopeWaits, MaskedInsideStaysMaskedOutside, 1)
 {
-	test::run(1, [] {
-		Scope scope;
+	Scope scope;
 
-		scope.cancel();
+	scope.cancel();
+	sn_cancel_mask();
+	{
+		Scope inside;
+
 		sn_cancel_mask();
-		{
-			Scope inside;
-
-			sn_cancel_mask();
-			EXPECT_EQ(0, inside.close());
-		}
-		EXPECT_EQ(0, sn_cancel_unmask());
-		EXPECT_EQ(0, sn_cancelled());
-		EXPECT_EQ(0, sn_cancel_unmask());
-		EXPECT_EQ(-ECANCELED, sn_cancelled());
-		EXPECT_EQ(-ECANCELED, scope.close());
-	});
+		EXPECT_EQ(0, inside.close());
+	}
+	EXPECT_EQ(0, sn_cancel_unmask());
+	EXPECT_EQ(0, sn_cancelled());
+	EXPECT_EQ(0, sn_cancel_unmask());
+	EXPECT_EQ(-ECANCELED, sn_cancelled());
+	EXPECT_EQ(-ECANCELED, scope.close());
 }
 
-TEST(ScopeWaits, Connecting)
+TASK_TEST(ScopeWaits, Connecting)
 {
-	test::run([] {
-		Listener listener;
-		sn_tcp *conn = nullptr;
-		Scope scope;
+	Listener listener;
+	sn_tcp *conn = nullptr;
+	Scope scope;
 
-		scope.cancel();
-		EXPECT_EQ(-ECANCELED,
-			  sn_tcp_connect(&conn, listener.address().c_str(), SN_NO_DEADLINE));
-		EXPECT_EQ(nullptr, conn);
-		sn_tcp_listener *other = nullptr;
-		EXPECT_EQ(-ECANCELED, sn_tcp_listen(&other, "127.0.0.1:0"));
-		EXPECT_EQ(-ECANCELED, scope.close());
-	});
+	scope.cancel();
+	EXPECT_EQ(-ECANCELED, sn_tcp_connect(&conn, listener.address().c_str(), SN_NO_DEADLINE));
+	EXPECT_EQ(nullptr, conn);
+	sn_tcp_listener *other = nullptr;
+	EXPECT_EQ(-ECANCELED, sn_tcp_listen(&other, "127.0.0.1:0"));
+	EXPECT_EQ(-ECANCELED, scope.close());
 }
 
 // ---- values ----
@@ -632,68 +578,60 @@ TEST(ScopeMisuse, OutsideATask)
 }
 
 #if !SENNIT_DEBUG
-TEST(ScopeMisuse, ClosingInTheWrongOrder)
+TASK_TEST(ScopeMisuse, ClosingInTheWrongOrder)
 {
-	test::run([] {
-		Scope outer, inner;
+	Scope outer, inner;
 
-		EXPECT_EQ(-EINVAL, sn_scope_close(outer.get()));
-		EXPECT_EQ(0, sn_scope_close(nullptr)) << "as free() does";
-		inner.go([&] {
-			EXPECT_EQ(-EINVAL, sn_scope_close(inner.get()));
-			return 0;
-		});
-		EXPECT_EQ(0, inner.close());
-		EXPECT_EQ(0, outer.close());
+	EXPECT_EQ(-EINVAL, sn_scope_close(outer.get()));
+	EXPECT_EQ(0, sn_scope_close(nullptr)) << "as free() does";
+	inner.go([&] {
+		EXPECT_EQ(-EINVAL, sn_scope_close(inner.get()));
+		return 0;
 	});
+	EXPECT_EQ(0, inner.close());
+	EXPECT_EQ(0, outer.close());
 }
 
-TEST(ScopeMisuse, LeftOpenIsClosedAtTheTasksEnd)
+TASK_TEST(ScopeMisuse, LeftOpenIsClosedAtTheTasksEnd)
 {
-	test::run([] {
-		std::atomic<int> ended{0};
-		Task careless([&] {
+	std::atomic<int> ended{0};
+	Task careless([&] {
+		sn_scope *scope = nullptr;
+
+		EXPECT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+		EXPECT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+		sn_scope_go(
+			scope,
+			[](void *arg) {
+				sn_sleep(5 * ms);
+				++*static_cast<std::atomic<int> *>(arg);
+				return 0;
+			},
+			&ended);
+	});
+
+	careless.join();
+	EXPECT_EQ(1, ended);
+}
+
+TASK_TEST(ScopeMisuse, LeftOpenByAPinnedTask)
+{
+	for (int i = 0; i < test::scaled(100); i++) {
+		Task careless([] {
 			sn_scope *scope = nullptr;
 
-			EXPECT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+			EXPECT_EQ(0, sn_pin());
 			EXPECT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
 			sn_scope_go(
-				scope,
-				[](void *arg) {
-					sn_sleep(5 * ms);
-					++*static_cast<std::atomic<int> *>(arg);
-					return 0;
-				},
-				&ended);
+				scope, [](void *) { return sn_sleep(100 * test::us); }, nullptr);
+			return 6;
 		});
+		int result = 0;
 
-		careless.join();
-		EXPECT_EQ(1, ended);
-	});
-}
-
-TEST(ScopeMisuse, LeftOpenByAPinnedTask)
-{
-	test::run([] {
-		for (int i = 0; i < test::scaled(100); i++) {
-			Task careless([] {
-				sn_scope *scope = nullptr;
-
-				EXPECT_EQ(0, sn_pin());
-				EXPECT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
-				sn_scope_go(
-					scope, [](void *) { return sn_sleep(100 * test::us); },
-					nullptr);
-				return 6;
-			});
-			int result = 0;
-
-			ASSERT_EQ(0, sn_join_until(careless.get(), &result,
-						   sn_now() + test::patience));
-			careless.release();
-			EXPECT_EQ(6, result);
-		}
-	});
+		ASSERT_EQ(0, sn_join_until(careless.get(), &result, sn_now() + test::patience));
+		careless.release();
+		EXPECT_EQ(6, result);
+	}
 }
 #else
 TEST(ScopeMisuseDeathTest, ClosingInTheWrongOrder)
@@ -724,102 +662,95 @@ TEST(ScopeMisuseDeathTest, LeavingOneOpen)
 
 // ---- joins with a deadline ----
 
-TEST(JoinUntil, TimesOutAndCanBeRepeated)
+TASK_TEST(JoinUntil, TimesOutAndCanBeRepeated)
 {
-	test::run([] {
-		std::atomic<bool> stop{false};
-		Task slow([&] {
-			while (!stop)
-				sn_sleep(ms);
-			return 3;
-		});
-		int result = 0;
-
-		for (int i = 0; i < 5; i++) {
-			const int64_t deadline = sn_now() + ms;
-
-			EXPECT_EQ(-ETIMEDOUT, sn_join_until(slow.get(), &result, deadline));
-			EXPECT_GE(sn_now(), deadline);
-		}
-		EXPECT_EQ(-ETIMEDOUT, sn_join_until(slow.get(), &result, 1));
-		stop = true;
-		EXPECT_EQ(0, sn_join_until(slow.release(), &result, sn_now() + test::patience));
-		EXPECT_EQ(3, result);
+	std::atomic<bool> stop{false};
+	Task slow([&] {
+		while (!stop)
+			sn_sleep(ms);
+		return 3;
 	});
+	int result = 0;
+
+	for (int i = 0; i < 5; i++) {
+		const int64_t deadline = sn_now() + ms;
+
+		EXPECT_EQ(-ETIMEDOUT, sn_join_until(slow.get(), &result, deadline));
+		EXPECT_GE(sn_now(), deadline);
+	}
+	EXPECT_EQ(-ETIMEDOUT, sn_join_until(slow.get(), &result, 1));
+	stop = true;
+	EXPECT_EQ(0, sn_join_until(slow.release(), &result, sn_now() + test::patience));
+	EXPECT_EQ(3, result);
 }
 
 // The task ends at about the deadline of the join. Exactly one of the two events counts, and the
 // handle is consumed only if the task's end does.
-TEST(JoinUntil, RacesWithTheEnd)
+TASK_TEST(JoinUntil, RacesWithTheEnd)
 {
-	test::run([] {
-		int timed_out = 0, joined = 0;
+	int timed_out = 0, joined = 0;
 
-		for (int i = 0; i < test::scaled(3000); i++) {
-			const int64_t when = sn_now() + 20 * test::us;
-			Task task([when, i] {
-				sn_sleep_until(when + i % 5 * test::us);
-				return i;
-			});
-			int result = -1;
+	for (int i = 0; i < test::scaled(3000); i++) {
+		const int64_t when = sn_now() + 20 * test::us;
+		Task task([when, i] {
+			sn_sleep_until(when + i % 5 * test::us);
+			return i;
+		});
+		int result = -1;
 
-			if (sn_join_until(task.get(), &result, when + 2 * test::us) == 0) {
-				task.release();
-				EXPECT_EQ(i, result);
-				joined++;
-			} else {
-				EXPECT_EQ(i, task.join());
-				timed_out++;
-			}
+		if (sn_join_until(task.get(), &result, when + 2 * test::us) == 0) {
+			task.release();
+			EXPECT_EQ(i, result);
+			joined++;
+		} else {
+			EXPECT_EQ(i, task.join());
+			timed_out++;
 		}
-		EXPECT_EQ(test::scaled(3000), timed_out + joined);
-		EXPECT_TRUE(test::all_ended());
-	});
+	}
+	EXPECT_EQ(test::scaled(3000), timed_out + joined);
+	EXPECT_TRUE(test::all_ended());
 }
 
 // ---- arguments that are stored with the task ----
 
-TEST(Argument, IsCopiedIntoTheTask)
+TASK_TEST(Argument, IsCopiedIntoTheTask)
 {
-	test::run([] {
-		std::vector<sn_task *> tasks;
+	std::vector<sn_task *> tasks;
 
-		for (int i = 0; i < 50; i++) {
-			struct {
-				char bytes[SN_TASK_ARG_MAX - sizeof(int)];
-				int number;
-			} arg = {};
-			sn_task_attr attr = {};
-			sn_task *task = nullptr;
-
-			arg.number = i;
-			attr.arg_size = sizeof arg;
-			ASSERT_EQ(0,
-				  sn_spawn(
-					  &task,
-					  [](void *own) {
-						  EXPECT_EQ(0u, (uintptr_t)own % 64);
-						  sn_yield();
-						  return static_cast<decltype(arg) *>(own)->number;
-					  },
-					  &arg, &attr));
-			tasks.push_back(task);
-			arg.number = -1;
-		}
-		for (int i = 0; i < 50; i++) {
-			int result = 0;
-
-			EXPECT_EQ(0, sn_join(tasks[(size_t)i], &result));
-			EXPECT_EQ(i, result);
-		}
-
+	for (int i = 0; i < 50; i++) {
+		struct {
+			char bytes[SN_TASK_ARG_MAX - sizeof(int)];
+			int number;
+		} arg = {};
 		sn_task_attr attr = {};
-		char c = 0;
+		sn_task *task = nullptr;
 
-		attr.arg_size = SN_TASK_ARG_MAX + 1;
-		EXPECT_EQ(-EINVAL, sn_spawn(
-					   nullptr, [](void *) { return 0; }, &c, &attr));
-	});
+		arg.number = i;
+		attr.arg_size = sizeof arg;
+		ASSERT_EQ(0, sn_spawn(
+				     &task,
+				     [](void *own) {
+					     EXPECT_EQ(0u, (uintptr_t)own % 64);
+					     sn_yield();
+					     return static_cast<decltype(arg) *>(own)->number;
+				     },
+				     &arg, &attr));
+		tasks.push_back(task);
+		arg.number = -1;
+	}
+	for (int i = 0; i < 50; i++) {
+		int result = 0;
+
+		EXPECT_EQ(0, sn_join(tasks[(size_t)i], &result));
+		EXPECT_EQ(i, result);
+	}
+
+	sn_task_attr attr = {};
+	char c = 0;
+
+	attr.arg_size = SN_TASK_ARG_MAX + 1;
+	EXPECT_EQ(-EINVAL, sn_spawn(
+				   nullptr, [](void *) { return 0; }, &c, &attr));
 }
 
 // ---- stress ----

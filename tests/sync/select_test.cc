@@ -31,252 +31,232 @@ TEST(Select, BadInputIsAnError)
 	EXPECT_EQ(0u, chan.size());
 }
 
-TEST(Select, WithoutCasesOnlyWaits)
+TASK_TEST(Select, WithoutCasesOnlyWaits)
 {
-	test::run([] {
-		sn_case nil[] = {{{nullptr}, nullptr, SN_CASE_RECV, 0},
-				 {{nullptr}, nullptr, SN_CASE_SEND, 0}};
+	sn_case nil[] = {{{nullptr}, nullptr, SN_CASE_RECV, 0},
+			 {{nullptr}, nullptr, SN_CASE_SEND, 0}};
 
-		EXPECT_EQ(-EAGAIN, sn_select(nullptr, 0, SN_TRY));
-		EXPECT_EQ(-EAGAIN, sn_select(nil, 2, SN_TRY));
-		EXPECT_EQ(-ETIMEDOUT, sn_select(nullptr, 0, sn_now() + ms));
-		EXPECT_EQ(-ETIMEDOUT, sn_select(nil, 2, sn_now() + ms));
-		// The call would wait forever, so only cancellation ends it.
-		EXPECT_EQ(-ETIMEDOUT, in_scope(
-					      [&](sn_scope *) {
-						      EXPECT_EQ(-ETIMEDOUT,
-								sn_select(nil, 2, SN_NO_DEADLINE));
-					      },
-					      sn_now() + ms));
-	});
+	EXPECT_EQ(-EAGAIN, sn_select(nullptr, 0, SN_TRY));
+	EXPECT_EQ(-EAGAIN, sn_select(nil, 2, SN_TRY));
+	EXPECT_EQ(-ETIMEDOUT, sn_select(nullptr, 0, sn_now() + ms));
+	EXPECT_EQ(-ETIMEDOUT, sn_select(nil, 2, sn_now() + ms));
+	// The call would wait forever, so only cancellation ends it.
+	EXPECT_EQ(-ETIMEDOUT, in_scope(
+				      [&](sn_scope *) {
+					      EXPECT_EQ(-ETIMEDOUT,
+							sn_select(nil, 2, SN_NO_DEADLINE));
+				      },
+				      sn_now() + ms));
 }
 
-TEST(Select, TryingTakesWhatIsReady)
+TASK_TEST(Select, TryingTakesWhatIsReady)
 {
-	test::run([] {
-		Chan<int> empty(1), full(1);
-		int in = -1, out = 5;
-		sn_case cases[] = {empty.recv_case(&in), full.send_case(&out)};
+	Chan<int> empty(1), full(1);
+	int in = -1, out = 5;
+	sn_case cases[] = {empty.recv_case(&in), full.send_case(&out)};
 
-		ASSERT_EQ(0, full.send(1));
-		EXPECT_EQ(-EAGAIN, sn_select(cases, 2, SN_TRY));
-		EXPECT_EQ(-ETIMEDOUT, sn_select(cases, 2, 1));
-		EXPECT_EQ(1, cases[0].result) << "a case that was not chosen is not written";
-		EXPECT_EQ(1, full.get_one());
-		EXPECT_EQ(1, sn_select(cases, 2, SN_TRY));
-		EXPECT_EQ(0, cases[1].result);
-		ASSERT_EQ(0, empty.send(7));
-		EXPECT_EQ(0, sn_select(cases, 2, SN_TRY));
-		EXPECT_EQ(0, cases[0].result);
-		EXPECT_EQ(7, in);
-		EXPECT_EQ(5, full.get_one());
+	ASSERT_EQ(0, full.send(1));
+	EXPECT_EQ(-EAGAIN, sn_select(cases, 2, SN_TRY));
+	EXPECT_EQ(-ETIMEDOUT, sn_select(cases, 2, 1));
+	EXPECT_EQ(1, cases[0].result) << "a case that was not chosen is not written";
+	EXPECT_EQ(1, full.get_one());
+	EXPECT_EQ(1, sn_select(cases, 2, SN_TRY));
+	EXPECT_EQ(0, cases[1].result);
+	ASSERT_EQ(0, empty.send(7));
+	EXPECT_EQ(0, sn_select(cases, 2, SN_TRY));
+	EXPECT_EQ(0, cases[0].result);
+	EXPECT_EQ(7, in);
+	EXPECT_EQ(5, full.get_one());
 
-		// A waiting sender makes an unbuffered channel ready.
-		Chan<int> meeting;
-		sn_case meet = meeting.recv_case(&in);
-		EXPECT_EQ(-EAGAIN, sn_select(&meet, 1, SN_TRY));
-		Task sender([&] { EXPECT_EQ(0, meeting.send(9)); });
-		ASSERT_TRUE(meeting.await_senders(1));
-		EXPECT_EQ(0, sn_select(&meet, 1, SN_TRY));
-		EXPECT_EQ(9, in);
-		sender.join();
-	});
+	// A waiting sender makes an unbuffered channel ready.
+	Chan<int> meeting;
+	sn_case meet = meeting.recv_case(&in);
+	EXPECT_EQ(-EAGAIN, sn_select(&meet, 1, SN_TRY));
+	Task sender([&] { EXPECT_EQ(0, meeting.send(9)); });
+	ASSERT_TRUE(meeting.await_senders(1));
+	EXPECT_EQ(0, sn_select(&meet, 1, SN_TRY));
+	EXPECT_EQ(9, in);
+	sender.join();
 }
 
-TEST(Select, AClosedChannelIsReady)
+TASK_TEST(Select, AClosedChannelIsReady)
 {
-	test::run([] {
-		Chan<int> closed(1), open;
-		int in = -1, out = 5;
-		sn_case recv[] = {open.recv_case(&in), closed.recv_case(&in)};
-		sn_case send[] = {closed.send_case(&out), open.recv_case(&in)};
+	Chan<int> closed(1), open;
+	int in = -1, out = 5;
+	sn_case recv[] = {open.recv_case(&in), closed.recv_case(&in)};
+	sn_case send[] = {closed.send_case(&out), open.recv_case(&in)};
 
-		ASSERT_EQ(0, closed.send(1));
-		closed.close();
-		EXPECT_EQ(1, sn_select(recv, 2, SN_NO_DEADLINE));
-		EXPECT_EQ(0, recv[1].result);
-		EXPECT_EQ(1, in);
-		EXPECT_EQ(1, sn_select(recv, 2, SN_NO_DEADLINE));
-		EXPECT_EQ(-EPIPE, recv[1].result);
-		EXPECT_EQ(0, sn_select(send, 2, SN_TRY));
-		EXPECT_EQ(-EPIPE, send[0].result);
-	});
+	ASSERT_EQ(0, closed.send(1));
+	closed.close();
+	EXPECT_EQ(1, sn_select(recv, 2, SN_NO_DEADLINE));
+	EXPECT_EQ(0, recv[1].result);
+	EXPECT_EQ(1, in);
+	EXPECT_EQ(1, sn_select(recv, 2, SN_NO_DEADLINE));
+	EXPECT_EQ(-EPIPE, recv[1].result);
+	EXPECT_EQ(0, sn_select(send, 2, SN_TRY));
+	EXPECT_EQ(-EPIPE, send[0].result);
 }
 
-TEST(Select, IsWokenByAnyOfItsCases)
+TASK_TEST(Select, IsWokenByAnyOfItsCases)
 {
-	test::run([] {
-		for (int winner = 0; winner < 5; winner++) {
-			Chan<int> in[2], out[2], closing;
-			int got = -1, values[2] = {10, 11};
-			sn_case cases[] = {in[0].recv_case(&got), in[1].recv_case(&got),
-					   out[0].send_case(&values[0]),
-					   out[1].send_case(&values[1]), closing.recv_case(&got)};
-			Task selecting([&] {
-				EXPECT_EQ(winner, sn_select(cases, 5,
-							    winner % 2 ? sn_now() + forever
-								       : SN_NO_DEADLINE));
-			});
+	for (int winner = 0; winner < 5; winner++) {
+		Chan<int> in[2], out[2], closing;
+		int got = -1, values[2] = {10, 11};
+		sn_case cases[] = {in[0].recv_case(&got), in[1].recv_case(&got),
+				   out[0].send_case(&values[0]), out[1].send_case(&values[1]),
+				   closing.recv_case(&got)};
+		Task selecting([&] {
+			EXPECT_EQ(winner,
+				  sn_select(cases, 5,
+					    winner % 2 ? sn_now() + forever : SN_NO_DEADLINE));
+		});
 
-			ASSERT_TRUE(closing.await_receivers(1));
-			if (winner < 2) {
-				EXPECT_EQ(0, in[winner].send(20 + winner));
-			} else if (winner < 4) {
-				EXPECT_EQ(10 + winner - 2, out[winner - 2].get_one());
-			} else {
-				EXPECT_EQ(0, closing.close());
-			}
-			selecting.join();
-			EXPECT_EQ(winner < 2 ? 20 + winner : -1, got);
-			EXPECT_EQ(winner < 4 ? 0 : -EPIPE, cases[winner].result);
-			for (auto &chan : in)
-				EXPECT_EQ(0u, chan.receivers());
-			for (auto &chan : out)
-				EXPECT_EQ(0u, chan.senders());
-			EXPECT_EQ(0u, closing.receivers());
+		ASSERT_TRUE(closing.await_receivers(1));
+		if (winner < 2) {
+			EXPECT_EQ(0, in[winner].send(20 + winner));
+		} else if (winner < 4) {
+			EXPECT_EQ(10 + winner - 2, out[winner - 2].get_one());
+		} else {
+			EXPECT_EQ(0, closing.close());
 		}
-	});
-}
-
-TEST(Select, ClosingEndsAWaitToSend)
-{
-	test::run([] {
-		Chan<int> chan, other;
-		int value = 1;
-		sn_case cases[] = {other.recv_case(&value), chan.send_case(&value)};
-		Task selecting([&] { EXPECT_EQ(1, sn_select(cases, 2, SN_NO_DEADLINE)); });
-
-		ASSERT_TRUE(chan.await_senders(1));
-		chan.close();
 		selecting.join();
-		EXPECT_EQ(-EPIPE, cases[1].result);
-		EXPECT_EQ(0u, other.receivers());
-	});
+		EXPECT_EQ(winner < 2 ? 20 + winner : -1, got);
+		EXPECT_EQ(winner < 4 ? 0 : -EPIPE, cases[winner].result);
+		for (auto &chan : in)
+			EXPECT_EQ(0u, chan.receivers());
+		for (auto &chan : out)
+			EXPECT_EQ(0u, chan.senders());
+		EXPECT_EQ(0u, closing.receivers());
+	}
 }
 
-TEST(Select, DeadlinesAndCancellationLeaveNothingBehind)
+TASK_TEST(Select, ClosingEndsAWaitToSend)
 {
-	test::run([] {
-		Chan<int> a, b;
-		int value = -1, out = 1;
-		sn_case cases[] = {a.recv_case(&value), b.send_case(&out), a.recv_case(&value)};
-		const int64_t until = sn_now() + 2 * ms;
+	Chan<int> chan, other;
+	int value = 1;
+	sn_case cases[] = {other.recv_case(&value), chan.send_case(&value)};
+	Task selecting([&] { EXPECT_EQ(1, sn_select(cases, 2, SN_NO_DEADLINE)); });
 
-		EXPECT_EQ(-ETIMEDOUT, sn_select(cases, 3, until));
-		EXPECT_GE(sn_now(), until);
-		EXPECT_EQ(0u, a.receivers() + b.senders());
-		EXPECT_EQ(-ETIMEDOUT,
-			  in_scope(
-				  [&](sn_scope *) {
-					  EXPECT_EQ(-ETIMEDOUT,
-						    sn_select(cases, 3, SN_NO_DEADLINE));
-					  EXPECT_EQ(-ETIMEDOUT, sn_select(cases, 3, SN_TRY));
-				  },
-				  sn_now() + 2 * ms));
-		EXPECT_EQ(0u, a.receivers() + b.senders());
-		EXPECT_EQ(-EAGAIN, a.try_send(1)) << "no receiver is left";
-		EXPECT_EQ(-1, value);
-	});
+	ASSERT_TRUE(chan.await_senders(1));
+	chan.close();
+	selecting.join();
+	EXPECT_EQ(-EPIPE, cases[1].result);
+	EXPECT_EQ(0u, other.receivers());
+}
+
+TASK_TEST(Select, DeadlinesAndCancellationLeaveNothingBehind)
+{
+	Chan<int> a, b;
+	int value = -1, out = 1;
+	sn_case cases[] = {a.recv_case(&value), b.send_case(&out), a.recv_case(&value)};
+	const int64_t until = sn_now() + 2 * ms;
+
+	EXPECT_EQ(-ETIMEDOUT, sn_select(cases, 3, until));
+	EXPECT_GE(sn_now(), until);
+	EXPECT_EQ(0u, a.receivers() + b.senders());
+	EXPECT_EQ(-ETIMEDOUT, in_scope(
+				      [&](sn_scope *) {
+					      EXPECT_EQ(-ETIMEDOUT,
+							sn_select(cases, 3, SN_NO_DEADLINE));
+					      EXPECT_EQ(-ETIMEDOUT, sn_select(cases, 3, SN_TRY));
+				      },
+				      sn_now() + 2 * ms));
+	EXPECT_EQ(0u, a.receivers() + b.senders());
+	EXPECT_EQ(-EAGAIN, a.try_send(1)) << "no receiver is left";
+	EXPECT_EQ(-1, value);
 }
 
 // More cases than fit on the stack, in no particular order; some are NULL and some occur twice.
-TEST(Select, AnyNumberOfCases)
+TASK_TEST(Select, AnyNumberOfCases)
 {
-	test::run([] {
-		for (size_t n : {1u, 15u, 16u, 17u, 100u, 1000u}) {
-			test::Random random(n);
-			std::vector<std::unique_ptr<Chan<int>>> channels;
-			std::vector<sn_case> cases(n);
-			std::vector<int> values(n, -1);
-			std::vector<size_t> owner(n);
+	for (size_t n : {1u, 15u, 16u, 17u, 100u, 1000u}) {
+		test::Random random(n);
+		std::vector<std::unique_ptr<Chan<int>>> channels;
+		std::vector<sn_case> cases(n);
+		std::vector<int> values(n, -1);
+		std::vector<size_t> owner(n);
 
-			for (size_t i = 0; i < n; i++)
-				channels.push_back(std::make_unique<Chan<int>>());
-			for (size_t i = 0; i < n; i++) {
-				owner[i] = random.below(n);
-				cases[i] = channels[owner[i]]->recv_case(&values[i]);
-				if (n > 1 && random.below(10) == 0)
-					cases[i].chan = nullptr;
-			}
-			const auto used = [&](size_t i) { return cases[i].chan != nullptr; };
-			size_t wanted = random.below(n);
-			while (!used(wanted))
-				wanted = random.below(n);
-			Task sender([&] {
-				const Chan<int> &last = *channels[owner[wanted]];
-
-				ASSERT_TRUE(test::eventually([&] { return last.receivers() > 0; }));
-				EXPECT_EQ(0, channels[owner[wanted]]->send(5));
-			});
-			const int index = sn_select(cases.data(), n, SN_NO_DEADLINE);
-
-			ASSERT_GE(index, 0);
-			EXPECT_EQ(owner[wanted], owner[size_t(index)]);
-			EXPECT_EQ(5, values[size_t(index)]);
-			sender.join();
-			for (auto &chan : channels)
-				EXPECT_EQ(0u, chan->receivers());
+		for (size_t i = 0; i < n; i++)
+			channels.push_back(std::make_unique<Chan<int>>());
+		for (size_t i = 0; i < n; i++) {
+			owner[i] = random.below(n);
+			cases[i] = channels[owner[i]]->recv_case(&values[i]);
+			if (n > 1 && random.below(10) == 0)
+				cases[i].chan = nullptr;
 		}
-	});
+		const auto used = [&](size_t i) { return cases[i].chan != nullptr; };
+		size_t wanted = random.below(n);
+		while (!used(wanted))
+			wanted = random.below(n);
+		Task sender([&] {
+			const Chan<int> &last = *channels[owner[wanted]];
+
+			ASSERT_TRUE(test::eventually([&] { return last.receivers() > 0; }));
+			EXPECT_EQ(0, channels[owner[wanted]]->send(5));
+		});
+		const int index = sn_select(cases.data(), n, SN_NO_DEADLINE);
+
+		ASSERT_GE(index, 0);
+		EXPECT_EQ(owner[wanted], owner[size_t(index)]);
+		EXPECT_EQ(5, values[size_t(index)]);
+		sender.join();
+		for (auto &chan : channels)
+			EXPECT_EQ(0u, chan->receivers());
+	}
 }
 
 // Go's TestSelectDuplicateChannel.
-TEST(Select, ADuplicateIsOneWaitOnly)
+TASK_TEST(Select, ADuplicateIsOneWaitOnly)
 {
-	test::run([] {
-		Chan<int> chan, other;
-		int first = -1, second_value = -1, got;
-		sn_case cases[] = {chan.recv_case(&first), other.recv_case(&got),
-				   chan.recv_case(&second_value)};
-		Task selecting([&] { EXPECT_NE(1, sn_select(cases, 3, SN_NO_DEADLINE)); });
-		ASSERT_TRUE(chan.await_receivers(2));
-		Task behind([&] { EXPECT_EQ(2, chan.get_one()); });
-		ASSERT_TRUE(chan.await_receivers(3));
+	Chan<int> chan, other;
+	int first = -1, second_value = -1, got;
+	sn_case cases[] = {chan.recv_case(&first), other.recv_case(&got),
+			   chan.recv_case(&second_value)};
+	Task selecting([&] { EXPECT_NE(1, sn_select(cases, 3, SN_NO_DEADLINE)); });
+	ASSERT_TRUE(chan.await_receivers(2));
+	Task behind([&] { EXPECT_EQ(2, chan.get_one()); });
+	ASSERT_TRUE(chan.await_receivers(3));
 
-		EXPECT_EQ(0, chan.send(1));
-		selecting.join();
-		EXPECT_EQ(1, first + second_value + 1);
-		EXPECT_EQ(0, chan.send(2)) << "goes past the dead duplicate";
-		behind.join();
-	});
+	EXPECT_EQ(0, chan.send(1));
+	selecting.join();
+	EXPECT_EQ(1, first + second_value + 1);
+	EXPECT_EQ(0, chan.send(2)) << "goes past the dead duplicate";
+	behind.join();
 }
 
 // Go's TestSelfSelect: two tasks that send and receive on the same channel in one select get each
 // other's values. With an unbuffered channel they never get their own.
-TEST(Select, DoesNotServeItself)
+TASK_TEST(Select, DoesNotServeItself)
 {
-	test::run([] {
-		for (int capacity : {0, 10}) {
-			Chan<int> chan(capacity);
-			std::vector<Task> tasks;
-			std::atomic<int> left{2};
+	for (int capacity : {0, 10}) {
+		Chan<int> chan(capacity);
+		std::vector<Task> tasks;
+		std::atomic<int> left{2};
 
-			for (int me = 0; me < 2; me++)
-				tasks.emplace_back([&, me] {
-					for (int i = 0; i < test::scaled(2000); i++) {
-						int out = me, in = -1;
-						// The cases are in either order.
-						sn_case cases[] = {chan.recv_case(&in),
-								   chan.recv_case(&in)};
-						const int sends = i % 2;
+		for (int me = 0; me < 2; me++)
+			tasks.emplace_back([&, me] {
+				for (int i = 0; i < test::scaled(2000); i++) {
+					int out = me, in = -1;
+					// The cases are in either order.
+					sn_case cases[] = {chan.recv_case(&in),
+							   chan.recv_case(&in)};
+					const int sends = i % 2;
 
-						cases[sends] = chan.send_case(&out);
-						if (i >= test::scaled(1000))
-							sn_yield();
-						const int index = sn_select(
-							cases, 2,
-							left > 1 ? sn_now() + 100 * us : SN_TRY);
+					cases[sends] = chan.send_case(&out);
+					if (i >= test::scaled(1000))
+						sn_yield();
+					const int index = sn_select(
+						cases, 2, left > 1 ? sn_now() + 100 * us : SN_TRY);
 
-						if (index == 1 - sends && capacity == 0) {
-							EXPECT_EQ(1 - me, in) << "its own";
-						}
+					if (index == 1 - sends && capacity == 0) {
+						EXPECT_EQ(1 - me, in) << "its own";
 					}
-					left--;
-				});
-			join_all(tasks);
-			EXPECT_EQ(0u, chan.senders() + chan.receivers());
-		}
-	});
+				}
+				left--;
+			});
+		join_all(tasks);
+		EXPECT_EQ(0u, chan.senders() + chan.receivers());
+	}
 }
 
 // ---- fairness ----
@@ -302,117 +282,109 @@ TEST(Select, ChoosesReadyCasesEquallyOften)
 }
 
 // Go's TestSelectFairness: a case that is always ready does not shut out the other.
-TEST(Select, LetsNoReadyCaseStarve)
+TASK_TEST(Select, LetsNoReadyCaseStarve)
 {
-	test::run([] {
-		Chan<int> done, fast(100), slow;
-		std::atomic<int> counts[2] = {};
-		auto producer = [&](Chan<int> &chan) {
-			int value = 1;
-			sn_case cases[] = {chan.send_case(&value), done.recv_case(nullptr)};
+	Chan<int> done, fast(100), slow;
+	std::atomic<int> counts[2] = {};
+	auto producer = [&](Chan<int> &chan) {
+		int value = 1;
+		sn_case cases[] = {chan.send_case(&value), done.recv_case(nullptr)};
 
-			while (sn_select(cases, 2, SN_NO_DEADLINE) == 0) {}
-		};
-		Task producers[] = {Task([&] { producer(fast); }), Task([&] { producer(slow); })};
-		int value;
-		sn_case cases[] = {fast.recv_case(&value), slow.recv_case(&value)};
+		while (sn_select(cases, 2, SN_NO_DEADLINE) == 0) {}
+	};
+	Task producers[] = {Task([&] { producer(fast); }), Task([&] { producer(slow); })};
+	int value;
+	sn_case cases[] = {fast.recv_case(&value), slow.recv_case(&value)};
 
-		const int64_t end = sn_now() + test::patience;
+	const int64_t end = sn_now() + test::patience;
 
-		while ((counts[0] < 100 || counts[1] < 100) && sn_now() < end) {
-			const int index = sn_select(cases, 2, SN_NO_DEADLINE);
+	while ((counts[0] < 100 || counts[1] < 100) && sn_now() < end) {
+		const int index = sn_select(cases, 2, SN_NO_DEADLINE);
 
-			ASSERT_GE(index, 0);
-			counts[index]++;
-		}
-		done.close();
-		join_all(producers);
-		EXPECT_GE(counts[0], 100);
-		EXPECT_GE(counts[1], 100);
-	});
+		ASSERT_GE(index, 0);
+		counts[index]++;
+	}
+	done.close();
+	join_all(producers);
+	EXPECT_GE(counts[0], 100);
+	EXPECT_GE(counts[1], 100);
 }
 
 // Go's TestPseudoRandomSend.
-TEST(Select, SendsBothOfTwoValues)
+TASK_TEST(Select, SendsBothOfTwoValues)
 {
-	test::run([] {
-		for (int capacity : {0, 100}) {
-			Chan<int> chan(capacity);
-			const int n = 1000;
-			int ones = 0;
-			Task receiver([&] {
-				for (int i = 0; i < n; i++)
-					ones += chan.get_one();
-			});
-			int zero = 0, one = 1;
-			sn_case cases[] = {chan.send_case(&zero), chan.send_case(&one)};
+	for (int capacity : {0, 100}) {
+		Chan<int> chan(capacity);
+		const int n = 1000;
+		int ones = 0;
+		Task receiver([&] {
+			for (int i = 0; i < n; i++)
+				ones += chan.get_one();
+		});
+		int zero = 0, one = 1;
+		sn_case cases[] = {chan.send_case(&zero), chan.send_case(&one)};
 
-			for (int i = 0; i < n; i++) {
-				ASSERT_GE(sn_select(cases, 2, SN_NO_DEADLINE), 0);
-				if (i % 10 == 0)
-					sn_yield();
-			}
-			receiver.join();
-			// Another task serves a waiting select by its first case in the queue,
-			// which is the same one each time.
-			if (capacity > 0) {
-				EXPECT_GT(ones, n / 10);
-				EXPECT_LT(ones, n - n / 10);
-			}
+		for (int i = 0; i < n; i++) {
+			ASSERT_GE(sn_select(cases, 2, SN_NO_DEADLINE), 0);
+			if (i % 10 == 0)
+				sn_yield();
 		}
-	});
+		receiver.join();
+		// Another task serves a waiting select by its first case in the queue,
+		// which is the same one each time.
+		if (capacity > 0) {
+			EXPECT_GT(ones, n / 10);
+			EXPECT_LT(ones, n - n / 10);
+		}
+	}
 }
 
 // ---- races ----
 
 // Go's TestNonblockSelectRace: one channel becomes ready before the other ceases to be.
-TEST(Select, TryingMissesNothingThatStays)
+TASK_TEST(Select, TryingMissesNothingThatStays)
 {
-	test::run([] {
-		for (int i = 0; i < test::scaled(3000); i++) {
-			Chan<int> a(1), b(1);
-			ASSERT_EQ(0, a.send(1));
-			Task selecting([&] {
-				int value;
-				sn_case cases[] = {a.recv_case(&value), b.recv_case(&value)};
+	for (int i = 0; i < test::scaled(3000); i++) {
+		Chan<int> a(1), b(1);
+		ASSERT_EQ(0, a.send(1));
+		Task selecting([&] {
+			int value;
+			sn_case cases[] = {a.recv_case(&value), b.recv_case(&value)};
 
-				EXPECT_GE(sn_select(cases, 2, SN_NO_DEADLINE), 0);
-			});
+			EXPECT_GE(sn_select(cases, 2, SN_NO_DEADLINE), 0);
+		});
 
-			EXPECT_EQ(0, b.send(1));
-			a.try_recv(nullptr);
-			selecting.join();
-		}
-	});
+		EXPECT_EQ(0, b.send(1));
+		a.try_recv(nullptr);
+		selecting.join();
+	}
 }
 
 // Two selects that can only serve each other, through two channels at the same time, in all
 // directions.
-TEST(Select, TwoSelectsServeEachOther)
+TASK_TEST(Select, TwoSelectsServeEachOther)
 {
-	test::run([] {
-		Chan<int> a, b;
-		const int n = test::scaled(20000);
-		std::atomic<int64_t> sums[2] = {};
-		auto both = [&](bool swapped, std::atomic<int64_t> &sum) {
-			for (int i = 1; i <= n; i++) {
-				int out = i, in = 0;
-				sn_case cases[] = {swapped ? b.send_case(&out) : a.send_case(&out),
-						   swapped ? a.recv_case(&in) : b.recv_case(&in)};
-				const int index = sn_select(cases, 2, SN_NO_DEADLINE);
+	Chan<int> a, b;
+	const int n = test::scaled(20000);
+	std::atomic<int64_t> sums[2] = {};
+	auto both = [&](bool swapped, std::atomic<int64_t> &sum) {
+		for (int i = 1; i <= n; i++) {
+			int out = i, in = 0;
+			sn_case cases[] = {swapped ? b.send_case(&out) : a.send_case(&out),
+					   swapped ? a.recv_case(&in) : b.recv_case(&in)};
+			const int index = sn_select(cases, 2, SN_NO_DEADLINE);
 
-				ASSERT_GE(index, 0);
-				ASSERT_EQ(0, cases[index].result);
-				sum += index == 0 ? out : -in;
-			}
-		};
-		Task left([&] { both(false, sums[0]); });
-		Task right([&] { both(true, sums[1]); });
+			ASSERT_GE(index, 0);
+			ASSERT_EQ(0, cases[index].result);
+			sum += index == 0 ? out : -in;
+		}
+	};
+	Task left([&] { both(false, sums[0]); });
+	Task right([&] { both(true, sums[1]); });
 
-		left.join();
-		right.join();
-		EXPECT_EQ(0, sums[0] + sums[1]) << "what one sent the other received";
-	});
+	left.join();
+	right.join();
+	EXPECT_EQ(0, sums[0] + sums[1]) << "what one sent the other received";
 }
 
 // Go's TestSelectStress and more: channels of all capacities, selects with any number of cases,

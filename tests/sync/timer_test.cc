@@ -32,54 +32,48 @@ struct Ring {
 	}
 };
 
-TEST(Alarm, RingsOnceNotEarly)
+TASK_TEST(Alarm, RingsOnceNotEarly)
 {
-	test::run([] {
-		sn_alarm alarm = SN_ALARM_INIT;
-		Ring ring;
-		const int64_t when = sn_now() + 3 * ms;
+	sn_alarm alarm = SN_ALARM_INIT;
+	Ring ring;
+	const int64_t when = sn_now() + 3 * ms;
 
-		EXPECT_EQ(0, sn_alarm_start(&alarm, when, 0, Ring::ring, &ring));
-		ASSERT_TRUE(test::eventually([&] { return ring.rung == 1; }));
-		EXPECT_GE(ring.first.load(), when);
-		EXPECT_EQ(0, sn_alarm_stop(&alarm)) << "there was nothing left to prevent";
-		// An alarm that is already due rings immediately. An alarm can be set again.
-		EXPECT_EQ(0, sn_alarm_start(&alarm, 1, 0, Ring::ring, &ring));
-		ASSERT_TRUE(test::eventually([&] { return ring.rung == 2; }));
-	});
+	EXPECT_EQ(0, sn_alarm_start(&alarm, when, 0, Ring::ring, &ring));
+	ASSERT_TRUE(test::eventually([&] { return ring.rung == 1; }));
+	EXPECT_GE(ring.first.load(), when);
+	EXPECT_EQ(0, sn_alarm_stop(&alarm)) << "there was nothing left to prevent";
+	// An alarm that is already due rings immediately. An alarm can be set again.
+	EXPECT_EQ(0, sn_alarm_start(&alarm, 1, 0, Ring::ring, &ring));
+	ASSERT_TRUE(test::eventually([&] { return ring.rung == 2; }));
 }
 
-TEST(Alarm, RingsPeriodically)
+TASK_TEST(Alarm, RingsPeriodically)
 {
-	test::run([] {
-		static Ring ring; // a task that was started may begin after the alarm was stopped
-		sn_alarm alarm = SN_ALARM_INIT;
+	static Ring ring; // a task that was started may begin after the alarm was stopped
+	sn_alarm alarm = SN_ALARM_INIT;
 
-		ring.rung = 0;
-		EXPECT_EQ(0, sn_alarm_start(&alarm, sn_now() + ms, ms, Ring::ring, &ring));
-		ASSERT_TRUE(test::eventually([&] { return ring.rung >= 10; }));
-		EXPECT_EQ(1, sn_alarm_stop(&alarm));
-		EXPECT_EQ(0, sn_alarm_stop(&alarm));
-		EXPECT_TRUE(test::eventually([&] {
-			const int rung = ring.rung;
-			sn_sleep(10 * ms);
-			return ring.rung == rung && test::stats().tasks_alive == 1;
-		}));
-	});
+	ring.rung = 0;
+	EXPECT_EQ(0, sn_alarm_start(&alarm, sn_now() + ms, ms, Ring::ring, &ring));
+	ASSERT_TRUE(test::eventually([&] { return ring.rung >= 10; }));
+	EXPECT_EQ(1, sn_alarm_stop(&alarm));
+	EXPECT_EQ(0, sn_alarm_stop(&alarm));
+	EXPECT_TRUE(test::eventually([&] {
+		const int rung = ring.rung;
+		sn_sleep(10 * ms);
+		return ring.rung == rung && test::stats().tasks_alive == 1;
+	}));
 }
 
-TEST(Alarm, SettingItAgainPreventsThePreviousOne)
+TASK_TEST(Alarm, SettingItAgainPreventsThePreviousOne)
 {
-	test::run([] {
-		sn_alarm alarm = SN_ALARM_INIT;
-		Ring former, later;
+	sn_alarm alarm = SN_ALARM_INIT;
+	Ring former, later;
 
-		EXPECT_EQ(0, sn_alarm_start(&alarm, sn_now() + forever, 0, Ring::ring, &former));
-		EXPECT_EQ(1, sn_alarm_start(&alarm, sn_now() + forever, ms, Ring::ring, &former));
-		EXPECT_EQ(1, sn_alarm_start(&alarm, sn_now() + ms, 0, Ring::ring, &later));
-		ASSERT_TRUE(test::eventually([&] { return later.rung == 1; }));
-		EXPECT_EQ(0, former.rung);
-	});
+	EXPECT_EQ(0, sn_alarm_start(&alarm, sn_now() + forever, 0, Ring::ring, &former));
+	EXPECT_EQ(1, sn_alarm_start(&alarm, sn_now() + forever, ms, Ring::ring, &former));
+	EXPECT_EQ(1, sn_alarm_start(&alarm, sn_now() + ms, 0, Ring::ring, &later));
+	ASSERT_TRUE(test::eventually([&] { return later.rung == 1; }));
+	EXPECT_EQ(0, former.rung);
 }
 
 TEST(Alarm, BadArguments)
@@ -254,90 +248,84 @@ TEST(Alarm, AHundredThousandAtOnce)
 	});
 }
 
-TEST(Ticker, TicksOnceAndPeriodically)
+TASK_TEST(Ticker, TicksOnceAndPeriodically)
 {
-	test::run([] {
-		sn_ticker ticker = SN_TICKER_INIT;
-		const int64_t first = sn_now() + 2 * ms;
-		int64_t ticks = 0;
+	sn_ticker ticker = SN_TICKER_INIT;
+	const int64_t first = sn_now() + 2 * ms;
+	int64_t ticks = 0;
 
-		EXPECT_EQ(0, sn_ticker_start(&ticker, first, 0));
+	EXPECT_EQ(0, sn_ticker_start(&ticker, first, 0));
+	EXPECT_EQ(1, sn_ticker_wait(&ticker));
+	EXPECT_GE(sn_now(), first);
+	EXPECT_EQ(-EAGAIN, sn_ticker_try_wait(&ticker));
+	EXPECT_EQ(-ETIMEDOUT, sn_ticker_wait_until(&ticker, sn_now() + ms));
+
+	const int64_t began = sn_now();
+	EXPECT_EQ(0, sn_ticker_start(&ticker, began + ms, ms));
+	while (ticks < 10) {
+		const int64_t n = sn_ticker_wait(&ticker);
+		ASSERT_GE(n, 1);
+		ticks += n;
+		EXPECT_GE(sn_now(), began + ticks * ms) << "no tick is early";
+	}
+	// Ticks are counted while no task waits for them. On a busy machine some may be
+	// late, and come with the next one. A lost tick never comes.
+	sn_sleep(20 * ms);
+	EXPECT_TRUE(test::eventually([&] {
+		const int64_t n = sn_ticker_wait(&ticker);
+
+		EXPECT_GE(n, 1);
+		ticks += n;
+		return ticks >= (sn_now() - began) / ms - 5;
+	}));
+	EXPECT_EQ(1, sn_ticker_stop(&ticker));
+	EXPECT_EQ(-EAGAIN, sn_ticker_try_wait(&ticker));
+}
+
+TASK_TEST(Ticker, StoppingForgetsTicks)
+{
+	sn_ticker ticker = SN_TICKER_INIT;
+
+	EXPECT_EQ(0, sn_ticker_start(&ticker, 1, 0));
+	sn_sleep(5 * ms);
+	EXPECT_EQ(1, sn_ticker_stop(&ticker)) << "the ticker or its tick was still there";
+	EXPECT_EQ(-EAGAIN, sn_ticker_try_wait(&ticker));
+	EXPECT_EQ(0, sn_ticker_stop(&ticker));
+}
+
+TASK_TEST(Ticker, WaitingEndsByCancellationAndStartsLater)
+{
+	sn_ticker ticker = SN_TICKER_INIT;
+	std::atomic<sn_scope *> scope{nullptr};
+	Task task([&] {
+		sn_scope *own = nullptr;
+
+		EXPECT_EQ(0, sn_scope_open(&own, SN_NO_DEADLINE));
+		scope = own;
+		EXPECT_EQ(-ECANCELED, sn_ticker_wait(&ticker));
+		EXPECT_EQ(-ECANCELED, sn_ticker_try_wait(&ticker));
+		EXPECT_EQ(-ECANCELED, sn_scope_close(own));
+	});
+
+	// usually the task waits by now, but the result is the same if it does not
+	sn_sleep(2 * ms);
+	ASSERT_TRUE(test::eventually([&] { return scope != nullptr; }));
+	sn_scope_cancel(scope);
+	task.join();
+	std::atomic<int> got{0};
+	auto wait = [&] {
 		EXPECT_EQ(1, sn_ticker_wait(&ticker));
-		EXPECT_GE(sn_now(), first);
-		EXPECT_EQ(-EAGAIN, sn_ticker_try_wait(&ticker));
-		EXPECT_EQ(-ETIMEDOUT, sn_ticker_wait_until(&ticker, sn_now() + ms));
-
-		const int64_t began = sn_now();
-		EXPECT_EQ(0, sn_ticker_start(&ticker, began + ms, ms));
-		while (ticks < 10) {
-			const int64_t n = sn_ticker_wait(&ticker);
-			ASSERT_GE(n, 1);
-			ticks += n;
-			EXPECT_GE(sn_now(), began + ticks * ms) << "no tick is early";
-		}
-		// Ticks are counted while no task waits for them. On a busy machine some may be
-		// late, and come with the next one. A lost tick never comes.
-		sn_sleep(20 * ms);
-		EXPECT_TRUE(test::eventually([&] {
-			const int64_t n = sn_ticker_wait(&ticker);
-
-			EXPECT_GE(n, 1);
-			ticks += n;
-			return ticks >= (sn_now() - began) / ms - 5;
-		}));
-		EXPECT_EQ(1, sn_ticker_stop(&ticker));
-		EXPECT_EQ(-EAGAIN, sn_ticker_try_wait(&ticker));
-	});
-}
-
-TEST(Ticker, StoppingForgetsTicks)
-{
-	test::run([] {
-		sn_ticker ticker = SN_TICKER_INIT;
-
-		EXPECT_EQ(0, sn_ticker_start(&ticker, 1, 0));
-		sn_sleep(5 * ms);
-		EXPECT_EQ(1, sn_ticker_stop(&ticker)) << "the ticker or its tick was still there";
-		EXPECT_EQ(-EAGAIN, sn_ticker_try_wait(&ticker));
-		EXPECT_EQ(0, sn_ticker_stop(&ticker));
-	});
-}
-
-TEST(Ticker, WaitingEndsByCancellationAndStartsLater)
-{
-	test::run([] {
-		sn_ticker ticker = SN_TICKER_INIT;
-		std::atomic<sn_scope *> scope{nullptr};
-		Task task([&] {
-			sn_scope *own = nullptr;
-
-			EXPECT_EQ(0, sn_scope_open(&own, SN_NO_DEADLINE));
-			scope = own;
-			EXPECT_EQ(-ECANCELED, sn_ticker_wait(&ticker));
-			EXPECT_EQ(-ECANCELED, sn_ticker_try_wait(&ticker));
-			EXPECT_EQ(-ECANCELED, sn_scope_close(own));
-		});
-
-		// usually the task waits by now, but the result is the same if it does not
-		sn_sleep(2 * ms);
-		ASSERT_TRUE(test::eventually([&] { return scope != nullptr; }));
-		sn_scope_cancel(scope);
-		task.join();
-		std::atomic<int> got{0};
-		auto wait = [&] {
-			EXPECT_EQ(1, sn_ticker_wait(&ticker));
-			got++;
-		};
-		Task waiter(wait);
-		std::thread thread(wait);
-		EXPECT_EQ(0, sn_ticker_stop(&ticker)) << "the tasks still wait";
-		for (int i = 0; i < 2; i++) {
-			EXPECT_EQ(0, sn_ticker_start(&ticker, sn_now() + ms, 0));
-			ASSERT_TRUE(test::eventually([&] { return got == i + 1; }));
-		}
-		waiter.join();
-		thread.join();
-	});
+		got++;
+	};
+	Task waiter(wait);
+	std::thread thread(wait);
+	EXPECT_EQ(0, sn_ticker_stop(&ticker)) << "the tasks still wait";
+	for (int i = 0; i < 2; i++) {
+		EXPECT_EQ(0, sn_ticker_start(&ticker, sn_now() + ms, 0));
+		ASSERT_TRUE(test::eventually([&] { return got == i + 1; }));
+	}
+	waiter.join();
+	thread.join();
 }
 
 // Ticks are neither lost nor duplicated, whichever task or thread waits, and however long.

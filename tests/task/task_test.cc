@@ -28,92 +28,82 @@ int nothing(void *)
 	return 0;
 }
 
-TEST(Join, ReturnsTheValue)
+TASK_TEST(Join, ReturnsTheValue)
 {
-	test::run([] {
-		for (int value : {0, 1, -1, INT32_MIN, INT32_MAX}) {
-			sn_task *task = nullptr;
-			int result = 1234;
+	for (int value : {0, 1, -1, INT32_MIN, INT32_MAX}) {
+		sn_task *task = nullptr;
+		int result = 1234;
 
-			ASSERT_EQ(0, sn_spawn(&task, return_arg, &value, nullptr));
-			ASSERT_NE(nullptr, task);
-			EXPECT_EQ(0, sn_join(task, &result));
-			EXPECT_EQ(value, result);
-		}
-	});
+		ASSERT_EQ(0, sn_spawn(&task, return_arg, &value, nullptr));
+		ASSERT_NE(nullptr, task);
+		EXPECT_EQ(0, sn_join(task, &result));
+		EXPECT_EQ(value, result);
+	}
 }
 
-TEST(Join, ResultMayBeNull)
+TASK_TEST(Join, ResultMayBeNull)
 {
-	test::run([] {
-		sn_task *task;
+	sn_task *task;
 
-		ASSERT_EQ(0, sn_spawn(&task, nothing, nullptr, nullptr));
-		EXPECT_EQ(0, sn_join(task, nullptr));
-	});
+	ASSERT_EQ(0, sn_spawn(&task, nothing, nullptr, nullptr));
+	EXPECT_EQ(0, sn_join(task, nullptr));
 }
 
-TEST(Join, FindsATaskThatEndedLongAgo)
+TASK_TEST(Join, FindsATaskThatEndedLongAgo)
 {
-	test::run([] {
-		Task task([] { return 5; });
+	Task task([] { return 5; });
 
-		EXPECT_TRUE(test::eventually([] { return test::stats().tasks_alive == 1; }));
-		EXPECT_EQ(5, task.join());
-	});
+	EXPECT_TRUE(test::eventually([] { return test::stats().tasks_alive == 1; }));
+	EXPECT_EQ(5, task.join());
 }
 
-TEST(Join, OfItselfIsADeadlock)
+TASK_TEST(Join, OfItselfIsADeadlock)
 {
-	test::run([] {
-		std::atomic<sn_task *> handle{nullptr};
-		Task task([&] {
-			while (!handle.load())
-				sn_yield();
-			EXPECT_EQ(-EDEADLK, sn_join(handle.load(), nullptr));
-			return 6;
+	std::atomic<sn_task *> handle{nullptr};
+	Task task([&] {
+		while (!handle.load())
+			sn_yield();
+		EXPECT_EQ(-EDEADLK, sn_join(handle.load(), nullptr));
+		return 6;
+	});
+
+	handle = task.get();
+	EXPECT_EQ(6, task.join()) << "the handle stays valid";
+}
+
+TASK_TEST(Join, ASecondJoinerIsRefused)
+{
+	std::atomic<bool> end{false};
+	std::atomic<int> busy{0}, joined{0};
+	sn_task *target = nullptr;
+	auto body = [&] {
+		while (!end.load())
+			sn_sleep(test::us);
+		return 7;
+	};
+	Task task(body);
+
+	target = task.get();
+	// Of four joiners one waits. The others get an error at once.
+	std::vector<Task> joiners;
+	for (int i = 0; i < 4; i++)
+		joiners.emplace_back([&] {
+			int result = 0, err = sn_join(target, &result);
+
+			if (err == 0) {
+				EXPECT_EQ(7, result);
+				joined++;
+			} else {
+				EXPECT_EQ(-EBUSY, err);
+				busy++;
+			}
 		});
-
-		handle = task.get();
-		EXPECT_EQ(6, task.join()) << "the handle stays valid";
-	});
-}
-
-TEST(Join, ASecondJoinerIsRefused)
-{
-	test::run([] {
-		std::atomic<bool> end{false};
-		std::atomic<int> busy{0}, joined{0};
-		sn_task *target = nullptr;
-		auto body = [&] {
-			while (!end.load())
-				sn_sleep(test::us);
-			return 7;
-		};
-		Task task(body);
-
-		target = task.get();
-		// Of four joiners one waits. The others get an error at once.
-		std::vector<Task> joiners;
-		for (int i = 0; i < 4; i++)
-			joiners.emplace_back([&] {
-				int result = 0, err = sn_join(target, &result);
-
-				if (err == 0) {
-					EXPECT_EQ(7, result);
-					joined++;
-				} else {
-					EXPECT_EQ(-EBUSY, err);
-					busy++;
-				}
-			});
-		EXPECT_TRUE(test::eventually([&] { return busy.load() == 3; }));
-		EXPECT_EQ(-EBUSY, sn_detach(target));
-		end = true;
-		test::join_all(joiners);
-		EXPECT_EQ(1, joined.load());
-		task.release();
-	});
+	EXPECT_TRUE(test::eventually([&] { return busy.load() == 3; }));
+	EXPECT_EQ(-EBUSY, sn_detach(target));
+	end = true;
+	test::join_all(joiners);
+	EXPECT_EQ(1, joined.load());
+	task.release();
 }
 
 TEST(Join, OutsideATaskIsRefused)
@@ -156,91 +146,81 @@ TEST(Join, TheJoinerTakesNoTurnFromOthers)
 	EXPECT_GT(in_order, rounds * 9 / 10);
 }
 
-TEST(Join, APinnedJoinerStaysOnItsThread)
+TASK_TEST(Join, APinnedJoinerStaysOnItsThread, 1, 2)
 {
-	test::run({1, 2}, [] {
-		ASSERT_EQ(0, sn_pin());
-		const pid_t thread = gettid();
+	ASSERT_EQ(0, sn_pin());
+	const pid_t thread = gettid();
 
-		for (int i = 0; i < 1000; i++) {
-			Task task([i] { return i; });
+	for (int i = 0; i < 1000; i++) {
+		Task task([i] { return i; });
 
-			ASSERT_EQ(i, task.join());
-			ASSERT_EQ(thread, gettid());
+		ASSERT_EQ(i, task.join());
+		ASSERT_EQ(thread, gettid());
+	}
+	sn_unpin();
+}
+
+TASK_TEST(Join, ChainOfAThousand)
+{
+	std::function<int(int)> chain = [&](int depth) -> int {
+		if (depth == 0)
+			return 0;
+		Task below([&, depth] { return chain(depth - 1); });
+		return below.join() + 1;
+	};
+
+	EXPECT_EQ(1000, chain(1000));
+}
+
+TASK_TEST(Detach, BeforeAndAfterTheEnd)
+{
+	std::atomic<int> ran{0};
+
+	for (int i = 0; i < 100; i++) {
+		Task task([&] { ran++; });
+
+		if (i % 2) {
+			EXPECT_TRUE(test::eventually([&] { return ran.load() > i; }));
 		}
-		sn_unpin();
-	});
+		task.detach();
+	}
+	EXPECT_TRUE(test::all_ended());
+	EXPECT_EQ(100, ran.load());
 }
 
-TEST(Join, ChainOfAThousand)
+TASK_TEST(Detach, FromAnotherThread)
 {
-	test::run([] {
-		std::function<int(int)> chain = [&](int depth) -> int {
-			if (depth == 0)
-				return 0;
-			Task below([&, depth] { return chain(depth - 1); });
-			return below.join() + 1;
-		};
-
-		EXPECT_EQ(1000, chain(1000));
+	std::atomic<bool> end{false};
+	Task running([&] {
+		while (!end.load())
+			sn_yield();
 	});
+	Task ended([] {});
+
+	EXPECT_TRUE(test::eventually([] { return test::stats().tasks_alive == 2; }));
+	std::thread([&] {
+		ended.detach();
+		running.detach();
+	}).join();
+	end = true;
+	EXPECT_TRUE(test::all_ended());
 }
 
-TEST(Detach, BeforeAndAfterTheEnd)
+TASK_TEST(Go, RunsDetached)
 {
-	test::run([] {
-		std::atomic<int> ran{0};
+	static std::atomic<int> ran;
 
-		for (int i = 0; i < 100; i++) {
-			Task task([&] { ran++; });
-
-			if (i % 2) {
-				EXPECT_TRUE(test::eventually([&] { return ran.load() > i; }));
-			}
-			task.detach();
-		}
-		EXPECT_TRUE(test::all_ended());
-		EXPECT_EQ(100, ran.load());
-	});
-}
-
-TEST(Detach, FromAnotherThread)
-{
-	test::run([] {
-		std::atomic<bool> end{false};
-		Task running([&] {
-			while (!end.load())
-				sn_yield();
-		});
-		Task ended([] {});
-
-		EXPECT_TRUE(test::eventually([] { return test::stats().tasks_alive == 2; }));
-		std::thread([&] {
-			ended.detach();
-			running.detach();
-		}).join();
-		end = true;
-		EXPECT_TRUE(test::all_ended());
-	});
-}
-
-TEST(Go, RunsDetached)
-{
-	test::run([] {
-		static std::atomic<int> ran;
-
-		ran = 0;
-		for (int i = 0; i < 1000; i++)
-			ASSERT_EQ(0, sn_go(
-					     [](void *) {
-						     ran++;
-						     return 0;
-					     },
-					     nullptr));
-		EXPECT_TRUE(test::all_ended());
-		EXPECT_EQ(1000, ran.load());
-		EXPECT_EQ(1001u, test::stats().tasks_spawned);
-	});
+	ran = 0;
+	for (int i = 0; i < 1000; i++)
+		ASSERT_EQ(0, sn_go(
+				     [](void *) {
+					     ran++;
+					     return 0;
+				     },
+				     nullptr));
+	EXPECT_TRUE(test::all_ended());
+	EXPECT_EQ(1000, ran.load());
+	EXPECT_EQ(1001u, test::stats().tasks_spawned);
 }
 
 // Each task begins in the switch away from the previous one, before that one's stack is left. The
@@ -288,76 +268,69 @@ TEST(Spawn, WithoutARuntimeIsRefused)
 	EXPECT_EQ(-ESRCH, sn_go(nothing, nullptr)) << "and again after a run";
 }
 
-TEST(Spawn, RefusesBadAttributes)
+TASK_TEST(Spawn, RefusesBadAttributes)
 {
-	test::run([] {
-		const size_t most = sizeof(void *) == 8 ? size_t(1) << 30 : size_t(64) << 20;
-		sn_task *task = reinterpret_cast<sn_task *>(1);
-		struct sn_task_attr attr = {};
+	const size_t most = sizeof(void *) == 8 ? size_t(1) << 30 : size_t(64) << 20;
+	sn_task *task = reinterpret_cast<sn_task *>(1);
+	struct sn_task_attr attr = {};
 
-		attr.stack_size = most + 1;
-		EXPECT_EQ(-EINVAL, sn_spawn(&task, nothing, nullptr, &attr));
-		attr.stack_size = SIZE_MAX;
-		EXPECT_EQ(-EINVAL, sn_spawn(&task, nothing, nullptr, &attr));
-		attr = {};
-		attr.flags = 1u << 31;
-		EXPECT_EQ(-EINVAL, sn_spawn(&task, nothing, nullptr, &attr));
-		EXPECT_EQ(reinterpret_cast<sn_task *>(1), task);
-		EXPECT_EQ(1u, test::stats().tasks_spawned) << "what was refused does not count";
-	});
+	attr.stack_size = most + 1;
+	EXPECT_EQ(-EINVAL, sn_spawn(&task, nothing, nullptr, &attr));
+	attr.stack_size = SIZE_MAX;
+	EXPECT_EQ(-EINVAL, sn_spawn(&task, nothing, nullptr, &attr));
+	attr = {};
+	attr.flags = 1u << 31;
+	EXPECT_EQ(-EINVAL, sn_spawn(&task, nothing, nullptr, &attr));
+	EXPECT_EQ(reinterpret_cast<sn_task *>(1), task);
+	EXPECT_EQ(1u, test::stats().tasks_spawned) << "what was refused does not count";
 }
 
 // Each size can be used to the last byte, whatever it is rounded up to.
-TEST(Spawn, StackSizesAreUsable)
+TASK_TEST(Spawn, StackSizesAreUsable, 2)
 {
-	test::run(2, [] {
-		for (size_t size : {size_t(1), size_t(16) << 10, size_t(100) << 10, size_t(1) << 20,
-				    size_t(5) << 20, size_t(32) << 20}) {
-			struct sn_task_attr attr = {};
+	for (size_t size : {size_t(1), size_t(16) << 10, size_t(100) << 10, size_t(1) << 20,
+			    size_t(5) << 20, size_t(32) << 20}) {
+		struct sn_task_attr attr = {};
 
-			attr.stack_size = size;
-			Task task(
-				[size] {
-					// The test itself and the sanitizers need the rest.
-					const size_t most = size > 16384 ? size - 8192 : 4096;
-					volatile char *array =
-						static_cast<char *>(__builtin_alloca(most));
+		attr.stack_size = size;
+		Task task(
+			[size] {
+				// The test itself and the sanitizers need the rest.
+				const size_t most = size > 16384 ? size - 8192 : 4096;
+				volatile char *array = static_cast<char *>(__builtin_alloca(most));
 
-					for (size_t i = 0; i < most; i += 1024)
-						array[most - 1 - i] = 1;
-					return array[most - 1];
-				},
-				&attr);
-			EXPECT_EQ(1, task.join()) << size;
-		}
-	});
+				for (size_t i = 0; i < most; i += 1024)
+					array[most - 1 - i] = 1;
+				return array[most - 1];
+			},
+			&attr);
+		EXPECT_EQ(1, task.join()) << size;
+	}
 }
 
-TEST(Spawn, StacksBeginAtSeveralOffsets)
+TASK_TEST(Spawn, StacksBeginAtSeveralOffsets)
 {
-	test::run([] {
-		constexpr int count = 256;
-		std::atomic<int> begun{0};
-		std::set<uintptr_t> offsets;
-		std::vector<Task> tasks;
-		std::mutex mutex;
+	constexpr int count = 256;
+	std::atomic<int> begun{0};
+	std::set<uintptr_t> offsets;
+	std::vector<Task> tasks;
+	std::mutex mutex;
 
-		for (int i = 0; i < count; i++)
-			tasks.emplace_back([&] {
-				const void *here = __builtin_frame_address(0);
+	for (int i = 0; i < count; i++)
+		tasks.emplace_back([&] {
+			const void *here = __builtin_frame_address(0);
 
-				{
-					std::lock_guard lock(mutex);
-					offsets.insert(reinterpret_cast<uintptr_t>(here) % 4096);
-				}
-				// Until all tasks have begun, so that no two have the same stack.
-				for (begun++; begun != count;)
-					sn_yield();
-			});
-		test::join_all(tasks);
-		EXPECT_GE(offsets.size(), 8u);
-		EXPECT_LE(offsets.size(), 16u);
-	});
+			{
+				std::lock_guard lock(mutex);
+				offsets.insert(reinterpret_cast<uintptr_t>(here) % 4096);
+			}
+			// Until all tasks have begun, so that no two have the same stack.
+			for (begun++; begun != count;)
+				sn_yield();
+		});
+	test::join_all(tasks);
+	EXPECT_GE(offsets.size(), 8u);
+	EXPECT_LE(offsets.size(), 16u);
 }
 
 TEST(Name, IsCopiedAndTruncated)
