@@ -20,6 +20,16 @@ _Static_assert((SN_RUNQUEUE_CAPACITY & MASK) == 0, "the capacity must be a power
  * about half as long as an access to memory. */
 #define FETCHED_AHEAD 3
 
+/*
+ * While more tasks than DEEP are in the ring, the stacks of the next ones have probably left the
+ * caches since their last turns, and are prefetched STACK_AHEAD turns ahead. The stack pointer is
+ * in the task's block, which has been prefetched a turn earlier. If a thief has taken the task
+ * since then, and the task has ended, the block may be another task's; it stays mapped, and a wrong
+ * address does no harm.
+ */
+#define DEEP 8
+#define STACK_AHEAD 2
+
 void sn_queue_put(struct sn_queue *queue, struct sn_task *task)
 {
 	task->next = NULL;
@@ -92,6 +102,12 @@ uint32_t sn_runqueue_put(struct sn_runqueue *queue, struct sn_task *task, struct
 	}
 }
 
+/* Not inlined: where few tasks are queued, the loop should not be in their way. */
+static sn_noinline void prefetch_stack(const struct sn_task *task)
+{
+	sn_task_prefetch_stack(task);
+}
+
 struct sn_task *sn_runqueue_get(struct sn_runqueue *queue)
 {
 	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
@@ -105,6 +121,8 @@ struct sn_task *sn_runqueue_get(struct sn_runqueue *queue)
 							    memory_order_acquire)) {
 			if (tail - head > FETCHED_AHEAD)
 				sn_task_prefetch_turn(slot(queue, head + FETCHED_AHEAD));
+			if (sn_unlikely(tail - head > DEEP))
+				prefetch_stack(slot(queue, head + STACK_AHEAD));
 			return task;
 		}
 	}

@@ -178,22 +178,6 @@ static inline void sn_task_prefetch_turn(const struct sn_task *task)
 	__builtin_prefetch(&task->generation, 1);
 }
 
-/*
- * Prefetches the hot end of the stack: the saved registers and the frames above them, of which a
- * turn that comes back from a wait reads some twenty lines. For a task that is about to run on a
- * processor that has run many others since. A task that is back from foreign code is in the global
- * queue while its thread still uses its stack: then this is of no use.
- */
-#define SN_STACK_LINES 16
-static inline void sn_task_prefetch_stack(const struct sn_task *task)
-{
-	const char *sp = __atomic_load_n((char *const *)&task->context.sp, __ATOMIC_RELAXED);
-
-	if (sp)
-		for (int i = 0; i < SN_STACK_LINES; i++)
-			__builtin_prefetch(sp + 64 * i);
-}
-
 /* The task's stack, or {NULL, NULL} if it has none. For a thread that has no right to the task. */
 static inline struct sn_stack sn_task_stack(const struct sn_task *task)
 {
@@ -201,6 +185,24 @@ static inline struct sn_stack sn_task_stack(const struct sn_task *task)
 		.low = __atomic_load_n(&task->stack.low, __ATOMIC_RELAXED),
 		.high = __atomic_load_n(&task->stack.high, __ATOMIC_RELAXED),
 	};
+}
+
+/*
+ * Prefetches the hot end of the stack: the saved registers and the frames above them, of which a
+ * turn that comes back from a wait in a relay reads 22 lines. For a task that is about to run on a
+ * processor that has run many others since. A task that is back from foreign code is in a queue
+ * while its thread still uses its stack: then this is of no use.
+ */
+#define SN_STACK_LINES 22
+static inline void sn_task_prefetch_stack(const struct sn_task *task)
+{
+	const char *sp = __atomic_load_n((char *const *)&task->context.sp, __ATOMIC_RELAXED);
+	const char *high = sn_task_stack(task).high;
+
+	if (!sp)
+		return;
+	for (int i = 0; i < SN_STACK_LINES && sp < high; i++, sp += 64)
+		__builtin_prefetch(sp);
 }
 
 /*
