@@ -5,8 +5,8 @@ Several workers take things from a list, more of them while CPUs have nothing to
 Many tests wait most of the time: for a timeout, a server, another process. A fixed number of
 workers leaves the CPUs idle during these, and one that is large enough for them makes the tests
 that compute disturb each other. So there is a number of workers that always take the next thing,
-and others that take one only after a look at the machine that found half a CPU idle. One of these
-starts at a time, because what it starts has to show in the next look.
+and others that take one only after a look that found a quarter of the CPUs idle, of those that this
+process may use. One of these starts at a time, because what it starts has to show in the next look.
 
 A CPU counts as idle while it runs what has a lower priority than the things, such as a build that
 scripts/test runs beside the tests: that yields to them.
@@ -18,20 +18,23 @@ import threading
 import time
 
 LOOK_SECONDS = 0.25
-IDLE_CPUS = 0.5
+IDLE_SHARE = 0.25
 
 
-def read_ticks(path="/proc/stat", own_nice=None):
-    """The ticks that all CPUs have spent idle, or for processes that are nicer than this one, and
-    all ticks of one CPU."""
-    lines = pathlib.Path(path).read_text().splitlines()
-    fields = [int(word) for word in lines[0].split()[1:9]]
-    cpus = sum(line.startswith("cpu") for line in lines) - 1
-    _, nice, _, idle, disk = fields[:5]
+def read_ticks(path="/proc/stat", own_nice=None, cpus=None):
+    """The ticks that these CPUs (default: those that this process may use) have spent idle, or for
+    processes that are nicer than this one, and all their ticks."""
+    cpus = os.sched_getaffinity(0) if cpus is None else cpus
     # The kernel counts all nice processes together, so a nice one cannot tell its own from others.
-    if (os.nice(0) if own_nice is None else own_nice) > 0:
-        nice = 0
-    return idle + disk + nice, sum(fields) / cpus
+    is_nice = (os.nice(0) if own_nice is None else own_nice) > 0
+    idle = every = 0
+    for line in pathlib.Path(path).read_text().splitlines():
+        name, *fields = line.split()
+        if name.startswith("cpu") and name[3:].isdigit() and int(name[3:]) in cpus:
+            ticks = [int(word) for word in fields[:8]]
+            idle += ticks[3] + ticks[4] + (0 if is_nice else ticks[1])
+            every += sum(ticks)
+    return idle, every
 
 
 class Work:
@@ -49,10 +52,10 @@ class Work:
     def take_when_idle(self):
         with self.looking:
             while self.left:
-                idle, of_one = read_ticks()
+                idle, every = read_ticks()
                 time.sleep(LOOK_SECONDS)
-                idle_then, of_one_then = read_ticks()
-                if idle_then - idle >= IDLE_CPUS * (of_one_then - of_one):
+                idle_then, every_then = read_ticks()
+                if idle_then - idle >= IDLE_SHARE * (every_then - every):
                     return self.take()
         return None
 
