@@ -21,13 +21,13 @@
 #include <unistd.h>
 
 #include <sennit/clock.h>
-#include <sennit/wait_stats.h>
 
 #include "arch/sized.h"
 #include "base/counters.h"
 #include "base/cpus.h"
 #include "base/environment.h"
 #include "base/fork.h"
+#include "base/log.h"
 #include "base/membarrier.h"
 #include "base/tools.h"
 #include "copy/pipe_pool.h"
@@ -86,6 +86,7 @@
 #include "task/spawn.h"
 #include "wait/backoff.h"
 #include "wait/futex.h"
+#include "wait/site.h"
 
 /*
  * How long sn_run() waits at its end for tasks that are in foreign code. This is long enough for
@@ -480,6 +481,13 @@ static int run_tasks(struct first_task *first, int class, bool follow_cpus)
 	return err;
 }
 
+/* A reader that is stuck must not keep sn_run() from returning. */
+static int write_patiently(int fd, const char *text, size_t size)
+{
+	(void)fd;
+	return sn_stderr_write(text, size, SN_STDERR_PATIENCE) == size ? 0 : -ETIMEDOUT;
+}
+
 static void runtime_end(void)
 {
 	runtime_destroy();
@@ -488,7 +496,7 @@ static void runtime_end(void)
 	sn_fault_uninstall();
 	sn_stall_end();
 	if (print_waits)
-		sn_wait_print(STDERR_FILENO);
+		(void)sn_wait_print_by(write_patiently, STDERR_FILENO);
 }
 
 int sn_run_with_attr(sn_fn *fn, void *arg, const struct sn_run_attr *attr)

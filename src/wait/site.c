@@ -291,7 +291,8 @@ static const char *text_of(uint64_t ns, char *text, size_t size)
 	return text;
 }
 
-static int print_head(int fd, const struct sn_wait_stats *stats, uint64_t each)
+static int print_head(sn_wait_writer *writer, int fd, const struct sn_wait_stats *stats,
+		      uint64_t each)
 {
 	char line[320], total[32], longest[32];
 	int n = snprintf(line, sizeof line,
@@ -302,10 +303,10 @@ static int print_head(int fd, const struct sn_wait_stats *stats, uint64_t each)
 			 text_of(stats->longest_ns, longest, sizeof longest),
 			 text_of(stats->total_ns, total, sizeof total), (unsigned long long)each);
 
-	return write_all(fd, line, (size_t)n);
+	return writer(fd, line, (size_t)n);
 }
 
-static int print_bucket(int fd, int number, uint64_t count, uint64_t each)
+static int print_bucket(sn_wait_writer *writer, int fd, int number, uint64_t count, uint64_t each)
 {
 	char line[192], bar[BAR + 1], from[32], to[32];
 	size_t length = (size_t)((count + each - 1) / each);
@@ -317,10 +318,10 @@ static int print_bucket(int fd, int number, uint64_t count, uint64_t each)
 	text_of((uint64_t)2 << number, to, sizeof to);
 	n = snprintf(line, sizeof line, "%9s - %9s [%10llu]%s%s\n", from, to,
 		     (unsigned long long)count, *bar ? " " : "", bar);
-	return write_all(fd, line, (size_t)n);
+	return writer(fd, line, (size_t)n);
 }
 
-static int print_site(int fd, const struct sn_wait_stats *stats)
+static int print_site(sn_wait_writer *writer, int fd, const struct sn_wait_stats *stats)
 {
 	int first = SN_WAIT_BUCKETS, last = 0, err;
 	uint64_t most = 0, each;
@@ -335,13 +336,13 @@ static int print_site(int fd, const struct sn_wait_stats *stats)
 			most = stats->buckets[i];
 	}
 	each = (most + BAR - 1) / BAR;
-	err = print_head(fd, stats, each);
+	err = print_head(writer, fd, stats, each);
 	for (int i = first; err == 0 && i <= last; i++)
-		err = print_bucket(fd, i, stats->buckets[i], each);
+		err = print_bucket(writer, fd, i, stats->buckets[i], each);
 	return err;
 }
 
-int sn_wait_print(int fd)
+int sn_wait_print_by(sn_wait_writer *writer, int fd)
 {
 	struct sn_wait_stats stats;
 	int err = 0;
@@ -349,7 +350,12 @@ int sn_wait_print(int fd)
 	for (int site = 0; err == 0 && site < SN_WAIT_SITES; site++) {
 		read_site(site, &stats);
 		if (stats.waits > 0)
-			err = print_site(fd, &stats);
+			err = print_site(writer, fd, &stats);
 	}
 	return err;
+}
+
+int sn_wait_print(int fd)
+{
+	return sn_wait_print_by(write_all, fd);
 }

@@ -33,6 +33,7 @@
 #define SENNIT_WAIT_SITE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* The table of names is in site.c. */
@@ -54,6 +55,12 @@ enum sn_wait_site {
 
 /* A wait of the calling thread is over. Any thread; async-signal-safe. Preserves errno. */
 void sn_wait_record(enum sn_wait_site site, int64_t ns, bool slept);
+
+/* Writes all of the text, or returns a negative errno. */
+typedef int sn_wait_writer(int fd, const char *text, size_t size);
+
+/* sn_wait_print() by a writer of the caller's, after whose first error nothing more is written. */
+int sn_wait_print_by(sn_wait_writer *writer, int fd);
 
 /* Called in a child of fork(), so that the calling thread, which has a new id there, keeps its
  * block. */

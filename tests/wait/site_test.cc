@@ -18,6 +18,7 @@
 
 #include "support/child.h"
 #include "support/files.h"
+#include "support/full_stderr.h"
 #include "support/locks.h"
 
 namespace
@@ -392,6 +393,20 @@ TEST(Sites, OnlySpinOnRequest)
 	EXPECT_EQ("1000 ", run("1")) << "not for tasks, which may need this thread";
 	EXPECT_EQ("0 ", run("0")) << "a run without the request, after one with it";
 	EXPECT_EQ("-22 sennit: SENNIT_WAIT_SPIN", run("2").substr(0, 28)) << run("2");
+}
+
+TEST(SitesAtTheEndOfARun, DoNotKeepItFromReturningIfNobodyReads)
+{
+	const int status = test::in_child([] {
+		test::Environment print("SENNIT_WAIT_STATS", "1");
+
+		probe_wait_record("reset", 1, false);
+		test::full_pipe();
+		test::run(1, [] {});
+		_exit(42);
+	});
+
+	EXPECT_EQ(42, status);
 }
 
 TEST(Sites, ReportADescriptorThatCannotBeWritten)
