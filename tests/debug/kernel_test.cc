@@ -18,6 +18,7 @@
 
 #include <sennit/debug.h>
 #include <sennit/process.h>
+#include <sennit/profile.h>
 #include <sennit/scan.h>
 
 #include "support/refused.h"
@@ -331,6 +332,28 @@ TEST(Kernel, ABarrierThatIsRefusedToOneThreadIsNotReportedForOthers)
 
 	EXPECT_EQ(0, outcome.status);
 	EXPECT_EQ("membarrier()", outcome.report.at("barrier on all threads"));
+}
+
+int make_cpu_profile(void *)
+{
+	const int fd = open("/dev/null", O_WRONLY | O_CLOEXEC), err = sn_profile_cpu(fd, 0, 0);
+
+	close(fd);
+	return err < 0 ? err : 0;
+}
+
+TEST(Kernel, CpuProfilesCanBeMadeIfTheReportSaysSo)
+{
+	if (TEST_TSAN || TEST_EMULATED)
+		GTEST_SKIP() << "no threads after a fork, or no timers";
+	Outcome outcome = in_child([](int fd) {
+		CHILD_CHECK(sn_kernel_report(fd) == 0);
+		_exit(sn_run(make_cpu_profile, nullptr) == 0 ? 7 : 8);
+	});
+	const std::string way = outcome.report["CPU profiles"];
+
+	ASSERT_TRUE(WIFEXITED(outcome.status));
+	EXPECT_EQ(way == "timers on CPU clocks" ? 7 : 8, WEXITSTATUS(outcome.status)) << way;
 }
 
 TEST(Kernel, TheReportFailsAsTheWriteDoes)
