@@ -63,36 +63,46 @@ bool sn_report_begin(int64_t patience)
 	return false;
 }
 
-/* Called by the reporter. */
-static void put_missed(void)
+/* Called by the reporter. Returns false if stderr has no room: then they are not said, and the end
+ * of the next report says them. */
+static bool put_missed(void)
 {
-	uint32_t n = atomic_exchange(&missed, 0);
+	uint32_t n = out.error ? 0 : atomic_exchange(&missed, 0);
 
 	if (n == 0)
-		return;
+		return !out.error;
 	sn_put("sennit: stall: ");
 	sn_put_number(n, 10);
 	sn_put(" more could not be reported, because another report was being written\n");
 	sn_put_flush();
+	if (out.error)
+		atomic_fetch_add(&missed, n);
+	return !out.error;
 }
 
 static void put_missed_if_no_reporter(void)
 {
-	while (atomic_load(&missed) > 0 && become_reporter(my_tid(), SN_STDERR_BRIEFLY) == 0) {
-		put_missed();
+	bool room = true;
+
+	while (room && atomic_load(&missed) > 0 &&
+	       become_reporter(my_tid(), SN_STDERR_BRIEFLY) == 0) {
+		room = put_missed();
 		atomic_store(&reporter, 0);
 	}
 }
 
 void sn_report_end(bool dying)
 {
-	put_missed();
+	bool room = put_missed();
+
 	atomic_store(&reporter, dying ? DYING : 0);
-	put_missed_if_no_reporter();
+	if (room)
+		put_missed_if_no_reporter();
 }
 
 /* A thread that misses adds to the count, and then looks whether there is a reporter. A reporter
- * first ends, and then looks at the count. At least one of the two sees the other. */
+ * first ends, and then looks at the count. At least one of the two sees the other. If stderr has no
+ * room, the count stays for the end of the next report. */
 void sn_report_miss(void)
 {
 	atomic_fetch_add(&missed, 1);

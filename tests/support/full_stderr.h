@@ -37,6 +37,31 @@ inline int full_pipe()
 	return fill_stderr(ends);
 }
 
+// One that is empty and has little room.
+inline int small_pipe()
+{
+	int ends[2];
+
+	CHILD_CHECK(pipe(ends) == 0 && fcntl(ends[1], F_SETPIPE_SZ, 4096) > 0);
+	CHILD_CHECK(dup2(ends[1], STDERR_FILENO) == STDERR_FILENO && close(ends[1]) == 0);
+	return ends[0];
+}
+
+// Reads everything that is there.
+inline std::string read_now(int fd)
+{
+	const int flags = fcntl(fd, F_GETFL);
+	std::string all;
+	char part[4096];
+	ssize_t n;
+
+	CHILD_CHECK(fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0);
+	while ((n = read(fd, part, sizeof part)) > 0)
+		all.append(part, size_t(n));
+	CHILD_CHECK(fcntl(fd, F_SETFL, flags) == 0);
+	return all;
+}
+
 inline int full_socket()
 {
 	int ends[2];

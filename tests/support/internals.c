@@ -445,8 +445,24 @@ bool probe_report_begin(void)
 	return sn_report_begin(SN_STDERR_PATIENCE);
 }
 
+bool probe_report_begin_briefly(void)
+{
+	return sn_report_begin(SN_STDERR_BRIEFLY);
+}
+
+void probe_report_put(const char *text)
+{
+	sn_put(text);
+}
+
+void probe_report_miss(void)
+{
+	sn_report_miss();
+}
+
 void probe_report_end(void)
 {
+	sn_put_flush();
 	sn_report_end(false);
 }
 

@@ -114,6 +114,9 @@ bool probe_profile_reads(uintptr_t address);
 
 /* debug/report.h */
 bool probe_report_begin(void);
+bool probe_report_begin_briefly(void); /* as one after which a task continues */
+void probe_report_put(const char *text);
+void probe_report_miss(void);
 void probe_report_end(void);
 
 /* sched/status.h: the table of changes. */
