@@ -29,6 +29,7 @@
 #define AT_ONCE 512
 
 static _Atomic unsigned dropped;
+static _Atomic char last_written = '\n';
 
 /*
  * Whether RWF_NOWAIT, which has failed with this error, says nothing about room. XFS and btrfs
@@ -102,10 +103,23 @@ bool sn_stderr_never_waits(void)
 	return never;
 }
 
-size_t sn_stderr_write(const char *text, size_t size, int64_t patience)
+/* Returns false if there is no patience left. */
+static bool wait_for_room(int64_t *patience)
+{
+	struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
+	int64_t begun;
+
+	if (!patience || *patience <= 0)
+		return false;
+	begun = sn_now();
+	poll(&room, 1, (int)(*patience / 1000000) + 1);
+	*patience -= sn_now() - begun;
+	return true;
+}
+
+size_t sn_stderr_write(const char *text, size_t size, int64_t *patience)
 {
 	const int saved = errno;
-	int64_t give_up = 0;
 	size_t done = 0;
 
 	while (done < size) {
@@ -113,17 +127,11 @@ size_t sn_stderr_write(const char *text, size_t size, int64_t patience)
 
 		if (n > 0) {
 			done += (size_t)n;
+			atomic_store(&last_written, text[done - 1]);
 		} else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
 			break;
-		} else if (errno == EAGAIN) {
-			struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
-			const int64_t now = patience > 0 ? sn_now() : 0;
-
-			if (give_up == 0)
-				give_up = now + patience;
-			if (patience <= 0 || now >= give_up)
-				break;
-			poll(&room, 1, (int)((give_up - now) / 1000000) + 1);
+		} else if (errno == EAGAIN && !wait_for_room(patience)) {
+			break;
 		}
 	}
 	errno = saved;
@@ -142,23 +150,35 @@ static void say(const char *format, va_list args)
 	if ((size_t)n > sizeof line - 2)
 		n = (int)sizeof line - 2;
 	line[n++] = '\n';
-	if (sn_stderr_write(line, (size_t)n, 0) == 0)
+	if (sn_stderr_write(line, (size_t)n, NULL) < (size_t)n)
 		atomic_fetch_add(&dropped, 1);
 }
 
-/* Reports how many lines were dropped, if there is room for that report now. */
-static void say_dropped(void)
+void sn_stderr_count_dropped(const char *text, size_t size)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < size; i++)
+		n += text[i] == '\n';
+	atomic_fetch_add(&dropped, n);
+}
+
+bool sn_stderr_say_dropped(int64_t *patience)
 {
 	char line[96];
 	const unsigned n = atomic_exchange(&dropped, 0);
-	int length;
+	size_t length;
 
 	if (n == 0)
-		return;
-	length = snprintf(line, sizeof line,
-			  "sennit: %u lines before this one were dropped: stderr was full\n", n);
-	if (sn_stderr_write(line, (size_t)length, 0) == 0)
-		atomic_fetch_add(&dropped, n);
+		return true;
+	length = (size_t)snprintf(line, sizeof line,
+				  "%ssennit: %u lines before this one were dropped: "
+				  "stderr was full\n",
+				  atomic_load(&last_written) == '\n' ? "" : "\n", n);
+	if (sn_stderr_write(line, length, patience) == length)
+		return true;
+	atomic_fetch_add(&dropped, n);
+	return false;
 }
 
 void sn_log(const char *format, ...)
@@ -167,7 +187,7 @@ void sn_log(const char *format, ...)
 	va_list args;
 
 	sn_checked_line();
-	say_dropped();
+	sn_stderr_say_dropped(NULL);
 	va_start(args, format);
 	say(format, args);
 	va_end(args);
@@ -178,6 +198,7 @@ void sn_fatal(const char *format, ...)
 {
 	va_list args;
 
+	sn_stderr_say_dropped(NULL);
 	va_start(args, format);
 	say(format, args);
 	va_end(args);

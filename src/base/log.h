@@ -4,9 +4,10 @@
  *
  * Contract. A write never blocks for longer than the caller allows, whatever standard error is. A
  * pipe that nobody reads would otherwise stop a thread and the tasks of its processor, or the
- * monitor, and then the whole runtime. A line for which there is no room is dropped, and the next
- * line that is written says how many were. Nothing raises SIGPIPE. Any thread may call these
- * functions, also in a signal handler, and under any lock.
+ * monitor, and then the whole runtime. A line for which there is no room is dropped, and so is the
+ * rest of a report. The next line or report says how many lines were, on a line of its own also if
+ * the last one was cut. Nothing raises SIGPIPE. Any thread may call these functions, also in a
+ * signal handler, and under any lock.
  *
  * Rejected: O_NONBLOCK, because it would be set for every process that shares the open file
  * description.
@@ -20,15 +21,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How long a report waits for room. The first is for one after which the process ends: longer than
- * a reader usually pauses, and shorter than others wait for a report to end (debug/report.c). The
- * second is for one after which a task continues. */
+/* How long a report waits for room in total, and a dump at each flush. The first is for one after
+ * which the process ends: longer than a reader usually pauses, and shorter than others wait for a
+ * report to end (debug/report.c). The second is for one after which a task continues. */
 #define SN_STDERR_PATIENCE INT64_C(2000000000)
 #define SN_STDERR_BRIEFLY INT64_C(100000000)
 
-/* Writes the whole text, waiting for room at most `patience` ns in total. Returns how many bytes
- * were written. Preserves errno. */
-size_t sn_stderr_write(const char *text, size_t size, int64_t patience);
+/* Writes the whole text, waiting for room at most *patience ns in total, which it reduces by the
+ * time it has waited; NULL: it does not wait. Returns how many bytes were written. Preserves
+ * errno. */
+size_t sn_stderr_write(const char *text, size_t size, int64_t *patience);
+
+/* Counts the lines that end in this text as dropped. */
+void sn_stderr_count_dropped(const char *text, size_t size);
+
+/* Says how many lines were dropped, if any were, as sn_stderr_write() does. Returns false if there
+ * was no room for that, and they stay counted. */
+bool sn_stderr_say_dropped(int64_t *patience);
 
 /*
  * Whether the kernel can write to a pipe without ever waiting (RWF_NOWAIT). Where it cannot,

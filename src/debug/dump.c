@@ -510,7 +510,9 @@ static int dump_to(int fd, int64_t patience, struct sn_task *me)
 		return -ENOMEM;
 	}
 	dump->out.fd = fd;
+	/* A dump may be long, and its reader slow, such as a serial line. */
 	dump->out.patience = patience;
+	dump->out.each_flush = true;
 	dump->tasks_listed = listed < 0 ? 20 : (uint32_t)listed;
 	dump->modules.rules = dump->rules;
 	sn_dump_find_modules(&dump->modules);

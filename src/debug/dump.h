@@ -17,8 +17,8 @@
 
 #include "base/fork.h"
 
-/* sn_dump() to stderr by a process that is about to end. If nobody reads stderr, gives up after
- * some seconds. */
+/* sn_dump() to stderr by a process that is about to end. If nobody reads stderr for some seconds,
+ * the rest is dropped. */
 void sn_dump_before_exit(void);
 
 /*

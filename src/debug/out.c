@@ -9,8 +9,20 @@
 
 static void flush_to_stderr(struct sn_out *out)
 {
-	if (!out->error && sn_stderr_write(out->buffer, out->used, out->patience) < out->used)
+	int64_t left = out->patience;
+	size_t done = 0;
+
+	if (out->used == 0)
+		return;
+	if (!out->error && (out->begun || sn_stderr_say_dropped(&left)))
+		done = sn_stderr_write(out->buffer, out->used, &left);
+	if (done < out->used) {
 		out->error = -ETIMEDOUT;
+		sn_stderr_count_dropped(out->buffer + done, out->used - done);
+	}
+	if (!out->each_flush)
+		out->patience = left > 0 ? left : 1; /* 0 would mean that there is no limit */
+	out->begun = true;
 	out->used = 0;
 }
 

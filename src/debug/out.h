@@ -9,6 +9,7 @@
 #ifndef SENNIT_DEBUG_OUT_H
 #define SENNIT_DEBUG_OUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,9 +19,11 @@
 struct sn_out {
 	int fd;
 	int error; /* 0, or a negative errno, after which nothing more is written */
-	/* 0, or only if fd is stderr: for how many ns a flush waits for room, after which
-	 * error is -ETIMEDOUT. */
+	/* 0, or only if fd is stderr: for how many ns writing still waits for room, after which
+	 * error is -ETIMEDOUT, and what is not written is counted as dropped (base/log.h). */
 	int64_t patience;
+	bool each_flush; /* whether each flush may wait for so long, or all of them in total */
+	bool begun;      /* whether there was a flush */
 	size_t used;
 	char buffer[2048];
 };

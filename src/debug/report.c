@@ -125,7 +125,7 @@ void sn_report_refused(const char *signal, const struct sn_task *task)
 		sn_out_text(&line, "\"");
 	}
 	sn_out_text(&line, ": no report, because another one has been under way for 5 s\n");
-	(void)sn_stderr_write(line.buffer, line.used, 0);
+	(void)sn_stderr_write(line.buffer, line.used, NULL);
 }
 
 bool sn_report_is_mine(void)

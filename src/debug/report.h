@@ -23,9 +23,9 @@
 
 struct sn_task;
 
-/* Makes the calling thread the reporter. If stderr has no room for `patience` ns, the rest of the
- * report is dropped. Returns false if another thread's report has not ended in time, or if this
- * thread is already the reporter. */
+/* Makes the calling thread the reporter. If it waits for room on stderr for more than `patience` ns
+ * in total, the rest of the report is dropped. Returns false if another thread's report has not
+ * ended in time, or if this thread is already the reporter. */
 bool sn_report_begin(int64_t patience);
 
 /* Ends the report. If dying, the process is about to end, and no other thread may report any

@@ -477,7 +477,7 @@ sn_noinline int sn_fds_event(uint64_t tag, uint32_t what, struct sn_queue *ready
 /*
  * With many connections, what an event leads to is in no cache. The state of a descriptor is
  * therefore fetched some events ahead, then the task that waits there to read, whose address is in
- * that state, and the task's stack once the event has woken it. A task that has left by then is
+ * that state, and the task's stack once the event has woken it. A task that has left before is
  * fetched in vain. The monitor, which runs no tasks, fetches no stacks.
  */
 #define FETCHED_AHEAD 8

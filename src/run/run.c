@@ -484,8 +484,10 @@ static int run_tasks(struct first_task *first, int class, bool follow_cpus)
 /* A reader that is stuck must not keep sn_run() from returning. */
 static int write_patiently(int fd, const char *text, size_t size)
 {
+	int64_t patience = SN_STDERR_PATIENCE;
+
 	(void)fd;
-	return sn_stderr_write(text, size, SN_STDERR_PATIENCE) == size ? 0 : -ETIMEDOUT;
+	return sn_stderr_write(text, size, &patience) == size ? 0 : -ETIMEDOUT;
 }
 
 static void runtime_end(void)

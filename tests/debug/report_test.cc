@@ -2,14 +2,19 @@
 //
 // A report that stderr has no room for: what is lost is counted, and said when there is room. Each
 // case runs in a child process, whose stderr it replaces.
+#include <algorithm>
 #include <cstdio>
 #include <string>
+#include <thread>
 
 #include <unistd.h>
 
 #include "support/full_stderr.h"
 #include "support/internals.h"
 #include "support/runtime.h"
+
+// arch/compiler.h is for C.
+extern "C" void sn_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 namespace
 {
@@ -34,6 +39,59 @@ void put_lines()
 	}
 }
 
+long lines_of(const std::string &text)
+{
+	return std::count(text.begin(), text.end(), '\n');
+}
+
+// Returns what the reader gets of a report that it begins to read too late.
+std::string cut_report(int reader)
+{
+	CHILD_CHECK(probe_report_begin_briefly());
+	put_lines();
+	probe_report_end();
+	const std::string got = test::read_now(reader);
+	CHILD_CHECK(!got.empty() && got.back() != '\n' && lines_of(got) < lines);
+	return got;
+}
+
+std::string said_of_the_rest(const std::string &got)
+{
+	return "\nsennit: " + std::to_string(lines - lines_of(got)) +
+	       " lines before this one were dropped: stderr was full\n";
+}
+
+TEST_F(Report, TheLineAfterOneThatWasCutSaysHowManyWereDropped)
+{
+	EXPECT_EXIT(
+		{
+			const int reader = test::small_pipe();
+			const std::string got = cut_report(reader);
+
+			sn_log("the next");
+			CHILD_CHECK(test::read_now(reader) ==
+				    said_of_the_rest(got) + "sennit: the next\n");
+			_exit(42);
+		},
+		testing::ExitedWithCode(42), "^$");
+}
+
+TEST_F(Report, AfterOneThatWasCutSaysHowManyLinesWereDropped)
+{
+	EXPECT_EXIT(
+		{
+			const int reader = test::small_pipe();
+			const std::string got = cut_report(reader);
+
+			CHILD_CHECK(probe_report_begin_briefly());
+			probe_report_put("the next\n");
+			probe_report_end();
+			CHILD_CHECK(test::read_now(reader) == said_of_the_rest(got) + "the next\n");
+			_exit(42);
+		},
+		testing::ExitedWithCode(42), "^$");
+}
+
 TEST_F(Report, ThatWasCutKeepsTheCountOfThoseThatMetIt)
 {
 	EXPECT_EXIT(
@@ -50,6 +108,34 @@ TEST_F(Report, ThatWasCutKeepsTheCountOfThoseThatMetIt)
 			CHILD_CHECK(test::read_now(reader).find(
 					    "sennit: stall: 1 more could not be reported") !=
 				    std::string::npos);
+			_exit(42);
+		},
+		testing::ExitedWithCode(42), "^$");
+}
+
+// The reader takes a little at a time, each time before the patience ends.
+TEST_F(Report, WaitsForASlowReaderNoLongerInTotal)
+{
+	EXPECT_EXIT(
+		{
+			const int reader = test::small_pipe();
+			std::string got;
+			std::thread slow([&] {
+				char part[4096];
+				ssize_t n;
+
+				while ((n = read(reader, part, sizeof part)) > 0) {
+					got.append(part, size_t(n));
+					usleep(20000);
+				}
+			});
+
+			CHILD_CHECK(probe_report_begin_briefly());
+			put_lines();
+			probe_report_end();
+			close(STDERR_FILENO); // the last writer, so the reader ends
+			slow.join();
+			CHILD_CHECK(lines_of(got) < lines);
 			_exit(42);
 		},
 		testing::ExitedWithCode(42), "^$");
