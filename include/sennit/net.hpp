@@ -69,8 +69,8 @@ inline void close_listener(sn_tcp_listener *listener) noexcept
 
 /*
  * A connection, of TCP or, where the address is "unix:/run/app.sock" or the like, of a Unix socket
- * (tcp.h); the destructor closes it in good order. stream_ops and unique_handle (stream.hpp) have
- * most of what it can do.
+ * (tcp.h); the destructor closes it, in good order unless there are bytes of the peer that were not
+ * read (sn_stream_close()). stream_ops and unique_handle (stream.hpp) have most of what it can do.
  */
 class tcp : public stream_ops<sn_tcp, detail::stream_of>
 {

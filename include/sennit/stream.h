@@ -136,10 +136,11 @@ SN_API int sn_stream_shutdown(sn_stream *stream, enum sn_stream_half half);
 /*
  * Closes the stream. A connection ends in good order: the peer reads what was written, and then the
  * end (FIN). But if the peer has sent bytes that were not read here, or sends more, the kernel
- * resets a TCP connection instead, and the peer may lose what it has not read yet. Where that
- * matters, end the half by sn_stream_shutdown() and read to the peer's end, with a deadline, before
- * closing. Waiting tasks wake with -EBADF. Returns 0, also for NULL; -EBADF when it was closed
- * before. Does not park, unless the stream has TLS (tls.h).
+ * resets a TCP connection instead, and the peer may lose what it has not read yet. If a Unix socket
+ * has such bytes when it is closed, the peer reads what was written, and then -ECONNRESET instead
+ * of the end. Where that matters, end the half by sn_stream_shutdown() and read to the peer's end,
+ * with a deadline, before closing. Waiting tasks wake with -EBADF. Returns 0, also for NULL; -EBADF
+ * when it was closed before. Does not park, unless the stream has TLS (tls.h).
  */
 SN_API int sn_stream_close(sn_stream *stream);
 

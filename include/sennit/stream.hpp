@@ -195,7 +195,8 @@ public:
 		return detail::nothing_or_error(sn_stream_shutdown(as_stream(), SN_SHUT_READ));
 	}
 
-	/* Closes TCP with a reset; otherwise as close(), which does so in good order. */
+	/* Closes TCP with a reset; otherwise as close(), which closes in good order unless there
+	 * are bytes of the peer that were not read (sn_stream_close()). */
 	void abort() noexcept
 	{
 		if (*this)

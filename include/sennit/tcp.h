@@ -204,7 +204,8 @@ static inline int sn_tcp_shutdown(sn_tcp *conn, enum sn_stream_half half)
 	return sn_stream_shutdown(sn_tcp_stream(conn), half);
 }
 
-/* Closes in good order (FIN): sn_stream_close(). Does not park. */
+/* Closes in good order (FIN), unless there are bytes of the peer that were not read:
+ * sn_stream_close(). Does not park. */
 static inline int sn_tcp_close(sn_tcp *conn)
 {
 	return sn_stream_close(sn_tcp_stream(conn));
