@@ -3,6 +3,7 @@
 #include "sessions/session.hpp"
 
 #include "backends/backend_events.hpp"
+#include "stats/events.hpp"
 #include "wire/opening.hpp"
 
 #include <algorithm>
