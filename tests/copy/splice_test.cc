@@ -833,15 +833,20 @@ TEST(SpliceShortage, ReceiversThatDoNotReadLeaveHalfOfThePipes)
 		EXPECT_GE(pool().pipes_borrowed, 1u);
 		EXPECT_LE(pool().pipes_borrowed, 2u);
 
+		// Where the sender is slow, a flow may be over before it is worth splicing.
 		const uint64_t missed = pool().pipes_missed;
-		Route moves;
-		Task copy([&] { return moves.copy(); });
-		moves.promote();
-		sn_tcp_shutdown(moves.source.client, SN_SHUT_WRITE);
-		EXPECT_EQ(0, copy.join());
-		EXPECT_GT(moves.result.bytes_spliced, 0u);
+		uint64_t spliced = 0;
+		for (int attempt = 0; attempt < 20 && spliced == 0; attempt++) {
+			Route moves;
+			Task copy([&] { return moves.copy(); });
+			moves.promote();
+			sn_tcp_shutdown(moves.source.client, SN_SHUT_WRITE);
+			EXPECT_EQ(0, copy.join());
+			expect_exact(moves.result);
+			spliced = moves.result.bytes_spliced;
+		}
+		EXPECT_GT(spliced, 0u);
 		EXPECT_EQ(missed, pool().pipes_missed);
-		expect_exact(moves.result);
 
 		for (auto &route : stalled) {
 			route->early += route->receive(bytes.size() - route->early.size());
