@@ -162,7 +162,7 @@ void sn_fds_end(bool orphans);
 void sn_fds_fork(enum sn_fork_phase phase);
 
 /* The hook for sn_netpoll_init(), and what it does for each event. The second has a symbol of its
- * own because bench/relay/lines.py finds the begin of a request by it. */
+ * own because bench/relay/lines.py finds the start of a request by it. */
 int sn_fds_events(const struct epoll_event *events, int n, struct sn_queue *ready);
 int sn_fds_event(uint64_t tag, uint32_t what, struct sn_queue *ready);
 

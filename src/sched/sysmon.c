@@ -99,9 +99,9 @@
 #define WOKEN_LOOKS 5
 
 /* While no processor is idle, or something waits, the period does not grow beyond
- * SN_MONITOR_BUSY_NS. A thread that blocks thus loses its processor soon after that, and HOG_NS is
- * exceeded by a tenth at most. Nor does the period grow further while decisions are made, because
- * the next decision would end a longer nap. */
+ * SN_MONITOR_BUSY_NS. A thread that blocks thus loses its processor by the end of the second such
+ * period, and HOG_NS is exceeded by a tenth at most. Nor does the period grow further while
+ * decisions are made, because the next decision would end a longer nap. */
 
 /*
  * When the monitor first sees a thread outside while something waits, it looks again after the

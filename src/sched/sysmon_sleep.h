@@ -46,7 +46,8 @@
  *                       compare-and-swap, of which one thread succeeds
  *   why                 that thread; the monitor puts SN_NAP_IS_OVER back
  *   prompt_until, credit, earned
- *                       the monitor; sn_sysmon_sleep_begin() before it exists
+ *                       the monitor; sn_sysmon_sleep_begin() before it exists. Others read the
+ *                       first two relaxed, because an old value only moves a look
  *   hurried             the thread that ends a nap for a hint, by compare-and-swap
  */
 #ifndef SENNIT_SCHED_SYSMON_SLEEP_H

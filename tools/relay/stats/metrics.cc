@@ -122,7 +122,7 @@ void add_process(page &to, const snapshot &now)
 	    "Times that a backend was ejected because connections to it failed.");
 	one("check_failures_total", "counter", now.check_failures, "Active checks that failed.");
 	one("certificates_left_out_total", "counter", now.certificates_left_out,
-	    "Client certificates that did not fit into the PROXY header to a backend.");
+	    "PROXY headers to backends into which the client certificate did not fit.");
 	one("access_log_dropped_total", "counter", now.log_dropped,
 	    "Lines of the access log that were dropped because its target is slow or takes "
 	    "nothing.");
