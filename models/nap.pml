@@ -6,11 +6,12 @@
  *   monitor()   sn_sysmon_nap() for longer than SN_MONITOR_BUSY_NS, again and again
  *   takes()     sn_idle_get(), and sn_sysmon_all_taken() if none is left; sn_idle_put()
  *
- * Abstracted: a nap that is cut short ends at any time, a long one only when it is ended. The look,
+ * Abstracted: a short nap ends at any time, a long one only when it is ended. The look,
  * and naps that are short from the beginning, are left out. Other reasons to end a nap early only
  * make it shorter.
  *
  * Safety: when no party can take a step and no processor is idle, the monitor is not in a long nap.
+ * And no short nap is ended as too long, because it would begin again.
  *
  * Mutants, each of which must be caught:
  *   NO_LOOK      the monitor does not look whether a processor is idle
@@ -20,6 +21,7 @@
  *                sleeps
  *   WHY_LAST     the thread says that it has ended the nap after it has changed that word
  *   NO_WAKE      the thread ends the nap without a change of that word
+ *   NOT_SAID     the monitor does not say that it has made the nap short
  */
 #ifndef PROCESSORS
 #	define PROCESSORS 2
@@ -28,8 +30,13 @@
 #	define TIMES 2
 #endif
 
+#define NONE 0 /* nap_until: none; within SN_MONITOR_BUSY_NS; later */
+#define SHORT 1
+#define LONG 2
+
 byte idle = PROCESSORS;
-bool nap, in_long_nap, why;
+byte nap = NONE;
+bool in_long_nap, in_short_nap, why;
 byte word;
 
 active proctype monitor()
@@ -42,9 +49,18 @@ end:	do
 #ifdef LOOK_FIRST
 		cut = idle == 0;
 #endif
-		nap = 1;
+		nap = LONG;
 #if !defined(NO_LOOK) && !defined(LOOK_FIRST)
 		cut = idle == 0;
+#endif
+#ifndef NOT_SAID
+		/* the compare-and-swap */
+		atomic {
+			if
+			:: cut && nap == LONG -> nap = SHORT
+			:: else
+			fi
+		};
 #endif
 #ifdef WHY_FIRST
 		ended = why;
@@ -57,14 +73,14 @@ end:	do
 		:: ended
 		:: else ->
 			/* sn_futex_wait() */
-			in_long_nap = !cut;
+			atomic { in_long_nap = !cut; in_short_nap = cut };
 end_nap:		if
 			:: cut
 			:: word != seen
 			fi;
-			in_long_nap = 0
+			atomic { in_long_nap = 0; in_short_nap = 0 }
 		fi;
-		nap = 0;
+		nap = NONE;
 		why = 0
 	od
 }
@@ -78,18 +94,26 @@ proctype takes()
 	:: times > 0 ->
 		times--;
 #ifdef READ_FIRST
-		naps = nap;
+		naps = nap == LONG;
 #endif
 		atomic { idle > 0 -> idle--; left = idle };
 		if
 		:: left == 0 ->
 #ifndef READ_FIRST
-			naps = nap;
+			naps = nap == LONG;
 #endif
 			if
 			:: naps ->
 				/* the compare-and-swap */
-				atomic { naps = nap; nap = 0 };
+				atomic {
+					naps = nap == LONG;
+					if
+					:: naps ->
+						assert(!in_short_nap);
+						nap = NONE
+					:: else
+					fi
+				};
 				if
 #ifdef NO_WAKE
 				:: naps -> why = 1

@@ -82,8 +82,13 @@ enum sn_nap_end sn_sysmon_nap(int64_t ns, void (*serve)(void))
 
 	if (ns >= WORTH_NS)
 		atomic_store(&nap_until, until);
-	if (ns > SN_MONITOR_BUSY_NS && atomic_load(&sn_runtime.idle_count) == 0)
+	if (ns > SN_MONITOR_BUSY_NS && atomic_load(&sn_runtime.idle_count) == 0) {
+		int64_t former = until;
+
+		/* A thread that finds the nap too long would end it, and it would begin again. */
 		until = now + SN_MONITOR_BUSY_NS;
+		atomic_compare_exchange_strong(&nap_until, &former, until);
+	}
 	do {
 		/* Reads the word before it looks for work and for `why`: see end_nap(). */
 		seen = atomic_load(&wake_word);

@@ -11,7 +11,7 @@
  * only the monitor would notice. A nap must then not be longer than SN_MONITOR_BUSY_NS. A thread
  * that takes the last idle processor ends a longer nap:
  *
- *   monitor: nap_until = ...; idle_count == 0? cut it short; sleep     (sn_sysmon_nap())
+ *   monitor: nap_until = ...; idle_count == 0? make it short; sleep    (sn_sysmon_nap())
  *   taker:   idle_count = 0; nap_until too late? end the nap           (sn_sysmon_all_taken())
  *
  * Both accesses of each side are sequentially consistent, so one of the two sees the other
@@ -42,8 +42,9 @@
  *                       monitor clears it, or the monitor itself when its time has come. Also
  *                       sn_sysmon_sleep_begin(), before the monitor exists
  *   wake_word           any thread, by atomic additions
- *   nap_until           the monitor; the thread that ends the nap, from that value to 0 by
- *                       compare-and-swap, of which one thread succeeds
+ *   nap_until           the monitor, which makes it earlier by compare-and-swap; the thread that
+ *                       ends the nap, from that value to 0 by compare-and-swap, of which one
+ *                       thread succeeds
  *   why                 that thread; the monitor puts SN_NAP_IS_OVER back
  *   prompt_until, credit, earned
  *                       the monitor; sn_sysmon_sleep_begin() before it exists. Others read the
