@@ -9,6 +9,7 @@
 #include "sched/runtime.h"
 #include "sched/scan_serve.h"
 #include "sched/switch.h"
+#include "sched/sysmon_sleep.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 #include "wait/backoff.h"
@@ -41,7 +42,7 @@ static void decide(struct sn_private_lease *lease, uint32_t decision)
 		sn_futex_wake((_Atomic uint32_t *)&lease->word, 1);
 }
 
-bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor)
+bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor, bool blocks)
 {
 	struct sn_private_lease *lease = &thread->lease;
 	struct sn_task *task;
@@ -67,6 +68,7 @@ bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor)
 	}
 	thread->processor = NULL;
 	atomic_store_explicit(&processor->thread, NULL, memory_order_relaxed);
+	thread->blocked = blocks;
 	/* Until the decision, only the monitor changes the status. The decision orders this change
 	 * before those that the thread makes later. */
 	task = __atomic_load_n(&thread->task, __ATOMIC_RELAXED);
@@ -159,6 +161,11 @@ void sn_private_lease_lost(struct sn_private_lease *lease)
 		 * overwritten it. */
 		if (sn_thread_must_end(self))
 			sn_abandon(self);
+		if (self->blocked) {
+			self->blocked = false;
+			self->task->may_block = SN_BLOCKS_AGAIN;
+			sn_sysmon_expect_block();
+		}
 	}
 	lend_if_expired(self);
 	if (sn_unlikely(atomic_load(&self->asked)))

@@ -17,6 +17,7 @@
 #include "sched/record.h"
 #include "sched/runtime.h"
 #include "sched/scan.h"
+#include "sched/sysmon_sleep.h"
 #include "sched/task.h"
 #include "sched/task_stack.h"
 #include "sched/turn.h"
@@ -107,14 +108,16 @@ static inline void begin_turn(struct sn_thread *self, struct sn_task *task)
 
 /*
  * Prepares a direct switch to the task. Returns false if something has to be done first that calls
- * back, maps memory or starts a thread: the task that is being left may hold a lock that its commit
- * releases (task/waiter.h).
+ * back, maps memory, starts a thread, or wakes the monitor: the task that is being left may hold a
+ * lock that its commit releases (task/waiter.h).
  */
 static inline bool run_at_once(struct sn_thread *self, struct sn_task *task)
 {
 	struct sn_processor *p = self->processor;
 
 	if (sn_unlikely(self->owes_poller) && !task->brief)
+		return false;
+	if (sn_unlikely(task->may_block))
 		return false;
 	if (sn_unlikely(!task->context.sp) && p->stacks[task->stack_class].count == 0)
 		return false;
@@ -140,6 +143,10 @@ static inline bool about_to_run(struct sn_thread *self, struct sn_task *task)
 {
 	if (sn_unlikely(self->owes_poller) && !task->brief)
 		sn_brief_pay(self);
+	if (sn_unlikely(task->may_block)) {
+		task->may_block--;
+		sn_sysmon_expect_block();
+	}
 	sn_status_set(&task->word, SN_TASK_RUNNING, SN_BY_RUNNER);
 	sn_compiler_barrier();
 	if (sn_unlikely(atomic_load_explicit(&task->word.scan, memory_order_relaxed)) &&

@@ -266,13 +266,19 @@ static void take_processor(struct sn_processor *p, struct findings *found)
 	found->revoked = true;
 }
 
-/* Takes the processor from a task that has had it for too long, or asks the thread to lend it. */
+/* Takes the processor from a task that has had it for too long, or asks the thread to lend it. The
+ * task may have blocked all the while: then something waits for the processor only now. */
 static void end_hog(struct sn_processor *p, struct look *look, int64_t now, struct findings *found)
 {
-	if (sn_lease_revoke(look->thread, p))
-		take_processor(p, found);
-	else
+	const bool blocks = !look->inside && sn_thread_sleeps(look->thread);
+
+	if (!sn_lease_revoke(look->thread, p, blocks)) {
 		sn_lease_expire(look->thread, look->tick);
+	} else {
+		take_processor(p, found);
+		if (blocks)
+			sn_sysmon_note_blocked(now);
+	}
 	look->hogged = now;
 }
 
@@ -311,7 +317,7 @@ static void look_at(struct sn_processor *p, struct look *look, int64_t now, stru
 		found->unsure = true;
 		return;
 	}
-	if ((blocking || asleep(look, thread)) && revoking && sn_lease_revoke(thread, p)) {
+	if ((blocking || asleep(look, thread)) && revoking && sn_lease_revoke(thread, p, true)) {
 		take_processor(p, found);
 		sn_sysmon_note_blocked(now);
 	}
@@ -457,11 +463,17 @@ static void *monitor_main(void *arg)
 		struct findings found = {0};
 		int64_t now, due;
 
-		switch (sn_sysmon_nap(extra ? extra : period, start_what_is_asked)) {
+		const enum sn_nap_end end =
+			sn_sysmon_nap(extra ? extra : period, start_what_is_asked);
+
+		switch (end) {
 		case SN_NAP_IS_TOO_LONG:
 			period = SN_MONITOR_BUSY_NS;
 			continue;
+		case SN_NAP_IS_EXPECTED:
 		case SN_NAP_IS_URGENT:
+			if (end == SN_NAP_IS_EXPECTED)
+				sn_sysmon_grant_looks(1 + HINT_LOOKS + 1);
 			sn_sysmon_spend_look();
 			if (period > SN_MONITOR_BUSY_NS)
 				period = SN_MONITOR_BUSY_NS;

@@ -70,6 +70,13 @@ bool sn_sysmon_spend_look(void)
 	return has > 0;
 }
 
+void sn_sysmon_grant_looks(int n)
+{
+	const int has = atomic_load_explicit(&credit, memory_order_relaxed) + n;
+
+	atomic_store_explicit(&credit, has < EXTRA_LOOKS ? has : EXTRA_LOOKS, memory_order_relaxed);
+}
+
 /* ---- naps ---- */
 
 enum sn_nap_end sn_sysmon_nap(int64_t ns, void (*serve)(void))
@@ -150,6 +157,16 @@ void sn_sysmon_hurry(void)
 	now = sn_now();
 	if (until - now > WORTH_NS && may_hurry(now))
 		end_nap(until, SN_NAP_IS_URGENT);
+}
+
+void sn_sysmon_expect_block(void)
+{
+	const int64_t until = atomic_load(&nap_until);
+
+	if (until == 0 || atomic_load(&sn_runtime.idle_count) > 0)
+		return;
+	if (until - sn_now() > WORTH_NS)
+		end_nap(until, SN_NAP_IS_EXPECTED);
 }
 
 /* ---- the deep sleep ---- */

@@ -31,6 +31,13 @@
  * busy and never blocks pays for 1,250 looks a second. (A relay with 1,000 requests under way had
  * 2,100 to 6,400 looks a second without this rule, which took 5 to 11 % of its CPU time.)
  *
+ * A task that has blocked its thread may well do so again. For some turns after its processor was
+ * revoked, the thread that is about to run it therefore ends the nap, too (may_block in task.h,
+ * sn_sysmon_expect_block()). These hints are few, nine for each revocation at most. So they have no
+ * shortest interval, and each adds five looks to the credit. Without them a task that blocks ten
+ * times a second is noticed by a regular look in most cases, because the hints of a busy program
+ * use up the credit in between.
+ *
  * A nap is also interrupted for a moment for work that must not wait for the next look: threads to
  * be started (birth.h). The monitor reads wake_word, then looks for such work, and sleeps only if
  * the word is still the same. A thread that asks puts its work where the monitor finds it, and then
@@ -70,6 +77,7 @@ enum sn_nap_end {
 	SN_NAP_IS_OVER,
 	SN_NAP_IS_TOO_LONG, /* no processor is idle any more: nap for SN_MONITOR_BUSY_NS at most */
 	SN_NAP_IS_URGENT,   /* look now, and some more times soon */
+	SN_NAP_IS_EXPECTED, /* the same, because a task runs that is expected to block */
 };
 
 /* Called by the monitor: sleeps for ns, or until another thread ends the nap. Calls serve() before
@@ -84,11 +92,18 @@ void sn_sysmon_note_blocked(int64_t now);
 void sn_sysmon_earn_look(void);
 bool sn_sysmon_spend_look(void);
 
+/* Called by the monitor: allows n more extra looks. */
+void sn_sysmon_grant_looks(int n);
+
 /* Called by the thread that has taken the last idle processor. */
 void sn_sysmon_all_taken(void);
 
 /* Called by a thread that has work but no processor. */
 void sn_sysmon_hurry(void);
+
+/* Called by a thread that is about to run a task which has blocked in one of its last turns, or has
+ * just come back from that. Holds no lock. */
+void sn_sysmon_expect_block(void);
 
 /* Called by the monitor: if may_sleep(), called under the lock, returns true, sleeps until it is
  * woken, or until that time if it is not 0. Returns false if only the time has come. */

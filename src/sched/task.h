@@ -23,6 +23,8 @@
  *   bound, is_bound    the thread that waits with this task on it, before it queues the task; see
  *                 also task/pin.h and tie.h
  *   tied, apart   see tie.h
+ *   may_block     the thread that runs the task. It shares a byte with tied, whose writers are
+ *                 never at work at the same time
  *   join, result  see task/join.h
  *   generation    the party that frees the task, before its block can be another's; see
  *                 base/handle.h
@@ -71,6 +73,10 @@
  */
 #define SN_TASK_KEPT 64
 
+/* For how many turns a task is expected to block again, after the monitor has revoked its processor
+ * because it blocked: more than a task usually has between two such calls. */
+#define SN_BLOCKS_AGAIN 8
+
 /* A link in a doubly linked list, or the list's head. */
 struct sn_link {
 	struct sn_link *next, *prev;
@@ -88,7 +94,9 @@ struct sn_task {
 	struct sn_task_status_word word;
 	int16_t wake_reason; /* what sn_park() returns: 0 or a negative errno */
 	bool is_bound;       /* bound is not NULL; false in a free block */
-	uint8_t tied;        /* enum sn_tied; SN_TIED_NOT in a free block */
+	uint8_t tied : 2;    /* enum sn_tied; SN_TIED_NOT in a free block */
+	/* In so many more turns the task is expected to block its thread; 0 in a free block. */
+	uint8_t may_block : 6;
 	_Atomic uint64_t id; /* 0 while the fields that sn_tasks_each() reads are being written */
 	struct sn_context context;
 	struct sn_task *next;

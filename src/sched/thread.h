@@ -17,6 +17,7 @@
  *   pinned, pins, altered, ends
  *                     the thread itself; pinned atomically, because the monitor reads it
  *   ties              see tie.h
+ *   blocked           the monitor, while it revokes the lease; the thread when it is back
  *   lingers           the thread itself, before it is dismissed (thread_list.c)
  *   attached, *timer  see cpu_timer.h
  *   *_idle, *_all, leaves   any thread, under the runtime's lock
@@ -71,6 +72,7 @@ struct sn_thread {
 	struct sn_processor *_Atomic handed;
 	bool spinning;    /* sn_runtime.spinning counts this thread */
 	bool owes_poller; /* left the poller for a brief task, and woke no other thread: brief.c */
+	bool blocked;     /* its lease was revoked because it blocked, and it is not back yet */
 	bool apart;       /* it has its processor for a task that runs apart: tie.h */
 
 	struct sn_ties ties; /* the tasks that are tied to this thread */

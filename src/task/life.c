@@ -22,6 +22,7 @@ static void clean(struct sn_task *task)
 {
 	sn_task_bind_to(task, NULL);
 	task->tied = SN_TIED_NOT;
+	task->may_block = 0;
 	task->apart = false;
 	task->cancel = NULL;
 	task->on_begin = NULL;

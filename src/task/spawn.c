@@ -90,11 +90,11 @@ static void describe(struct sn_task *task, const char *name)
  * them. */
 static bool is_clean(const struct sn_task *task)
 {
-	return !task->is_bound && !task->tied && !task->apart && !task->stack.low &&
-	       !task->cancel && !task->on_begin && !task->on_end && !task->cancel_masks &&
-	       !task->foreign.locks && !task->foreign.hooks && !task->in_waiter && !task->in_side &&
-	       !task->name[0] && !task->scope && !task->locals_round && !task->named &&
-	       !task->locals;
+	return !task->is_bound && !task->tied && !task->may_block && !task->apart &&
+	       !task->stack.low && !task->cancel && !task->on_begin && !task->on_end &&
+	       !task->cancel_masks && !task->foreign.locks && !task->foreign.hooks &&
+	       !task->in_waiter && !task->in_side && !task->name[0] && !task->scope &&
+	       !task->locals_round && !task->named && !task->locals;
 }
 
 void sn_task_create(struct sn_task *task, const struct sn_stack *stack, sn_fn *fn, void *arg,

@@ -11,12 +11,14 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <poll.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "support/internals.h"
 #include "support/runtime.h"
 
 using test::Task;
@@ -234,7 +236,7 @@ private:
 
 // Each look costs some 20 us of CPU, so a program that is busy and never blocks should have few
 // more than the regular one in a millisecond. A revocation, as of a thread that waits for a page,
-// allows 256 more looks, and is followed by some 60.
+// allows 256 more looks and 45 for the task's next turns, and is followed by some 60.
 TEST(Prompt, TheMonitorLooksSeldomWhereNothingEverBlocks)
 {
 	test::run(1, [] {
@@ -248,7 +250,7 @@ TEST(Prompt, TheMonitorLooksSeldomWhereNothingEverBlocks)
 		const uint64_t more = sleeps_of_the_monitor() - sleeps;
 		const int64_t took = sn_now() - begin;
 		EXPECT_LT(more, static_cast<uint64_t>(took / test::ms) * 2 +
-					350 * (test::stats().revocations - revoked));
+					400 * (test::stats().revocations - revoked));
 	});
 }
 
@@ -277,6 +279,70 @@ TEST(Prompt, ATaskRunsSoonThoughTheMonitorHasFoundNothingForLong)
 	});
 	const int64_t plainly = plain.end();
 	EXPECT_LT(median(late), 4 * test::ms + 20 * plainly) << "a plain thread: " << plainly;
+}
+
+// Takes turns until the task is not expected to block any more. Returns how many it took, and how
+// many were expected. Tries again if the processor was revoked during these turns.
+std::pair<unsigned, unsigned> turns_that_may_block()
+{
+	for (;;) {
+		const uint64_t revoked = test::stats().revocations;
+		const unsigned expected = probe_may_block();
+		unsigned took = 0;
+
+		for (; probe_may_block() > 0 && took <= expected; took++)
+			EXPECT_EQ(0, sn_sleep(test::us));
+		if (test::stats().revocations == revoked)
+			return {took, expected};
+	}
+}
+
+// A processor is revoked only if something waits for it.
+TEST(Prompt, ATaskThatHasBlockedIsExpectedToBlockAgainForSomeTurns)
+{
+	test::run(1, [] {
+		EXPECT_TRUE(test::eventually([] {
+			Task other([] { EXPECT_EQ(0U, probe_may_block()); });
+
+			block(15 * test::ms);
+			other.join();
+			return probe_may_block() > 1;
+		}));
+		const auto [took, expected] = turns_that_may_block();
+		EXPECT_EQ(expected, took);
+	});
+}
+
+TEST(Prompt, ATaskThatComputesIsNotExpectedToBlock)
+{
+	test::run(1, [] {
+		const uint64_t revoked = test::stats().revocations;
+
+		EXPECT_TRUE(test::eventually([revoked] {
+			Task other([] {});
+
+			for (const int64_t until = sn_now() + 20 * test::ms; sn_now() < until;)
+				;
+			other.join();
+			return test::stats().revocations > revoked;
+		}));
+		EXPECT_EQ(0U, probe_may_block());
+	});
+}
+
+TEST(Prompt, TheMonitorLooksWhenATaskRunsThatIsExpectedToBlock)
+{
+	std::atomic<bool> ended{false};
+	std::thread monitor([&ended] {
+		EXPECT_TRUE(test::eventually([] { return probe_nap_is_for_a_block(); }));
+		ended = true;
+	});
+
+	while (!ended) {
+		probe_expect_block();
+		std::this_thread::yield();
+	}
+	monitor.join();
 }
 
 } // namespace

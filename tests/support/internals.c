@@ -24,6 +24,7 @@
 #include "sched/runtime.h"
 #include "sched/status.h"
 #include "sched/switch.h"
+#include "sched/sysmon_sleep.h"
 #include "sched/thread.h"
 #include "sched/timer.h"
 #include "stack/stack.h"
@@ -641,4 +642,33 @@ void probe_pipes_reset(void)
 void probe_processors_adjust(int wanted)
 {
 	sn_processors_adjust(wanted);
+}
+
+unsigned probe_may_block(void)
+{
+	struct sn_thread *self = sn_runtime_enter();
+	const unsigned turns = self->task->may_block;
+
+	sn_runtime_leave();
+	return turns;
+}
+
+static void serve_nothing(void) {}
+
+bool probe_nap_is_for_a_block(void)
+{
+	const bool stopping = atomic_exchange(&sn_runtime.stopping, false);
+	const uint32_t idle = atomic_exchange(&sn_runtime.idle_count, 0);
+	enum sn_nap_end end;
+
+	sn_sysmon_sleep_begin();
+	end = sn_sysmon_nap(SN_MONITOR_BUSY_NS, serve_nothing);
+	atomic_store(&sn_runtime.stopping, stopping);
+	atomic_store(&sn_runtime.idle_count, idle);
+	return end == SN_NAP_IS_EXPECTED;
+}
+
+void probe_expect_block(void)
+{
+	sn_sysmon_expect_block();
 }

@@ -60,6 +60,14 @@ const void *probe_block_of(const void *handle);
  * thread must not be about to end. */
 void probe_expire(void);
 
+/* sched/task.h: in how many more turns the calling task is expected to block. */
+unsigned probe_may_block(void);
+
+/* sched/sysmon_sleep.h, outside of runs: naps for 1 ms as the monitor does, and returns whether a
+ * thread has ended the nap for such a task; does what that thread does. */
+bool probe_nap_is_for_a_block(void);
+void probe_expect_block(void);
+
 /* sched/timer.h: a heap without a runtime around it. */
 struct probe_heap;
 struct probe_timer;
