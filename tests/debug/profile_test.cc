@@ -5,6 +5,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <memory>
 #include <regex>
@@ -445,6 +446,43 @@ TEST(ProfileCpu, FindsWhoBurnsIt)
 		stop = true;
 		waiting.end();
 	});
+}
+
+// A signal that comes late stands for all periods that have passed: those between two of the
+// kernel's ticks, and those during which the signal was blocked, as here.
+TASK_TEST(ProfileCpu, CountsThePeriodsThatPassBeforeASignal, 1)
+{
+	const auto used = [] {
+		timespec time = {};
+
+		EXPECT_EQ(0, clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time));
+		return int64_t(time.tv_sec) * test::second + time.tv_nsec;
+	};
+	const auto is_pending = [] {
+		sigset_t pending;
+
+		EXPECT_EQ(0, sigpending(&pending));
+		return sigismember(&pending, SIGPROF) == 1;
+	};
+	sigset_t set, former;
+
+	if (cpu_is_missing())
+		return;
+	sigemptyset(&set);
+	sigaddset(&set, SIGPROF);
+	Profile profile = profile_of([&](int fd) {
+		EXPECT_EQ(0, probe_cpu_profile_start(1000));
+		EXPECT_EQ(0, pthread_sigmask(SIG_BLOCK, &set, &former));
+		for (const int64_t until = test::soon(); !is_pending() && sn_now() < until;)
+			continue;
+		for (const int64_t end = used() + 50 * test::ms; used() < end;)
+			continue;
+		EXPECT_EQ(0, pthread_sigmask(SIG_SETMASK, &former, nullptr));
+		usleep(1); // TSan delivers signals only in calls of the C library
+		return probe_cpu_profile_stop(fd);
+	});
+
+	EXPECT_GE(profile.sum(TIME), 50 * test::ms);
 }
 
 TEST(ProfileCpu, SeesThreadsThatBeginMeanwhile)

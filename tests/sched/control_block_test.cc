@@ -5,8 +5,12 @@
 // freed, and what a task leaves in its block is not seen by the next task in that block.
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <set>
 #include <vector>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <sennit/foreign.h>
 #include <sennit/unstable.h>
@@ -105,6 +109,28 @@ TEST_F(Blocks, AFlushGivesBackThoseThatWereNeverUsed)
 		EXPECT_LT(size_t(std::abs(static_cast<char *>(block) - static_cast<char *>(first))),
 			  size_t(64) * 1024);
 	EXPECT_EQ(1u, others({first}, rest));
+}
+
+// The kernel does not take back the pages of locked memory, so the runtime clears these itself.
+// Otherwise the next run would take what tasks left in them for handles of its own.
+TEST_F(Blocks, OfARunThatHasEndedAreZeroAlsoInLockedMemory)
+{
+	if (TEST_ASAN)
+		GTEST_SKIP() << "the blocks of earlier runs stay there";
+	const auto page = uintptr_t(sysconf(_SC_PAGESIZE));
+	// More than a page of them, so that some lie in pages that are theirs alone.
+	const std::vector<void *> taken = take(size_t(4) * 64, mine_);
+	char *const locked = reinterpret_cast<char *>((uintptr_t(taken[128]) + page - 1) & -page);
+
+	if (mlock(locked, page) < 0)
+		GTEST_SKIP() << "memory cannot be locked here";
+	for (void *block : taken)
+		memset(block, 0xa5, 64);
+	probe_blocks_destroy();
+	EXPECT_EQ(0, munlock(locked, page));
+	const char zeros[64] = {};
+	for (void *block : taken)
+		EXPECT_EQ(0, memcmp(block, zeros, sizeof zeros));
 }
 
 // Leaves a mark in every field that a task can change.

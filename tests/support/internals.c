@@ -441,6 +441,16 @@ bool probe_profile_reads(uintptr_t address)
 	return reads;
 }
 
+int probe_cpu_profile_start(int hz)
+{
+	return sn_cpu_profile_start(hz);
+}
+
+int probe_cpu_profile_stop(int fd)
+{
+	return sn_cpu_profile_stop(fd);
+}
+
 bool probe_report_begin(void)
 {
 	return sn_report_begin(SN_STDERR_PATIENCE);
@@ -520,6 +530,11 @@ size_t probe_udp_waiting(const void *udp, int side)
 		n++;
 	sn_unlock(lock);
 	return n;
+}
+
+void probe_udp_get_control(struct msghdr *header, struct sn_udp_message *message)
+{
+	sn_udp_get_control(header, message);
 }
 
 int probe_watch_waits(int fd)

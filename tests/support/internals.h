@@ -119,6 +119,9 @@ uint32_t probe_stack_finders_await(int64_t ns);
 /* debug/profile.h: begins a profile and ends it. Returns whether it could read the module that has
  * this address. */
 bool probe_profile_reads(uintptr_t address);
+/* The two halves of sn_profile_cpu(). */
+int probe_cpu_profile_start(int hz);
+int probe_cpu_profile_stop(int fd);
 
 /* debug/report.h */
 bool probe_report_begin(void);
@@ -180,6 +183,11 @@ struct sn_chan;
 size_t probe_chan_waiting(struct sn_chan *chan, int op);
 void probe_chan_lock(struct sn_chan *chan);
 void probe_chan_unlock(struct sn_chan *chan);
+
+/* net/udp.h: sn_udp_get_control(). */
+struct msghdr;
+struct sn_udp_message;
+void probe_udp_get_control(struct msghdr *header, struct sn_udp_message *message);
 
 /* copy/pipe_pool.h */
 void probe_pipes_reset(void);
