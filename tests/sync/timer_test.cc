@@ -9,6 +9,27 @@
 
 #include "support/locks.h"
 
+// The linker calls the first one in place of the second, except within the file that has it
+// (CMakeLists.txt). It makes the task of an alarm.
+extern "C" {
+sn_task *__wrap_sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
+			    const struct sn_task_attr *attr, const void *at, int *err);
+sn_task *__real_sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
+			    const struct sn_task_attr *attr, const void *at, int *err);
+}
+static std::atomic<int> tasks_without_memory{0}; // that are still to fail
+
+extern "C" sn_task *__wrap_sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
+				       const struct sn_task_attr *attr, const void *at, int *err)
+{
+	if (tasks_without_memory > 0) {
+		tasks_without_memory--;
+		*err = -ENOMEM;
+		return nullptr;
+	}
+	return __real_sn_task_new(self, fn, arg, attr, at, err);
+}
+
 namespace
 {
 
@@ -62,6 +83,25 @@ TASK_TEST(Alarm, RingsPeriodically)
 		sn_sleep(10 * ms);
 		return ring.rung == rung && test::stats().tasks_alive == 1;
 	}));
+}
+
+TASK_TEST(Alarm, IsNotLostForLackOfMemory)
+{
+	static Ring ring; // as above
+	sn_alarm once = SN_ALARM_INIT, periodic = SN_ALARM_INIT;
+
+	ring.rung = 0;
+	tasks_without_memory = 3;
+	EXPECT_EQ(0, sn_alarm_start(&once, 1, 0, Ring::ring, &ring));
+	EXPECT_TRUE(test::eventually([&] { return ring.rung == 1; }));
+	EXPECT_EQ(0, tasks_without_memory);
+	EXPECT_EQ(0, sn_alarm_stop(&once));
+	// Of a periodic one the later firings come.
+	tasks_without_memory = 3;
+	EXPECT_EQ(0, sn_alarm_start(&periodic, 1, ms, Ring::ring, &ring));
+	EXPECT_TRUE(test::eventually([&] { return ring.rung >= 3; }));
+	EXPECT_EQ(0, tasks_without_memory);
+	EXPECT_EQ(1, sn_alarm_stop(&periodic));
 }
 
 TASK_TEST(Alarm, SettingItAgainPreventsThePreviousOne)
