@@ -2,6 +2,15 @@
 /*
  * Buffered reading and writing: lines, delimiters, many small writes (buffered.h).
  *
+ * A reader or a writer borrows its stream, or the object of the program in place of one. That must
+ * outlive it, and is never closed by it. It owns its buffer, unless the caller passes memory for
+ * one. It can be neither copied nor moved, and one task at a time may use it; a reader and a writer
+ * of the same stream may be used by two tasks.
+ *
+ * A call parks only while it waits for the stream: for bytes that are not in the buffer, or to
+ * write what the buffer does not hold. Errors are results; only the constructors and the iterators
+ * of reader::lines() throw. What was written and not flushed is lost when the writer is destroyed.
+ *
  * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
  */
 #ifndef SENNIT_BUFFERED_HPP

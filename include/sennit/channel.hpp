@@ -2,6 +2,15 @@
 /*
  * Channels of values (channel.h), as cases of a select, too (select.hpp).
  *
+ * A channel object is a counted handle. The channel lives until its last handle is gone, and then
+ * destroys the elements that were not received. A value that was sent belongs to the channel, and
+ * then to the one receiver that gets it.
+ *
+ * Sending and receiving park a task, or put a plain thread to sleep, until there is room or an
+ * element. try_send(), try_recv() and close() never do. Errors are results. What throws is the
+ * constructor of a channel, the iterator, and what belongs to T: its constructors, and the
+ * allocation for a T that travels on the heap.
+ *
  * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
  */
 #ifndef SENNIT_CHANNEL_HPP

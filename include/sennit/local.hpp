@@ -2,6 +2,14 @@
 /*
  * Values that belong to a task (local.h).
  *
+ * A sn::task_local is a key, usually a static variable, which must outlive the tasks that have a
+ * value for it. The task owns its value: no other task sees it, and it is destroyed in the task,
+ * when that replaces it, resets it, or has returned from its function. Tasks that are abandoned at
+ * the end of sn_run() do not destroy theirs.
+ *
+ * get() never parks and never throws. emplace() and reset() park only where the constructor of the
+ * new value or the destructor of the previous one does.
+ *
  * Threads outside the runtime and signal handlers: what the C header says of the calls underneath.
  */
 #ifndef SENNIT_LOCAL_HPP

@@ -2,6 +2,14 @@
 /*
  * Scopes: structured concurrency, cancellation, and values that a scope's tasks share (scope.h).
  *
+ * The task that makes a scope object is the only one that may join or destroy it. Both wait until
+ * the tasks of the scope have ended, and may park. What lives longer than the object can therefore
+ * be borrowed by its tasks. Any task or thread may start tasks in it, cancel it and move its
+ * deadline, as long as it knows that the scope is open.
+ *
+ * The constructors of scope and cancel_shield, go() and scope_value::set() throw, and joining
+ * rethrows what a task of the scope has thrown. All other errors are results.
+ *
  * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
  */
 #ifndef SENNIT_SCOPE_HPP

@@ -2,6 +2,14 @@
 /*
  * Select: waits for the first of several things, and does it (select.h).
  *
+ * At most one case is done, and its function is called in the calling task before select()
+ * returns. If several cases are ready, one of them is chosen at random. A case owns its function,
+ * and the value that it is to send. It borrows what it waits for: a channel, a task or a scope is
+ * neither moved nor destroyed before select() returns.
+ *
+ * select() may park, unless it has an otherwise(). When it fails, as with not_enough_memory, no
+ * case was done. What a function throws passes through.
+ *
  * Threads outside the runtime: selects over channels only. Signal handlers: none.
  */
 #ifndef SENNIT_SELECT_HPP

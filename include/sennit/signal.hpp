@@ -2,6 +2,13 @@
 /*
  * Waiting for signals (signal.h).
  *
+ * Only wait_signal() parks. A signal stays caught until the run ends, which restores the previous
+ * dispositions. Of a channel that gets signals the runtime keeps a reference until stop_signals()
+ * or the end of the run, so the caller's handle may go earlier. A signal that comes while no task
+ * waits for it, and no channel gets it, is kept; several of the same number become one.
+ *
+ * All errors are results: operation_not_supported outside a task, and those of signal.h.
+ *
  * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
  */
 #ifndef SENNIT_SIGNAL_HPP

@@ -2,6 +2,14 @@
 /*
  * UDP sockets (udp.h).
  *
+ * A sn::udp owns a socket; its destructor closes it, which only a task can do. Any number of tasks
+ * may receive and send through one object at the same time, but moving, closing or destroying it
+ * must be the last use of it. The memory of datagrams is the caller's: a call reads or fills it,
+ * and keeps no pointer to it.
+ *
+ * Opening by name, connecting, receiving and sending may park; nothing else does. All errors are
+ * results.
+ *
  * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
  */
 #ifndef SENNIT_UDP_HPP

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The C++ form of unstable.h, just as unstable: tuning that sennit-relay needs.
+ * The C++ form of unstable.h, just as unstable: tuning that sennit-relay needs. What is here may
+ * change or disappear in any version. sennit.hpp does not include it.
+ *
+ * The call parks, as tcp::connect() does. The caller owns the connection that it returns. All
+ * errors are results.
  *
  * Threads outside the runtime and signal handlers: none.
  */
