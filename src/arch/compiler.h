@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The few compiler facilities that every layer uses, with the same names for GCC and Clang.
+ * What every layer needs of the compiler, with the same names for GCC and Clang, and what the kind
+ * of build decides.
+ *
+ * Contract. It is the lowest header: it includes none of sennit's, and every file may include it.
+ * What the build decides, from SN_TSAN to SENNIT_CHECKED, is 0 or 1 in every build, so that code
+ * can use it in an `if` as well as in an `#if`, and the compiler checks both branches. The
+ * functions are defined in the layers above. Any thread may call them, even outside a run; none of
+ * them parks.
  */
 #ifndef SENNIT_ARCH_COMPILER_H
 #define SENNIT_ARCH_COMPILER_H

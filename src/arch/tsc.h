@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The time-stamp counter, for both x86 architectures.
+ * The time-stamp counter, for both x86 architectures: what arch/machine_clock.h expects of a
+ * machine's clock.h, which includes this file.
+ *
+ * Contract. sn_counter_usable() asks the processor and the kernel, and is to be called before the
+ * first sn_counter_halves(), which would otherwise end a process that has forbidden itself rdtsc.
+ * It cannot know whether the counters of all CPUs agree. The kernel watches that, and takes another
+ * clock source than SN_COUNTER_CLOCKSOURCE where they do not (clock/ticks.c asks which it takes).
+ * Any thread and signal handlers may call both; neither uses the C library, nor touches errno.
  */
 #ifndef SENNIT_ARCH_TSC_H
 #define SENNIT_ARCH_TSC_H

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The file to which traces are written without a call: SENNIT_TRACE_FILE, see <sennit/trace.h>.
- * trace_file.c says who may write its name.
+ *
+ * Contract. The name is read from the environment when a run begins, and stays until the next run
+ * begins. Nobody waits for a trace, so its result is a line on stderr, never an error. Writing one
+ * takes long, so a thread is started for it (dump_signal.c); no task and not the monitor does it.
+ * That thread may outlive its run. trace_file.c says who may write the name.
  */
 #ifndef SENNIT_DEBUG_TRACE_FILE_H
 #define SENNIT_DEBUG_TRACE_FILE_H

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Addresses in text form: parsing, printing, and lookups that block. Any thread; nothing parks.
+ * Addresses in text form: parsing, printing, and lookups that block.
+ *
+ * Contract. Nothing here has state of its own, so any thread may call it; nothing parks. What
+ * parses or prints asks no name service: the most that it asks the system for is the index or the
+ * name of an interface. sn_address_look_up() and sn_address_name() call the C library's resolver,
+ * which may block for many seconds. Tasks therefore leave both to the threads of names/lookup.h.
+ *
+ * All results are in the caller's memory, except the list of sn_address_look_up(), which the caller
+ * gives to freeaddrinfo(). errno is not preserved.
  */
 #ifndef SENNIT_NAMES_ADDRESS_H
 #define SENNIT_NAMES_ADDRESS_H

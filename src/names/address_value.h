@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Addresses as values, and as struct sockaddr. Any thread; nothing parks. The conversions are
- * inline because each datagram needs one.
+ * Addresses as values (struct sn_address), and as struct sockaddr.
+ *
+ * Contract. A value that is made from a socket's address has one form for each address: an IPv4
+ * address is AF_INET, even if an IPv6 socket has reported it in IPv6's form; the scope is 0 where
+ * it has no meaning; and the bytes that the family does not use are 0. Such values can therefore be
+ * compared and hashed as memory.
+ *
+ * They are inline because each datagram needs one. Any thread and signal handlers may call them;
+ * they touch only their arguments.
  */
 #ifndef SENNIT_NAMES_ADDRESS_VALUE_H
 #define SENNIT_NAMES_ADDRESS_VALUE_H

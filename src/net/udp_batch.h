@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The datagrams of one system call that sends or receives. On the caller's stack. */
+/*
+ * The datagrams of one system call that sends or receives.
+ *
+ * Contract. A batch is on the stack of the task that makes the call, and only that task uses it.
+ * Only what sn_udp_batch_put() has prepared is initialised, because a batch has some kilobytes. The
+ * headers refer to the batch itself and to the caller's data, so it must not be copied, and lives
+ * no longer than the messages.
+ */
 #ifndef SENNIT_NET_UDP_BATCH_H
 #define SENNIT_NET_UDP_BATCH_H
 

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Addresses of Unix sockets in text form: parsing and printing. sennit/unix.h explains the
- * notation. Any thread; none parks.
+ * notation.
+ *
+ * Contract. Nothing here has state, touches the file system or changes errno, so any thread may
+ * call it; nothing parks. A name that was parsed leaves the last byte of the kernel's structure 0,
+ * although Linux would take a path that fills it. One that the kernel has reported, perhaps of
+ * another program's socket, may fill that byte; it is printed without reading past the structure.
  */
 #ifndef SENNIT_NET_UNIX_NAME_H
 #define SENNIT_NET_UNIX_NAME_H

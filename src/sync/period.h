@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* What alarms and tickers share: the sequence of their times, and the frame of a call that starts
- * or stops them. */
+/*
+ * What alarms and tickers share: the sequence of their times, and the frame of a call that starts
+ * or stops them.
+ *
+ * Contract. The times are the first one plus multiples of the period, whenever a firing really
+ * comes, so that lateness does not add up; times that have passed together are one firing. The
+ * frame takes the guard of the alarm or ticker, so that of several calls that start or stop it, one
+ * runs at a time. It works in a task and on a thread outside the runtime, and keeps the run from
+ * ending in between. No task parks while it holds the guard.
+ */
 #ifndef SENNIT_SYNC_PERIOD_H
 #define SENNIT_SYNC_PERIOD_H
 

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading PEM, from a file or from a text. The calling thread reads the file, and may block. */
+/*
+ * Reading PEM, from a file or from a text.
+ *
+ * Contract. Nothing here has state except the thread's queue of errors of OpenSSL, and the reason
+ * that sn_tls_say() notes for the caller. The calling thread opens and reads the file, and may
+ * block on a slow one; nothing parks. The caller owns the BIO and gives it to BIO_free(). One for a
+ * text refers to the text, which must outlive it. The file is opened close-on-exec.
+ */
 #ifndef SENNIT_TLS_PEM_H
 #define SENNIT_TLS_PEM_H
 

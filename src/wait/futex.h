@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The futex system call, in the two forms that sennit needs, and the parking place of a thread.
+ *
+ * Contract. These are the only sleeps on a word of memory in the library. They put the thread to
+ * sleep, so a task must not get here except where its thread may block. Only threads of this
+ * process meet on a word (FUTEX_PRIVATE_FLAG). Any thread may call these, also outside a run; the
+ * wake-ups are async-signal-safe. A wake-up uses only the word's address, so the memory may have
+ * been freed. A thread that sleeps there on another word wakes early, and looks at its word again.
  */
 #ifndef SENNIT_WAIT_FUTEX_H
 #define SENNIT_WAIT_FUTEX_H
