@@ -423,6 +423,15 @@ class Interface(unittest.TestCase):
         self.assertEqual(len(headers.functions), declared - variables)
         self.assertGreater(len(headers.structs), 50)
 
+    def test_each_growing_structure_has_a_program_of_an_older_header(self):
+        grows = {struct.name for struct in Headers(SOURCE / "include/sennit").structs
+                 if struct.fields and struct.name.endswith(SIZED)} - OF_THE_LIBRARY
+        tests = "".join(path.read_text(encoding="utf-8")
+                        for path in (SOURCE / "tests").rglob("*_test.cc"))
+        tested = set(re.findall(r"expect_(?:takes|gives)<(?:struct )?(sn_\w+)", tests))
+        self.assertGreater(len(grows), 10)
+        self.assertEqual(set(), grows - tested)
+
     def test_each_rule_finds_what_is_planted(self):
         self.assertEqual(set(PLANTED), set(RULES))
         for rule, texts in PLANTED.items():
