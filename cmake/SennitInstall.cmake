@@ -4,6 +4,10 @@
 # script, the relay, sennit-run, sennit-trace and sennit-tls-check. A variant (SennitVariant.cmake)
 # installs only what the normal build does not have: its libraries, its targets for the CMake package
 # and its .pc file.
+#
+# Every rule names a component, so that a package can be made of each. docs/install.md lists them;
+# the test packaging/components checks what is in them. The libraries that need another project's
+# have components of their own.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sennit)
@@ -34,58 +38,68 @@ foreach(library sennit-clock-preload sennit-lock-check sennit-run-library)
 	endif()
 endforeach()
 
-# Installs the static and the shared libraries as one export of the CMake package.
-#   sennit_install_libraries(<export> <library>...)
-function(sennit_install_libraries export)
+# Installs the static and the shared libraries as one export of the CMake package, in the components
+# <prefix>runtime and <prefix>development.
+#   sennit_install_libraries(<export> <prefix> <library>...)
+function(sennit_install_libraries export prefix)
 	list(TRANSFORM ARGN REPLACE ".+" "\\0-static;\\0-shared")
 	add_dependencies(sennit-installed ${ARGN})
 	install(TARGETS ${ARGN} EXPORT ${export}
-		ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
-		LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+		ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${prefix}development
+		LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${prefix}runtime
+		NAMELINK_COMPONENT ${prefix}development)
 	install(EXPORT ${export} NAMESPACE sennit:: FILE ${export}-targets.cmake
-		DESTINATION ${package_dir})
+		DESTINATION ${package_dir} COMPONENT ${prefix}development)
 endfunction()
 
-# Installs <name>.pc, with these fields. LIBS is -l<name> by default.
+# Installs <name>.pc, with these fields. LIBS is -l<name> by default, COMPONENT development.
 function(sennit_install_pc name)
 	cmake_parse_arguments(PARSE_ARGV 1 arg ""
-		"DESCRIPTION;REQUIRES;REQUIRES_PRIVATE;CFLAGS;LIBS;LIBS_PRIVATE" "")
+		"COMPONENT;DESCRIPTION;REQUIRES;REQUIRES_PRIVATE;CFLAGS;LIBS;LIBS_PRIVATE" "")
 	if(NOT arg_LIBS)
 		set(arg_LIBS -l${name})
+	endif()
+	if(NOT arg_COMPONENT)
+		set(arg_COMPONENT development)
 	endif()
 	configure_file(cmake/sennit.pc.in ${name}.pc @ONLY)
 	# Removes the fields that are empty.
 	file(STRINGS ${PROJECT_BINARY_DIR}/${name}.pc lines REGEX "[^ ]$")
 	list(JOIN lines "\n" lines)
 	file(WRITE ${PROJECT_BINARY_DIR}/${name}.pc "${lines}\n")
-	install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+	install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+		COMPONENT ${arg_COMPONENT})
 endfunction()
 
 # Installs a program with its manual pages, also of its configuration file, and its completions for
 # bash, and for zsh and fish if there are some.
-function(sennit_install_program name)
+function(sennit_install_program name component)
 	if(NOT TARGET ${name})
 		return()
 	endif()
 	set(VERSION ${PROJECT_VERSION})
 	configure_file(packaging/${name}.1 ${name}.1 @ONLY)
 	add_dependencies(sennit-installed ${name})
-	install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-	install(FILES ${PROJECT_BINARY_DIR}/${name}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+	install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ${component})
+	install(FILES ${PROJECT_BINARY_DIR}/${name}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
+		COMPONENT ${component})
 	if(EXISTS ${PROJECT_SOURCE_DIR}/packaging/${name}.toml.5)
 		configure_file(packaging/${name}.toml.5 ${name}.toml.5 @ONLY)
 		install(FILES ${PROJECT_BINARY_DIR}/${name}.toml.5
-			DESTINATION ${CMAKE_INSTALL_MANDIR}/man5)
+			DESTINATION ${CMAKE_INSTALL_MANDIR}/man5 COMPONENT ${component})
 	endif()
 	install(FILES packaging/${name}.bash RENAME ${name}
-		DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+		DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+		COMPONENT ${component})
 	if(EXISTS ${PROJECT_SOURCE_DIR}/packaging/${name}.zsh)
 		install(FILES packaging/${name}.zsh RENAME _${name}
-			DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+			DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions
+			COMPONENT ${component})
 	endif()
 	if(EXISTS ${PROJECT_SOURCE_DIR}/packaging/${name}.fish)
 		install(FILES packaging/${name}.fish
-			DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+			DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
+			COMPONENT ${component})
 	endif()
 endfunction()
 
@@ -98,7 +112,8 @@ install(CODE "set(libdir \"${CMAKE_INSTALL_LIBDIR}\")
 	cmake_path(ABSOLUTE_PATH datadir BASE_DIRECTORY \"\${CMAKE_INSTALL_PREFIX}\" NORMALIZE)
 	file(INSTALL DESTINATION \"\${datadir}/gdb/auto-load\${libdir}\" TYPE FILE
 		RENAME \"$<TARGET_FILE_NAME:sennit-shared>-gdb.py\"
-		FILES \"${PROJECT_SOURCE_DIR}/tools/gdb/sennit.py\")")
+		FILES \"${PROJECT_SOURCE_DIR}/tools/gdb/sennit.py\")"
+	COMPONENT development)
 
 set(libraries sennit)
 if(NOT SENNIT_VARIANT)
@@ -107,7 +122,7 @@ if(NOT SENNIT_VARIANT)
 		list(APPEND libraries sennit-hooks)
 	endif()
 endif()
-sennit_install_libraries(sennit${sennit_suffix} ${libraries})
+sennit_install_libraries(sennit${sennit_suffix} "" ${libraries})
 # A .pc file cannot ask the user's compiler, so it has the flag if the library's compiler has it on
 # this architecture.
 set(pc_stack_clash)
@@ -138,21 +153,22 @@ if(TARGET sennit-hooks-static)
 		DESCRIPTION "The C library's blocking calls park sennit's tasks"
 		LIBS "-Wl,--push-state,--no-as-needed -lsennit-hooks -Wl,--pop-state" LIBS_PRIVATE -ldl)
 endif()
-install(DIRECTORY include/sennit DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+install(DIRECTORY include/sennit DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
 	FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN gc.h EXCLUDE
 	PATTERN tls.h EXCLUDE PATTERN tls.hpp EXCLUDE)
 # These libraries have exports of their own, because not every package has them.
 if(TARGET sennit-gc-static)
-	sennit_install_libraries(sennit-gc sennit-gc)
-	install(FILES include/sennit/gc.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sennit)
-	sennit_install_pc(sennit-gc REQUIRES "${pc_sennit}, bdw-gc >= 8.2" LIBS_PRIVATE -pthread
+	sennit_install_libraries(sennit-gc gc- sennit-gc)
+	install(FILES include/sennit/gc.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sennit
+		COMPONENT gc-development)
+	sennit_install_pc(sennit-gc COMPONENT gc-development REQUIRES "${pc_sennit}, bdw-gc >= 8.2" LIBS_PRIVATE -pthread
 		DESCRIPTION "The Boehm collector in programs whose code runs in sennit's tasks")
 endif()
 if(TARGET sennit-tls-static)
-	sennit_install_libraries(sennit-tls sennit-tls)
+	sennit_install_libraries(sennit-tls tls- sennit-tls)
 	install(FILES include/sennit/tls.h include/sennit/tls.hpp
-		DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sennit)
-	sennit_install_pc(sennit-tls REQUIRES "${pc_sennit}" REQUIRES_PRIVATE "openssl >= 3.0"
+		DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sennit COMPONENT tls-development)
+	sennit_install_pc(sennit-tls COMPONENT tls-development REQUIRES "${pc_sennit}" REQUIRES_PRIVATE "openssl >= 3.0"
 		LIBS_PRIVATE -pthread DESCRIPTION "TLS on sennit's streams, by OpenSSL 3")
 endif()
 
@@ -164,15 +180,16 @@ install(FILES
 	${CMAKE_CURRENT_BINARY_DIR}/sennit-config.cmake
 	${CMAKE_CURRENT_BINARY_DIR}/sennit-config-version.cmake
 	cmake/SennitStackClash.cmake
-	DESTINATION ${package_dir})
-install(FILES tools/gdb/sennit.py DESTINATION ${CMAKE_INSTALL_DATADIR}/sennit)
+	DESTINATION ${package_dir} COMPONENT development)
+install(FILES tools/gdb/sennit.py DESTINATION ${CMAKE_INSTALL_DATADIR}/sennit COMPONENT development)
 # The library's manual pages, if `make docs` has made them.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/build/docs/man/man3
-	DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL)
-foreach(program sennit-relay sennit-run sennit-trace sennit-tls-check)
-	sennit_install_program(${program})
+	DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT docs OPTIONAL)
+sennit_install_program(sennit-relay relay)
+foreach(program sennit-run sennit-trace sennit-tls-check)
+	sennit_install_program(${program} tools)
 endforeach()
 if(TARGET sennit-relay)
 	install(FILES packaging/grafana-dashboard.json packaging/sennit-relay.rules.yml
-		DESTINATION ${CMAKE_INSTALL_DATADIR}/sennit-relay)
+		DESTINATION ${CMAKE_INSTALL_DATADIR}/sennit-relay COMPONENT relay)
 endif()
