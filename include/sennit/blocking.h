@@ -93,7 +93,7 @@ static inline void sn_enter_blocking_as(const char *what)
 
 	if (!lease)
 		return;
-#ifdef SENNIT_DEBUG
+#if defined SENNIT_DEBUG && SENNIT_DEBUG
 	sn_private_bracket_check(lease, 1);
 #endif
 	__atomic_store_n(&lease->blocking, what ? what : "", __ATOMIC_RELAXED);
@@ -116,7 +116,7 @@ static inline void sn_exit_blocking(void)
 
 	if (!lease)
 		return;
-#ifdef SENNIT_DEBUG
+#if defined SENNIT_DEBUG && SENNIT_DEBUG
 	sn_private_bracket_check(lease, 0);
 #endif
 	__atomic_store_n(&lease->blocking, NULL, __ATOMIC_RELAXED);
