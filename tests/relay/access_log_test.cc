@@ -14,6 +14,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <iterator>
+#include <random>
 #include <regex>
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>
@@ -81,7 +82,7 @@ TEST(LogLine, HasWhatIsKnown)
 
 TEST(LogLine, CannotBeBrokenAndIsBounded)
 {
-	for (const auto format : {log_format::logfmt, log_format::json})
+	for (const auto &format : {log_format::logfmt, log_format::json})
 		for (const auto &evil :
 		     {"a\nb"s, "a\" cause=cut"s, "\\"s, std::string(100000, '\x01'),
 		      std::string(100000, 'x'), std::string(100000, '\xff'), "\0"s}) {
@@ -101,6 +102,141 @@ TEST(LogLine, CannotBeBrokenAndIsBounded)
 			const auto plain = std::regex_replace(text, std::regex(R"(\\.)"), "");
 			EXPECT_EQ(std::count(plain.begin(), plain.end(), '"') % 2, 0);
 		}
+}
+
+log_format own(const std::string &text)
+{
+	std::string why;
+	auto parsed = log_format::parse(text, why);
+	EXPECT_TRUE(parsed) << text << ' ' << why;
+	return parsed.value_or(log_format::logfmt);
+}
+
+TEST(OwnLogLine, HasTheFieldsInTheirPlaces)
+{
+	auto entry = example();
+	EXPECT_EQ(
+		to_log_line(entry, own("{client} - [{time}] {{{cause}}}\t\"{sni}\" {duration_ms}ms "
+				       "{to_client} {sni}: {peer}|{tries}|{queue_ms}")),
+		"192.0.2.1:4711 - [2023-11-14T22:13:20.007Z] {server_end}\t\"host.example\" "
+		"1234.567ms 1048576 host.example: -|0|-\n");
+	entry.tries = 3;
+	entry.datagrams = {5, 7};
+	EXPECT_EQ(to_log_line(entry, own("{tries}{{{datagrams_to_client}")), "3{7\n");
+	EXPECT_EQ(to_log_line(entry, own("{cause}0{time}_{to_backend}x")),
+		  "server_end02023-11-14T22:13:20.007Z_10x\n")
+		<< "their values do not have these";
+}
+
+TEST(OwnLogLine, RefusesAfterAFieldWhatItsValuesHave)
+{
+	const auto refuses = [](const std::string &field, std::string_view all) {
+		for (const char c : all) {
+			std::string why;
+			EXPECT_FALSE(log_format::parse("{" + field + "}" + c, why)) << field << c;
+			EXPECT_NE(why.find("directly after a field"), why.npos) << why;
+		}
+	};
+	refuses("to_backend", "0189.-\\");
+	refuses("duration_ms", "0189.-\\");
+	refuses("tries", "0189.-\\");
+	refuses("time", "0189TZ:.-\\");
+	refuses("cause", "azAZ_-\\");
+	refuses("sni", "09azAZ-\\");
+}
+
+/* Reads a value as the manual says, up to the character that follows it in the format. */
+std::string read_value(std::string_view line, char stop, std::string_view &rest)
+{
+	const auto end = line.find(stop);
+	EXPECT_NE(end, line.npos);
+	const auto value = line.substr(0, end);
+	rest = line.substr(end + 1);
+	if (value == "-")
+		return "";
+	std::string made;
+	for (std::size_t at = 0; at < value.size(); at++) {
+		if (value[at] != '\\') {
+			made += value[at];
+			continue;
+		}
+		EXPECT_EQ(value.substr(at, 2), "\\x");
+		made += static_cast<char>(
+			std::stoi(std::string(value.substr(at + 2, 2)), nullptr, 16));
+		at += 3;
+	}
+	return made;
+}
+
+TEST(OwnLogLine, CannotBeForged)
+{
+	const auto format = own("{client} {error}|{client_cn}\" \"{sni}#{alpn}");
+	std::minstd_rand random(7);
+	const auto any = [&] {
+		std::string made;
+		for (std::size_t n = random() % 8; n > 0; n--)
+			made += " |\"x-\\\n\0\x7f\xff\t#7"[random() % 13];
+		return made;
+	};
+	for (int i = 0; i < 20000; i++) {
+		access_entry entry;
+		const std::string client = any(), error = any(), cn = any(), sni = any(),
+				  alpn = any();
+		entry.client = client;
+		entry.error = error;
+		entry.client_cn = cn;
+		entry.sni = sni;
+		entry.alpn = alpn;
+		const auto text = to_log_line(entry, format);
+		ASSERT_TRUE(std::ranges::all_of(text.substr(0, text.size() - 1),
+						[](char c) { return c >= ' ' && c <= '~'; }));
+		ASSERT_FALSE(text.starts_with('#')) << text;
+		std::string_view rest = text;
+		ASSERT_EQ(read_value(rest, ' ', rest), client) << text;
+		ASSERT_EQ(read_value(rest, '|', rest), error) << text;
+		ASSERT_EQ(read_value(rest, '"', rest), cn) << text;
+		ASSERT_TRUE(rest.starts_with(" \"")) << text;
+		rest.remove_prefix(2);
+		ASSERT_EQ(read_value(rest, '#', rest), sni) << text;
+		ASSERT_EQ(read_value(rest, '\n', rest), alpn) << text;
+		ASSERT_EQ(rest, "");
+	}
+}
+
+TEST(OwnLogLine, IsBounded)
+{
+	std::string largest;
+	while (largest.size() < 1024 - 12)
+		largest += largest.size() < 12 * 63 ? "{client_cn} " : "x";
+	const std::string evil(100000, '\xff');
+	access_entry entry;
+	entry.client_cn = evil;
+	for (const auto &format :
+	     {largest, "{client_cn}"s, "{client_cn} {client_cn} {client_cn}"s}) {
+		const auto text = to_log_line(entry, own(format));
+		EXPECT_LE(text.size(), relay::log_line_most);
+		EXPECT_GE(text.size(), relay::log_line_most / 8);
+		EXPECT_EQ(text.find('\n'), text.size() - 1);
+	}
+	std::string why;
+	EXPECT_FALSE(log_format::parse("{time}" + std::string(1019, 'x'), why));
+	EXPECT_EQ(why, "is too long; expected at most 1024 bytes");
+	std::string many;
+	for (int i = 0; i < 65; i++)
+		many += "{sni} ";
+	EXPECT_FALSE(log_format::parse(many, why));
+	EXPECT_EQ(why, "has too many fields; expected at most 64");
+}
+
+TEST(OwnLogLine, OfDroppedLinesIsMarked)
+{
+	access_entry entry;
+	entry.client_cn = "# time=now event=lines_dropped lines=7";
+	EXPECT_EQ(to_log_line(entry, own("{client_cn}")),
+		  "\\x23 time=now event=lines_dropped lines=7\n");
+	const auto text = relay::dropped_line(7, own("{client}"));
+	EXPECT_TRUE(text.starts_with("# time=")) << text;
+	EXPECT_TRUE(text.ends_with(" event=lines_dropped lines=7\n")) << text;
 }
 
 std::vector<std::string> lines_of(const std::string &path)

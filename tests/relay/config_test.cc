@@ -59,7 +59,7 @@ backends = ["h:1", {address = "[::1]:2", weight = 0, max_connections = 3}]
 	EXPECT_EQ(all.control_mode, 0660);
 	EXPECT_EQ(all.control_token_file, "");
 	EXPECT_EQ(all.text.find("drain = \"3s\""), 1U);
-	EXPECT_TRUE(all.access_log_json);
+	EXPECT_TRUE(all.access_log_format == relay::log_format::json);
 	ASSERT_EQ(all.listeners.size(), 2U);
 	const auto &z = all.listeners[0];
 	EXPECT_EQ(z.name, "z") << "the order of the file";

@@ -237,7 +237,10 @@ TEST(BadOptions, OfLogAndAdminAreExplained)
 	      "cannot open the access log /nonexistent/log: No such file");
 	fails({"--access-log", "fd:77"}, 1, "fd:77\\\" is not an open descriptor");
 	fails({"--access-log-format", "xml"}, 2,
-	      "\"xml\" is not a format; expected logfmt or json");
+	      "--access-log-format: is neither \"logfmt\" nor \"json\" and has no fields");
+	fails({"--access-log-format", "{clint}"}, 2,
+	      "--access-log-format: has a { without the name of a field after it at "
+	      "character 1; expected {{ for the character itself, or one of time, ");
 }
 
 /* A test of the harness: no process is left that could print the text. */

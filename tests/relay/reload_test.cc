@@ -224,6 +224,7 @@ TEST(Reload, ReplacesTheAccessLogWithoutLosingALine)
 	const std::string rest = listening("web") + group(quoted(backend.address()));
 	const file first("");
 	const file second("");
+	const file third("");
 	const auto logging = [&](const file &to, const std::string &format) {
 		return "access_log = \"" + to.name() + "\"\naccess_log_format = \"" + format +
 		       "\"\n" + rest;
@@ -253,6 +254,12 @@ TEST(Reload, ReplacesTheAccessLogWithoutLosingALine)
 		EXPECT_TRUE(
 			relay.reload(logging(i % 2 ? first : second, i % 3 ? "json" : "logfmt")));
 	}
+	for (const char *format :
+	     {"own {cause} {client} {tries}", "own {cause} {client} of {listener}"}) {
+		const auto before = relay.counter("accepted");
+		EXPECT_TRUE(eventually([&] { return relay.counter("accepted") > before + 10; }));
+		EXPECT_TRUE(relay.reload(logging(third, format)));
+	}
 	over = true;
 	for (auto &each : clients)
 		each.join();
@@ -261,19 +268,24 @@ TEST(Reload, ReplacesTheAccessLogWithoutLosingALine)
 	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
 	const auto accepted = relay.counter("accepted");
 	EXPECT_TRUE(relay.reload(rest));
-	const std::string all = contents(first.name()) + contents(second.name());
+	const std::string all =
+		contents(first.name()) + contents(second.name()) + contents(third.name());
 	EXPECT_EQ(lines_with(all, "client_end"), accepted);
 	EXPECT_EQ(lines_with(all, "127.0.0.1:"), accepted);
 	EXPECT_GT(lines_with(all, "cause=client_end"), 0U);
 	EXPECT_GT(lines_with(all, "\"cause\":\"client_end\""), 0U);
 	EXPECT_GT(lines_with(contents(second.name()), "client_end"), 0U);
+	const auto with_own = lines_with(contents(third.name()), "own client_end 127.0.0.1:");
+	EXPECT_EQ(with_own, lines_with(contents(third.name()), ""));
+	EXPECT_GT(with_own, lines_with(contents(third.name()), " of web"));
+	EXPECT_GT(lines_with(contents(third.name()), " of web"), 0U) << "of the second one";
 
 	{
 		auto unseen = peer::connect(relay.address());
 		echoes(unseen);
 	}
 	stop(relay);
-	EXPECT_EQ(contents(first.name()) + contents(second.name()), all);
+	EXPECT_EQ(contents(first.name()) + contents(second.name()) + contents(third.name()), all);
 }
 
 /* Clients of the old server get their answers, even those that have only connected. */

@@ -398,8 +398,14 @@ void read_access_log(section &in, config &into)
 		if (const auto problem = event_target_problem(into.access_log))
 			in.complain(*in.take("access_log"), "access_log",
 				    '"' + into.access_log + "\" " + *problem);
-	in.choice<bool>("access_log_format", into.access_log_json,
-			{{"logfmt", false}, {"json", true}});
+	std::string format;
+	if (!in.nonempty("access_log_format", format))
+		return;
+	std::string why;
+	if (auto parsed = log_format::parse(format, why))
+		into.access_log_format = *std::move(parsed);
+	else
+		in.complain(*in.take("access_log_format"), "access_log_format", why);
 }
 
 void read_events(section &in, config &into)

@@ -20,6 +20,7 @@
 #include "base/byte_pattern.hpp"
 #include "base/file_stamp.hpp"
 #include "base/ip.hpp"
+#include "stats/log_line.hpp"
 #include "tls/tls_settings.hpp"
 
 #include <sennit/unstable.h>
@@ -274,7 +275,7 @@ struct config {
 	int control_mode = 0600;                /* mode of its Unix socket's file */
 	std::string control_token_file;         /* of the clients' token; empty: none */
 	std::string access_log;
-	bool access_log_json = false;
+	log_format access_log_format{};
 	std::string events = "stderr"; /* where events go, see events.hpp */
 	std::string text;              /* the file's text; empty: made from arguments */
 };

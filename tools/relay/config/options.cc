@@ -72,7 +72,7 @@ Options:
   --access-log TARGET         write a line for each connection that has ended
                               to a file, stderr, stdout, fd:N, syslog or
                               syslog:/PATH
-  --access-log-format FORMAT  logfmt or json (default logfmt)
+  --access-log-format FORMAT  logfmt (default), json, or text with {fields}
   --events TARGET             where events go: stderr, json (to stderr), syslog,
                               syslog:/PATH or journal (default stderr)
   --version                   print the version
@@ -189,7 +189,7 @@ config to_config(const options &parsed)
 	made.stats_interval = parsed.stats_interval;
 	made.admin = parsed.admin;
 	made.access_log = parsed.access_log;
-	made.access_log_json = parsed.access_log_json;
+	made.access_log_format = parsed.access_log_format;
 	made.events = parsed.events;
 	return made;
 }
@@ -295,16 +295,17 @@ try {
 	if (app.count("--admin") > 0)
 		if (const auto problem = address_problem(parsed.admin, address_use::listen))
 			throw usage_error{"--admin: " + *problem};
-	if (format != "logfmt" && format != "json")
-		throw usage_error{"--access-log-format: \"" + format +
-				  "\" is not a format; expected logfmt or json"};
+	std::string why;
+	if (auto own = log_format::parse(format, why))
+		parsed.access_log_format = *std::move(own);
+	else
+		throw usage_error{"--access-log-format: " + why};
 	if (is_syslog(parsed.access_log))
 		if (const auto problem = event_target_problem(parsed.access_log))
 			throw usage_error{"--access-log: \"" + parsed.access_log + "\" " +
 					  *problem};
 	if (const auto problem = event_target_problem(parsed.events))
 		throw usage_error{"--events: \"" + parsed.events + "\" " + *problem};
-	parsed.access_log_json = format == "json";
 	parsed.pairs = pair_up(addresses);
 	for (const auto &pair : parsed.pairs)
 		if (parsed.idle_timeout && parsed.idle_timeout->count() == 0 && is_udp(pair.listen))

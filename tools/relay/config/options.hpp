@@ -6,6 +6,7 @@
 #define RELAY_OPTIONS_HPP
 
 #include "config/config.hpp"
+#include "stats/log_line.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -40,7 +41,7 @@ struct options {
 	/* Empty: none. */
 	std::string admin;
 	std::string access_log;
-	bool access_log_json = false;
+	log_format access_log_format{};
 	std::string events = "stderr";
 };
 

@@ -64,7 +64,7 @@ process_services::process_services(shared &all, serving &now, const config *befo
 		 .in_use = now.control,
 		 .is_other = before ? before->control != next.control : !next.control.empty()}}},
       other_log_(before ? before->access_log != next.access_log ||
-				  before->access_log_json != next.access_log_json
+				  before->access_log_format != next.access_log_format
 			: !next.access_log.empty())
 {
 }
@@ -209,8 +209,7 @@ bool process_services::open_log(std::string &why)
 		std::unique_ptr<access_log> log{};
 		std::string why{};
 	};
-	const auto format = next_.access_log_json ? log_format::json : log_format::logfmt;
-	auto opened = call_in_time([target = next_.access_log, format] {
+	auto opened = call_in_time([target = next_.access_log, format = next_.access_log_format] {
 		result made;
 		made.log = access_log::open(target, format, made.why);
 		return made;

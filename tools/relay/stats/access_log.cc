@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "stats/access_log.hpp"
 
-#include "base/histogram.hpp"
 #include "base/in_time.hpp"
-#include "base/text.hpp"
 #include "stats/events.hpp"
 
 #include <algorithm>
@@ -26,92 +24,6 @@ using namespace std::chrono_literals;
 
 /* The most bytes per write to a file: enough for few calls, and little memory. */
 constexpr std::size_t bytes_most = 64 * 1024;
-
-/*
- * Longer texts are cut. Host names have 255 bytes at most, and everything else is shorter. Escaping
- * can make a text six times as long. If one text consists of such bytes, the six texts and the rest
- * still stay below log_line_most...
- */
-constexpr std::size_t text_most = 255;
-/* ...but not if all six do, so an escaped text is cut to this size, too. */
-constexpr std::size_t escaped_most = 512;
-
-class line
-{
-public:
-	explicit line(log_format format) : format_(format)
-	{
-		if (format_ == log_format::json)
-			out_ += '{';
-	}
-
-	void text(std::string_view key, std::string_view value)
-	{
-		if (value.empty())
-			return;
-		std::string escaped;
-		for (auto most = text_most;; most /= 2) {
-			escaped.clear();
-			append(escaped, value.substr(0, most));
-			if (escaped.size() <= escaped_most)
-				break;
-		}
-		name(key);
-		out_ += escaped;
-	}
-	void number(std::string_view key, std::uint64_t value)
-	{
-		name(key);
-		out_ += std::to_string(value);
-	}
-	/* Written in milliseconds. */
-	void duration(std::string_view key, std::chrono::nanoseconds value)
-	{
-		if (value < 0ns)
-			return;
-		name(key);
-		append_decimal(out_, histogram_counts::microseconds(value), 3);
-	}
-
-	std::string finish()
-	{
-		out_ += format_ == log_format::json ? "}\n" : "\n";
-		return std::move(out_);
-	}
-
-private:
-	void append(std::string &to, std::string_view value) const
-	{
-		if (format_ == log_format::json)
-			append_json(to, value);
-		else
-			append_logfmt(to, value);
-	}
-	void name(std::string_view key)
-	{
-		if (format_ == log_format::json) {
-			if (out_.size() > 1)
-				out_ += ',';
-			(((out_ += '"') += key) += '"') += ':';
-		} else {
-			if (!out_.empty())
-				out_ += ' ';
-			(out_ += key) += '=';
-		}
-	}
-
-	const log_format format_;
-	std::string out_;
-};
-
-std::string dropped_line(std::uint64_t n, log_format format)
-{
-	line made(format);
-	made.text("time", to_time(std::chrono::nanoseconds(sn_walltime())));
-	made.text("event", "lines_dropped");
-	made.number("lines", n);
-	return made.finish();
-}
 
 /* Opens the file of the log. The group may read it, and no other users, because it has the
  * addresses of clients. A FIFO that nobody reads is an error, because opening it would wait for
@@ -164,39 +76,6 @@ bool is_regular(int fd)
 
 } // namespace
 
-std::string to_log_line(const access_entry &entry, log_format format)
-{
-	line made(format);
-	made.text("time", to_time(entry.time));
-	made.text("cause", to_string(entry.cause));
-	made.text("listener", entry.listener);
-	made.text("client", entry.client);
-	made.text("peer", entry.peer);
-	made.text("backend", entry.backend);
-	made.text("endpoint", entry.endpoint);
-	made.text("sni", entry.sni);
-	made.text("tls", entry.tls);
-	made.text("alpn", entry.alpn);
-	made.text("client_cn", entry.client_cn);
-	made.text("id", entry.id);
-	made.duration("duration_ms", entry.duration);
-	made.duration("queue_ms", entry.queue);
-	made.duration("connect_ms", entry.connect);
-	made.duration("first_byte_ms", entry.first_byte);
-	made.number("to_backend", entry.to_backend);
-	made.number("to_client", entry.to_client);
-	made.number("to_backend_splice", entry.to_backend_splice);
-	made.number("to_client_splice", entry.to_client_splice);
-	if (entry.datagrams) {
-		made.number("datagrams_to_backend", entry.datagrams->first);
-		made.number("datagrams_to_client", entry.datagrams->second);
-	}
-	if (entry.tries > 1)
-		made.number("tries", entry.tries);
-	made.text("error", entry.error);
-	return made.finish();
-}
-
 std::optional<std::string> log_target_problem(const std::string &target)
 {
 	if (target.empty() || target == "stderr" || target == "stdout" || is_syslog(target))
@@ -219,7 +98,7 @@ std::optional<std::string> log_target_problem(const std::string &target)
 	return std::nullopt;
 }
 
-std::unique_ptr<access_log> access_log::open(const std::string &target, log_format format,
+std::unique_ptr<access_log> access_log::open(const std::string &target, const log_format &format,
 					     std::string &why, std::size_t queue)
 {
 	const auto make = [&](int fd, bool owned) {
@@ -264,8 +143,8 @@ std::unique_ptr<access_log> access_log::open(const std::string &target, log_form
 	return make(fd, true);
 }
 
-access_log::access_log(std::string target, int fd, bool owned, log_format format, std::size_t queue,
-		       std::unique_ptr<syslog_socket> socket)
+access_log::access_log(std::string target, int fd, bool owned, const log_format &format,
+		       std::size_t queue, std::unique_ptr<syslog_socket> socket)
     : target_(std::move(target)), path_(owned ? target_ : ""), format_(format), owned_(owned),
       socket_(std::move(socket)), queue_(queue), fd_(fd), is_file_(is_regular(fd)),
       piece_(is_file_ || socket_ ? bytes_most : log_line_most)

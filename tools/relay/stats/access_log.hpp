@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The access log: a line for each connection that has ended. docs/relay-operation.md describes each
- * field.
+ * The access log: a line for each connection that has ended (log_line.hpp).
  *
  * write() never waits: the line goes into a bounded queue, from which one task writes. If the queue
  * is full, because the target is too slow or accepts nothing, the line is dropped and counted, and
@@ -16,8 +15,8 @@
 #define RELAY_ACCESS_LOG_HPP
 
 #include "stats/counters.hpp"
+#include "stats/log_line.hpp"
 #include "stats/syslog_socket.hpp"
-#include "wire/termination.hpp"
 
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>
@@ -37,46 +36,11 @@
 namespace relay
 {
 
-/* One connection. Empty texts and negative durations are unknown, and are left out. */
-struct access_entry {
-	std::chrono::nanoseconds time{}; /* of its end, since 1970 */
-	termination cause = termination::client_end;
-	std::string_view listener; /* the route's name */
-	std::string_view client;   /* its address, from the PROXY header if there was one */
-	std::string_view peer;     /* the connection's own address if it differs */
-	std::string_view backend;  /* the backend it was connected to, as configured */
-	std::string_view endpoint; /* its address if the backend is a name; else empty */
-	std::string_view sni;
-	std::string_view tls;       /* the version, if the client's TLS ended here */
-	std::string_view alpn;      /* the protocol agreed on then */
-	std::string_view client_cn; /* the common name of the client's certificate */
-	std::string_view id;        /* the id sent to the backend */
-	std::string_view error;     /* what failed, in words */
-	std::chrono::nanoseconds duration{-1};
-	std::chrono::nanoseconds queue{-1}; /* the part spent waiting for a place */
-	std::chrono::nanoseconds connect{-1};
-	std::chrono::nanoseconds first_byte{-1};
-	std::uint64_t to_backend = 0; /* bytes delivered */
-	std::uint64_t to_client = 0;
-	std::uint64_t to_backend_splice = 0; /* the part that splice moved */
-	std::uint64_t to_client_splice = 0;
-	/* UDP: how many datagrams were passed on, to the backend and to the client. */
-	std::optional<std::pair<std::uint64_t, std::uint64_t>> datagrams{};
-	unsigned tries = 0; /* backends tried; logged if more than one */
-};
-
-enum class log_format : unsigned char { logfmt, json };
-
 /*
  * Returns why the log's file certainly cannot be opened, such as a missing folder. Opens and makes
  * nothing, and does not check other targets or an empty one. May block on the file system.
  */
 std::optional<std::string> log_target_problem(const std::string &target);
-
-/* The entry as a line, with its end. It has at most log_line_most bytes, because long texts are
- * cut. */
-std::string to_log_line(const access_entry &entry, log_format format);
-inline constexpr std::size_t log_line_most = 4096; /* PIPE_BUF */
 
 class access_log
 {
@@ -86,7 +50,7 @@ public:
 	 * "syslog" or "syslog:/PATH" (a Unix socket), or the path of a file, which is appended to.
 	 * On failure, why has the reason. May block on the file system.
 	 */
-	static std::unique_ptr<access_log> open(const std::string &target, log_format format,
+	static std::unique_ptr<access_log> open(const std::string &target, const log_format &format,
 						std::string &why, std::size_t queue = 4096);
 	access_log(const access_log &) = delete;
 	access_log &operator=(const access_log &) = delete;
@@ -114,8 +78,8 @@ public:
 	std::uint64_t dropped() const noexcept { return dropped_.get(); }
 
 private:
-	access_log(std::string target, int fd, bool owned, log_format format, std::size_t queue,
-		   std::unique_ptr<syslog_socket> socket = nullptr);
+	access_log(std::string target, int fd, bool owned, const log_format &format,
+		   std::size_t queue, std::unique_ptr<syslog_socket> socket = nullptr);
 	void run();
 	void fill_and_put(std::string &batch);
 	std::ptrdiff_t put(std::string_view batch);
