@@ -44,8 +44,9 @@ enum sn_hooks_mode {
 
 /*
  * The calling task's notes; NULL when the caller is not a task's own code: on a thread without a
- * task, in a child of fork(), and in the runtime itself, also where it is working for a task. Valid
- * until the task parks or ends. Any thread; does not park. Costs some loads.
+ * task, in a child of fork(), in handlers of pthread_atfork() that run while the runtime holds its
+ * locks (run.h), and in the runtime itself, also where it is working for a task. Valid until the
+ * task parks or ends. Any thread; does not park. Costs some loads.
  */
 SN_API struct sn_foreign *sn_foreign_self(void);
 

@@ -77,7 +77,8 @@ typedef int sn_fn(void *arg);
  * The child should call exec, _exit() or a new sn_run(). In that run too the parent's connections
  * can only be closed; reading and the like return -EBADF. Signals that the parent's tasks caught
  * have in the child the effect that they had before. When the task's function returns in the child,
- * the process exits with its value.
+ * the process exits with its value. Handlers of pthread_atfork() that were registered before the
+ * first sn_run() are called while the runtime's locks are held, and must not call sennit.
  *
  * Errors: -EALREADY when a runtime is already running in this process (also when called from a
  * task); -EINVAL without fn, or for an environment variable out of range, after a line on stderr

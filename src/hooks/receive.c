@@ -355,13 +355,17 @@ SN_HOOK(int, accept4, (int fd, struct sockaddr *from, socklen_t *length, int fla
 static void note_low_water(int level, int name)
 {
 	/* The runtime's own calls do not count: it sets the option on its own sockets. */
-	if (sn_unlikely(level == SOL_SOCKET && name == SO_RCVLOWAT) &&
-	    (!sn_private_self() || sn_foreign_self()))
+	self = sn_private_self();
+	if (!self || !__atomic_load_n(&self->inside, __ATOMIC_RELAXED))
 		atomic_store(&low_water, true);
 }
 
 SN_HOOK(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t length))
 {
+	const struct sn_private_lease *self;
+
+	if (sn_likely(level != SOL_SOCKET || name != SO_RCVLOWAT))
+		return;
 	note_low_water(level, name);
 	return sn_real.setsockopt(fd, level, name, value, length);
 }

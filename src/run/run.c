@@ -292,6 +292,7 @@ static void run_fork(enum sn_fork_phase phase)
  * restores the previous action of the signal for them.
  */
 static sn_fork_handler *const fork_handlers[] = {
+	sn_thread_forks, /* before all locks */
 	sn_stats_fork,         run_fork,
 	sn_foreign_fork,       sn_signal_fork, /* opens descriptors under its lock */
 	sn_fds_fork,           sn_watches_fork,

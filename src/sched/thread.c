@@ -145,8 +145,22 @@ void sn_thread_detach(struct sn_thread *self)
 	sn_private_current = NULL;
 }
 
+void sn_thread_forks(enum sn_fork_phase phase)
+{
+	struct sn_thread *self = sn_thread_self();
+
+	/* In the child the thread has given up its block by now. */
+	if (self)
+		__atomic_store_n(&self->forks, phase == SN_FORK_PREPARE, __ATOMIC_SEQ_CST);
+}
+
 void sn_thread_fork(enum sn_fork_phase phase)
 {
-	if (phase == SN_FORK_CHILD)
+	struct sn_thread *self = sn_thread_self();
+
+	if (phase == SN_FORK_CHILD) {
+		if (self)
+			self->forks = false;
 		sn_private_current = NULL;
+	}
 }

@@ -14,7 +14,7 @@
  *   prev, commit      the thread itself, around a switch
  *   picked            the thread itself, around a switch; the thread that hands it a processor for
  *                     one of its tied tasks
- *   pinned, pins, altered, ends
+ *   pinned, pins, altered, ends, forks
  *                     the thread itself; pinned atomically, because the monitor reads it
  *   ties              see tie.h
  *   blocked           the monitor, while it revokes the lease; the thread when it is back
@@ -94,6 +94,7 @@ struct sn_thread {
 	bool altered; /* a task was pinned to it, and may have changed its attributes: birth.h */
 	bool leaves;  /* sn_threads.leaving counts it */
 	bool ends;    /* its pinned task has ended: the thread runs no other task, and ends */
+	bool forks;   /* it holds the runtime's locks around a fork() of its task (base/fork.h) */
 	struct sn_thread *next_idle, *prev_idle;
 	bool is_idle; /* in the list of idle threads */
 	struct sn_thread *next_all, *prev_all;
@@ -191,7 +192,12 @@ static inline bool sn_ties_wait_after_all(struct sn_thread *self)
 	return atomic_load(&self->ties.ready) > 0;
 }
 
-/* In a child of fork() the only thread gives up its block. */
+/* Around fork() the calling thread's task is not in its own code (sn_foreign_self()). The first of
+ * all handlers: it is called before any lock is taken and after the last is released, because a
+ * signal's handler may make hooked calls in between. */
+void sn_thread_forks(enum sn_fork_phase phase);
+
+/* In the child the only thread gives up its block. */
 void sn_thread_fork(enum sn_fork_phase phase);
 
 /* The first makes the block the calling thread's, the second undoes that. */

@@ -15,13 +15,19 @@
 #include "sched/thread.h"
 #include "sched/thread_list.h"
 
-/* The calling thread, if it runs code of a task outside the runtime; otherwise NULL. Only the
- * thread itself writes `inside`, so its answer is exact whatever the monitor does to the lease. */
+/*
+ * The calling thread, if it runs code of a task outside the runtime; otherwise NULL. Only the
+ * thread itself writes `inside`, so its answer is exact whatever the monitor does to the lease.
+ *
+ * Handlers of pthread_atfork() that were registered before the runtime's are called while it
+ * holds its locks for the fork, in both processes. A hooked call that entered the runtime would
+ * wait for these without a limit.
+ */
 static struct sn_thread *in_own_code(void)
 {
 	struct sn_thread *self = sn_thread_self();
 
-	if (sn_likely(!self) || !self->task ||
+	if (sn_likely(!self) || !self->task || self->forks ||
 	    __atomic_load_n(&self->lease.inside, __ATOMIC_RELAXED))
 		return NULL;
 	return self;
