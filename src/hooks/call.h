@@ -19,6 +19,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #include <sennit/blocking.h>
 #include <sennit/foreign.h>
@@ -142,6 +143,18 @@ static inline bool sn_hook_pieces_may_wait(const struct iovec *iov, int count)
 		some |= iov[i].iov_len > 0;
 	}
 	return some;
+}
+
+/* n, or the most bytes that the kernel transfers in one call: INT_MAX, cut to whole pages. A call
+ * that is made in parts must not transfer more. */
+static inline size_t sn_hook_at_once(size_t n)
+{
+	size_t most;
+
+	if (sn_likely(n <= INT_MAX / 2))
+		return n;
+	most = INT_MAX & ~((size_t)sysconf(_SC_PAGESIZE) - 1);
+	return n < most ? n : most;
 }
 
 /*

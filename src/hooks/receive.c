@@ -79,6 +79,7 @@ static ssize_t receive(int fd, void *buf, size_t n, int flags, struct sockaddr *
 	enum sn_hook_step step = SN_HOOK_AGAIN;
 	ssize_t got;
 
+	n = sn_hook_at_once(n);
 	do {
 		got = sn_real.recvfrom(fd, buf, n, flags | MSG_DONTWAIT, from, length);
 		if (got >= 0 || !sn_hook_would_block())

@@ -17,9 +17,6 @@
 
 #include "hooks/turn.h"
 
-/* The most bytes that one call transfers: INT_MAX, cut to whole pages. */
-#define MOST_AT_ONCE ((size_t)0x7ffff000)
-
 /* With other flags, such as MSG_OOB, MSG_ZEROCOPY, MSG_FASTOPEN and MSG_EOR, a call is not the same
  * as two calls with its parts. */
 #define KNOWN_FLAGS (MSG_NOSIGNAL | MSG_MORE | MSG_CONFIRM | MSG_DONTROUTE)
@@ -56,6 +53,7 @@ static ssize_t send_all(int fd, const void *buf, size_t n, int flags, const stru
 	enum sn_hook_step step = SN_HOOK_AGAIN;
 	ssize_t sent;
 
+	n = sn_hook_at_once(n);
 	do {
 		sent = sn_real.sendto(fd, buf, n, flags | MSG_DONTWAIT, to, length);
 		if (sent >= 0 || !sn_hook_would_block())
@@ -93,27 +91,27 @@ static size_t bytes_of(const struct iovec *iov, size_t count)
 {
 	size_t sum = 0;
 
-	for (size_t i = 0; i < count && sum < MOST_AT_ONCE; i++)
-		sum += iov[i].iov_len < MOST_AT_ONCE ? iov[i].iov_len : MOST_AT_ONCE;
-	return sum < MOST_AT_ONCE ? sum : MOST_AT_ONCE;
+	for (size_t i = 0; i < count; i++)
+		sum = sn_hook_at_once(sum + sn_hook_at_once(iov[i].iov_len));
+	return sum;
 }
 
-/* Sends the rest of the pieces after `done` bytes, piece by piece. */
-static size_t send_pieces(struct sn_hook_call *call, const struct msghdr *message, int flags,
-			  size_t done)
+/* Sends the rest of the pieces' first n bytes after `done` bytes, piece by piece. */
+static size_t send_pieces(struct sn_hook_call *call, const struct msghdr *message, size_t n,
+			  int flags, size_t done)
 {
-	size_t before = 0;
+	const struct iovec *piece = message->msg_iov;
+	size_t before = 0, end;
 
-	for (size_t i = 0; i < message->msg_iovlen; i++) {
-		const struct iovec *piece = &message->msg_iov[i];
-
-		if (done < before + piece->iov_len) {
-			done = before + send_rest(call, piece->iov_base, piece->iov_len, flags,
-						  done - before);
-			if (done < before + piece->iov_len)
-				break;
-		}
-		before += piece->iov_len;
+	for (; before < n; before = end, piece++) {
+		end = before + sn_hook_at_once(piece->iov_len);
+		end = end < n ? end : n;
+		if (done >= end)
+			continue;
+		done = before +
+		       send_rest(call, piece->iov_base, end - before, flags, done - before);
+		if (done < end)
+			break;
 	}
 	return done;
 }
@@ -127,6 +125,7 @@ static ssize_t send_message(int fd, const struct msghdr *message, int flags, sen
 		.fd = fd, .events = POLLOUT, .tried = true, .timeout = SO_SNDTIMEO};
 	enum sn_hook_step step = SN_HOOK_AGAIN;
 	ssize_t sent;
+	size_t n;
 
 	do {
 		sent = real(fd, message, flags | MSG_DONTWAIT);
@@ -138,8 +137,8 @@ static ssize_t send_message(int fd, const struct msghdr *message, int flags, sen
 		return -1;
 	if (step == SN_HOOK_PASS)
 		return real(fd, message, flags);
-	if (sent >= 0 && (size_t)sent < bytes_of(message->msg_iov, message->msg_iovlen))
-		return (ssize_t)send_pieces(&call, message, flags, (size_t)sent);
+	if (sent >= 0 && (size_t)sent < (n = bytes_of(message->msg_iov, message->msg_iovlen)))
+		return (ssize_t)send_pieces(&call, message, n, flags, (size_t)sent);
 	return sent;
 }
 
@@ -171,7 +170,8 @@ static bool finish_message(int fd, struct mmsghdr *last, int flags)
 	const size_t size = bytes_of(last->msg_hdr.msg_iov, last->msg_hdr.msg_iovlen);
 
 	if (last->msg_len < size)
-		last->msg_len = (unsigned)send_pieces(&call, &last->msg_hdr, flags, last->msg_len);
+		last->msg_len =
+			(unsigned)send_pieces(&call, &last->msg_hdr, size, flags, last->msg_len);
 	return last->msg_len == size;
 }
 
@@ -248,12 +248,16 @@ static ssize_t write_in_turn(int fd, const struct iovec *iov, int count)
 	return sent;
 }
 
-/* The rest of the piece in which the first `done` bytes end; there is at least one byte. */
-static struct iovec rest_of(const struct iovec *iov, size_t done)
+/* The rest of the piece in which the first `done` of n bytes end; there is at least one byte. */
+static struct iovec rest_of(const struct iovec *iov, size_t n, size_t done)
 {
+	const size_t most = n - done;
+	size_t rest;
+
 	while (done >= iov->iov_len)
 		done -= iov++->iov_len;
-	return (struct iovec){(char *)iov->iov_base + done, iov->iov_len - done};
+	rest = iov->iov_len - done;
+	return (struct iovec){(char *)iov->iov_base + done, rest < most ? rest : most};
 }
 
 /* Writes the pieces to a pipe. Returns how many bytes were written, or -1. */
@@ -266,7 +270,7 @@ static ssize_t write_pipe(int fd, const struct iovec *iov, int count, size_t n)
 	int err;
 
 	while (done < n && step == SN_HOOK_AGAIN) {
-		const struct iovec rest = rest_of(iov, done);
+		const struct iovec rest = rest_of(iov, n, done);
 
 		more = done > 0 ? pwritev2(fd, &rest, 1, -1, RWF_NOWAIT)
 				: pwritev2(fd, iov, count, -1, RWF_NOWAIT);
@@ -283,7 +287,7 @@ static ssize_t write_pipe(int fd, const struct iovec *iov, int count, size_t n)
 		}
 	}
 	while (done < n && step == SN_HOOK_PASS) {
-		const struct iovec rest = rest_of(iov, done);
+		const struct iovec rest = rest_of(iov, n, done);
 
 		more = done > 0 ? write_pieces(fd, &rest, 1) : write_pieces(fd, iov, count);
 		if (more <= 0)

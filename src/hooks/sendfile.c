@@ -63,6 +63,7 @@ static ssize_t send_file(int to, int from, void *offset, size_t n, sendfile_fn *
 {
 	size_t done = 0;
 
+	n = sn_hook_at_once(n);
 	while (done < n) {
 		struct sn_hook_call call = {.fd = to, .events = POLLOUT, .timeout = SO_SNDTIMEO};
 		const enum sn_hook_step step = await_room(&call);
