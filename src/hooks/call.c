@@ -232,6 +232,9 @@ enum sn_hook_step sn_hook_begin(struct sn_hook_call *call)
 	if (call->begun)
 		return SN_HOOK_AGAIN;
 	flags = sn_hook_flags(call->fd);
+	/* Closed meanwhile, for its number may be in use again when the call is made. */
+	if (flags < 0 && sn_hook_errno() == EBADF)
+		return SN_HOOK_FAIL;
 	if (flags < 0 || (flags & O_NONBLOCK)) {
 		if (!call->tried)
 			return SN_HOOK_PASS;

@@ -305,31 +305,45 @@ SN_HOOK(ssize_t, readv, (int fd, const struct iovec *iov, int count))
 /* ---- accept ---- */
 
 /*
- * Whether accept() fails immediately, because the descriptor does not listen. Such a descriptor may
- * never be readable. The option counts only for families that are known to set it: a listener of
- * Bluetooth, for example, does not. Any other error than these two says nothing, because a sandbox
- * may refuse getsockopt().
+ * Families in which accept() waits only if the socket has SO_ACCEPTCONN. Others have listeners
+ * without it: Bluetooth, NFC, IUCV, and AF_VSOCK before Linux 4.15.
  */
-static bool refuses_accept(int fd)
+static bool tells_listeners(int family)
+{
+	return family == AF_INET || family == AF_INET6 || family == AF_UNIX ||
+	       family == AF_NETLINK || family == AF_ALG || family == AF_PACKET;
+}
+
+/*
+ * Where the descriptor does not listen, accept() does not wait: it fails immediately, or succeeds,
+ * for AF_ALG. Such a descriptor may never be readable, so the call is passed through, but only in
+ * families that tell. FAIL is as in sn_hook_probed(). Any other error than these two says nothing,
+ * because a sandbox may refuse getsockopt().
+ */
+static enum sn_hook_step probe_accept(int fd)
 {
 	int listens = 0, family = 0;
 	socklen_t size = sizeof listens;
 
 	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) < 0)
-		return sn_hook_errno() == EBADF || sn_hook_errno() == ENOTSOCK;
+		return sn_hook_errno() == EBADF || sn_hook_errno() == ENOTSOCK ? SN_HOOK_FAIL
+									       : SN_HOOK_AGAIN;
 	size = sizeof family;
-	return !listens && getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 &&
-	       (family == AF_INET || family == AF_INET6 || family == AF_UNIX);
+	if (listens || getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) < 0)
+		return SN_HOOK_AGAIN;
+	return tells_listeners(family) ? SN_HOOK_PASS : SN_HOOK_AGAIN;
 }
 
 SN_HOOK(int, accept, (int fd, struct sockaddr *from, socklen_t *length))
 {
+	enum sn_hook_step step = SN_HOOK_PASS;
 	struct sn_hook_turn turn;
 	int conn;
 
-	if (!sn_hook_caller() || refuses_accept(fd))
+	if (!sn_hook_caller() || (step = probe_accept(fd)) == SN_HOOK_PASS)
 		return sn_real.accept(fd, from, length);
-	if (sn_hook_turn_take(&turn, fd, POLLIN, SO_RCVTIMEO) == SN_HOOK_FAIL)
+	if (step == SN_HOOK_FAIL ||
+	    sn_hook_turn_take(&turn, fd, POLLIN, SO_RCVTIMEO) == SN_HOOK_FAIL)
 		return -1;
 	conn = sn_real.accept(fd, from, length);
 	sn_hook_turn_give(&turn);
@@ -338,13 +352,16 @@ SN_HOOK(int, accept, (int fd, struct sockaddr *from, socklen_t *length))
 
 SN_HOOK(int, accept4, (int fd, struct sockaddr *from, socklen_t *length, int flags))
 {
+	enum sn_hook_step step = SN_HOOK_PASS;
 	struct sn_hook_turn turn;
 	int conn;
 
 	/* The kernel refuses other flags. */
-	if (!sn_hook_caller() || (flags & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) || refuses_accept(fd))
+	if (!sn_hook_caller() || (flags & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) ||
+	    (step = probe_accept(fd)) == SN_HOOK_PASS)
 		return sn_real.accept4(fd, from, length, flags);
-	if (sn_hook_turn_take(&turn, fd, POLLIN, SO_RCVTIMEO) == SN_HOOK_FAIL)
+	if (step == SN_HOOK_FAIL ||
+	    sn_hook_turn_take(&turn, fd, POLLIN, SO_RCVTIMEO) == SN_HOOK_FAIL)
 		return -1;
 	conn = sn_real.accept4(fd, from, length, flags);
 	sn_hook_turn_give(&turn);
@@ -355,6 +372,10 @@ SN_HOOK(int, accept4, (int fd, struct sockaddr *from, socklen_t *length, int fla
 
 static void note_low_water(int level, int name)
 {
+	const struct sn_private_lease *self;
+
+	if (sn_likely(level != SOL_SOCKET || name != SO_RCVLOWAT))
+		return;
 	/* The runtime's own calls do not count: it sets the option on its own sockets. */
 	self = sn_private_self();
 	if (!self || !__atomic_load_n(&self->inside, __ATOMIC_RELAXED))
@@ -363,10 +384,6 @@ static void note_low_water(int level, int name)
 
 SN_HOOK(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t length))
 {
-	const struct sn_private_lease *self;
-
-	if (sn_likely(level != SOL_SOCKET || name != SO_RCVLOWAT))
-		return;
 	note_low_water(level, name);
 	return sn_real.setsockopt(fd, level, name, value, length);
 }

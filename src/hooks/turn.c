@@ -87,12 +87,16 @@ enum sn_hook_step sn_hook_turn_take(struct sn_hook_turn *turn, int fd, short eve
 	do {
 		const bool taken = take(turn);
 		const bool ready = sn_real.poll(&one, 1, 0) != 0;
+		const bool closed = ready && (one.revents & POLLNVAL);
 
-		if (taken && ready)
+		if (taken && ready && !closed)
 			return SN_HOOK_PASS;
 		if (taken)
 			sn_hook_turn_give(turn);
-		if (ready) {
+		if (closed) {
+			sn_hook_fail(EBADF);
+			step = SN_HOOK_FAIL;
+		} else if (ready) {
 			step = await_turn(&call, &times);
 		} else {
 			times = 0;

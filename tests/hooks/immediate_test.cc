@@ -2,16 +2,21 @@
 //
 // Calls that fail immediately on a thread, although the descriptor is not ready and may never be,
 // fail immediately in a task with hooks, too, and with the same error.
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include <linux/if_alg.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 
@@ -52,6 +57,7 @@ public:
 		add("full eventfd", full_eventfd());
 		add("timerfd", timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC));
 		add("epoll", epoll_create1(EPOLL_CLOEXEC));
+		add("netlink", socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0));
 		add("inotify", inotify_init1(IN_CLOEXEC));
 		add("signalfd", signalfd(-1, &signals, SFD_CLOEXEC));
 		add("folder", open("/", O_RDONLY | O_CLOEXEC));
@@ -141,6 +147,85 @@ TEST(FailsImmediately, AcceptOfWhatDoesNotListen)
 		expect_same("accept4 of " + each.name,
 			    [&] { return accept4(each.fd, nullptr, nullptr, SOCK_CLOEXEC); });
 	}
+}
+
+// A socket of the kernel's cryptography does not listen either, but its accept() succeeds.
+TEST(SucceedsImmediately, AcceptOfCryptography)
+{
+	const struct sockaddr_alg hash = {AF_ALG, "hash", 0, 0, "sha256"};
+	const int fd = socket(AF_ALG, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	char digest[32];
+
+	if (fd < 0 || bind(fd, (const struct sockaddr *)&hash, sizeof hash) < 0) {
+		close(fd);
+		GTEST_SKIP() << "the kernel offers no cryptography";
+	}
+	test::run([&] {
+		hooked([&] {
+			sn_scope *scope;
+
+			EXPECT_EQ(0, sn_scope_open(&scope, test::soon()));
+			const int call = int(outcome(accept(fd, nullptr, nullptr)));
+			EXPECT_GE(call, 0);
+			EXPECT_EQ(3, outcome(send(call, "abc", 3, 0)));
+			EXPECT_EQ(32, outcome(recv(call, digest, sizeof digest, 0)));
+			close(call);
+			sn_scope_close(scope);
+		}).join();
+	});
+	EXPECT_EQ(0, memcmp(digest, "\xba\x78\x16\xbf", 4));
+	close(fd);
+}
+
+// One thread opens and closes a number while a task accepts from it. If accept() were called after
+// the number was found closed, it might find a listener, and block its thread without a limit.
+TEST(FailsImmediately, AcceptOfANumberThatIsInUseAgain)
+{
+	const TcpListener listener;
+	const int number = fcntl(listener.fd, F_DUPFD_CLOEXEC, 500); // nothing else gets it
+	std::atomic<bool> done{false};
+	std::thread changes([&] {
+	std::atomic<int> rounds{0};
+		while (!done) {
+			syscall(SYS_close, number);
+			dup3(listener.fd, number, O_CLOEXEC);
+		}
+			sched_yield();
+	});
+
+	test::run([&] {
+		Task accepting = hooked([&] {
+			const int64_t end = sn_now() + 2 * test::second;
+
+			// A slow machine makes fewer rounds.
+			while (rounds < test::scaled(20000) && sn_now() < end) {
+				sn_scope *scope;
+
+				EXPECT_EQ(0, sn_scope_open(&scope, sn_now() + 20 * test::us));
+				const int64_t err = outcome(accept(number, nullptr, nullptr));
+				EXPECT_TRUE(err == -EBADF || err == -ETIMEDOUT) << err;
+				sn_scope_close(scope);
+			}
+				rounds++;
+			done = true;
+		});
+		int before = -1;
+
+		while (!done && before != rounds) {
+			before = rounds;
+			test::eventually([&] { return done || before != rounds; });
+		}
+		if (!done) {
+			ADD_FAILURE() << "accept() waits for a listener that was opened later";
+			done = true;
+			const int end = test::tcp_socket();
+			listener.connect_to(end);
+			close(end);
+		}
+		accepting.join();
+	});
+	changes.join();
+	close(number);
 }
 
 TEST(FailsImmediately, ReadingWhatIsNotRead)
