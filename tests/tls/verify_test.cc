@@ -325,6 +325,66 @@ TEST(TlsVerify, ServerRequiresAClientsCertificate)
 	});
 }
 
+// A server refuses the client's certificate for this reason, and the client learns the alert.
+void expect_client_refused(Mutual &mutual, const Identity &shown, const char *reason, long code,
+			   const char *alert)
+{
+	char c;
+
+	mutual.client.show({&shown});
+	TlsPair pair(mutual.client, mutual.server);
+	EXPECT_EQ(-EKEYREJECTED, pair.try_handshake().second) << reason;
+	EXPECT_EQ(std::string("the peer's certificate is refused: ") + reason,
+		  sn_tls_error(pair.server));
+	EXPECT_EQ(code, test::info_of(pair.server).verify_result);
+	EXPECT_EQ(-EKEYREJECTED, sn_stream_read(pair.server, &c, 1));
+	EXPECT_EQ(-EPROTO, sn_stream_read(pair.client, &c, 1));
+	EXPECT_EQ(std::string("the peer has refused with an alert: ") + alert,
+		  sn_tls_error(pair.client));
+}
+
+TEST(TlsVerify, BadCertificatesOfClientsAreRefused)
+{
+	run_tls({2}, [] {
+		for (const sn_tls_version version : {SN_TLS_1_2, SN_TLS_1_3}) {
+			Mutual mutual(SN_TLS_VERIFY_REQUIRE), lists(SN_TLS_VERIFY_REQUIRE);
+			const Authority stranger("a stranger");
+			const auto sign = [&](const Terms &terms) {
+				return mutual.authority.sign(terms);
+			};
+
+			EXPECT_EQ(0, sn_tls_config_set_versions(mutual.server, version, version));
+			EXPECT_EQ(0, sn_tls_config_set_versions(lists.server, version, version));
+			expect_client_refused(mutual, sign({.from = -7200, .until = -3600}),
+					      "certificate has expired",
+					      X509_V_ERR_CERT_HAS_EXPIRED, "certificate expired");
+			expect_client_refused(mutual, sign({.from = 3600, .until = 7200}),
+					      "certificate is not yet valid",
+					      X509_V_ERR_CERT_NOT_YET_VALID, "bad certificate");
+			expect_client_refused(mutual, test::certify({}, nullptr),
+					      "self-signed certificate",
+					      X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT, "unknown CA");
+			expect_client_refused(
+				mutual, stranger.sign({}), "unable to get local issuer certificate",
+				X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY, "unknown CA");
+			expect_client_refused(mutual, sign({.usage = "serverAuth"}),
+					      "unsuitable certificate purpose",
+					      X509_V_ERR_INVALID_PURPOSE,
+					      "unsupported certificate");
+
+			const Identity revoked = lists.authority.sign({});
+			const std::string list = lists.authority.revoke({&revoked});
+			EXPECT_EQ(0, sn_tls_config_add_crl(lists.server, list.c_str()));
+			expect_client_refused(lists, revoked, "certificate revoked",
+					      X509_V_ERR_CERT_REVOKED, "certificate revoked");
+			lists.client.show({&lists.identity});
+			TlsPair good(lists.client, lists.server);
+			good.handshake();
+			good.ping();
+		}
+	});
+}
+
 TEST(TlsVerify, RequestedCertificateMayBeMissingButNotBad)
 {
 	run_tls({2}, [] {
