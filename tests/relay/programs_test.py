@@ -291,7 +291,7 @@ http {{
 	types {{
 		text/html html; text/css css; text/javascript js; image/png png; application/json json;
 	}}
-	server {{ listen 127.0.0.1:{port} {protocol} backlog=1024; root {root}/www; }}
+	server {{ listen 127.0.0.1:{port} {protocol} backlog=1024; root {root}/www; {more} }}
 }}
 """
 
@@ -343,16 +343,21 @@ def png(width, height):
 
 
 class Web(Traffic):
-    def serve_files(self, files, protocol=""):
-        """Serves the files (contents by name) with nginx. Returns the port."""
-        port = free_port()
+    def write_files(self, files):
+        """Writes the files (contents by name) into a folder for a server."""
         os.mkdir(self.root + "/www")
         for name, content in files.items():
             with open(f"{self.root}/www/{name}", "wb") as file:
                 file.write(content)
+
+    def serve_files(self, files, protocol="", more=""):
+        """Serves the files with nginx. Returns the port."""
+        port = free_port()
+        self.write_files(files)
         with open(self.root + "/nginx.conf", "w") as file:
             user = "user root;" if os.getuid() == 0 else ""
-            file.write(NGINX.format(root=self.root, port=port, user=user, protocol=protocol))
+            file.write(NGINX.format(root=self.root, port=port, user=user, protocol=protocol,
+                                    more=more))
         self.serve([program("nginx"), "-p", self.root, "-c", self.root + "/nginx.conf",
                     "-e", self.root + "/error.log"], port)
         return port

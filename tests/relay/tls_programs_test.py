@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT
 """
 Programs that people use, with TLS: a browser and curl, with HTTP/2 over TLS that ends at the relay;
-PostgreSQL and MariaDB, whose own TLS passes through the relay, and whose plain protocol goes through
-two listeners of it with TLS in between. These two begin their TLS inside their own protocol, so a
-relay cannot end it.
+curl, nghttp and h2load with HTTP/2, and nginx and nghttpd, where TLS ends at the relay, ends and
+begins again there, or passes through by its name; PostgreSQL and MariaDB, whose own TLS passes
+through the relay, and whose plain protocol goes through two listeners of it with TLS in between.
+These two begin their TLS inside their own protocol, so a relay cannot end it.
 
 Environment: as for traffic.py. Fails when one of the programs is missing; scripts/setup test
 installs them.
@@ -36,6 +37,13 @@ idle_timeout = "10m"
 backends = ["127.0.0.1:{to}"]
 {of_group}
 """
+BY_NAME = """
+[listeners.web]
+address = "127.0.0.1:0"
+sni = {{ "localhost" = "web" }}
+[groups.web]
+backends = ["127.0.0.1:{to}"]
+"""
 ROWS = 50000
 
 
@@ -52,7 +60,8 @@ class Certified:
         subprocess.run(
             ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
              "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1", "-addext",
-             "subjectAltName=IP:127.0.0.1", "-keyout", self.key, "-out", self.certificate],
+             "subjectAltName=IP:127.0.0.1,DNS:localhost", "-keyout", self.key,
+             "-out", self.certificate],
             check=True, capture_output=True, timeout=60)
         self.ends_tls = f'tls = {{ certificate = "{self.certificate}", key = "{self.key}"%s }}'
 
@@ -93,9 +102,9 @@ class Web(Certified, programs.Web):
     def test_curl_over_http2(self):
         for name, content in self.files.items():
             got = self.run_program("curl", "-sS", "--http2", "--cacert", self.certificate, "-w",
-                                   "%{stderr}%{http_version}", "-o", self.root + "/got",
+                                   "%{http_version}", "-o", self.root + "/got",
                                    f"{self.url}/{name}")
-            self.assertEqual(got, b"")
+            self.assertEqual(got, b"2")
             with open(self.root + "/got", "rb") as file:
                 self.assertEqual(file.read(), content)
 
@@ -128,6 +137,83 @@ class Web(Certified, programs.Web):
         of = self.relay.status()["listeners"][0]
         print(f"browser: 31 files over {of['accepted']} connections")
         self.assertLess(of["accepted"], 10)
+
+
+class Http2(Certified, programs.Web):
+    test_a_page_in_a_browser = test_http2_by_h2load = test_a_websocket_stays_open = None
+
+    def setUp(self):
+        super().setUp()
+        self.certify()
+        self.files = {f"{i}.bin": os.urandom(1 + 12000 * i) for i in range(12)}
+        self.files["small"], self.files["large"] = os.urandom(1024), os.urandom(1 << 20)
+
+    def serve_nghttpd(self, tls):
+        port = free_port()
+        self.write_files(self.files)
+        self.serve([programs.program("nghttpd"), "-a", "127.0.0.1", "-d", self.root + "/www",
+                    *(() if tls else ("--no-tls",)), str(port),
+                    *((self.key, self.certificate) if tls else ())], port)
+        return port
+
+    def serve_nginx(self, tls):
+        if not tls:
+            return self.serve_files(self.files, "http2")
+        return self.serve_files(self.files, "ssl http2", f"ssl_certificate {self.certificate}; "
+                                f"ssl_certificate_key {self.key};")
+
+    def ask_all(self, url):
+        """Compares what curl and nghttp get with the files, then loads the server."""
+        for name, content in self.files.items():
+            said = self.run_program("curl", "-sS", "--http2", "--cacert", self.certificate, "-w",
+                                    "%{http_version}", "-o", self.root + "/got", f"{url}/{name}")
+            self.assertEqual(said, b"2")
+            with open(self.root + "/got", "rb") as file:
+                self.assertEqual(file.read(), content)
+        # One connection, and a stream for each file.
+        nghttp, h2load = programs.program("nghttp"), programs.program("h2load")
+        got = self.run_program(nghttp, *(f"{url}/{name}" for name in self.files))
+        self.assertEqual(len(got), sum(map(len, self.files.values())))
+        for name in "large", "11.bin":
+            self.assertEqual(self.run_program(nghttp, f"{url}/{name}"), self.files[name])
+        for name, clients, streams, requests in ("small", 50, 10, 5000), ("large", 10, 5, 100):
+            said = self.run_program(h2load, "-c", str(clients), "-m", str(streams), "-n",
+                                    str(requests), f"{url}/{name}").decode()
+            self.assertIn("Application protocol: h2\n", said)
+            self.assertIn(f"{requests} succeeded, 0 failed, 0 errored, 0 timeout", said)
+
+    def check(self, serve, ends=True, begins=False):
+        """The relay ends TLS, and may begin it again to the server; or passes it through."""
+        to = serve(begins or not ends)
+        if ends:
+            relay = self.start(listener(
+                "web", 0, to, self.ends_tls % ', alpn = ["h2"]',
+                f'tls = {{ ca = "{self.certificate}", name = "localhost" }}' if begins else ""))
+        else:
+            relay = self.start(BY_NAME.format(to=to))
+        self.ask_all("https://localhost:" + relay.listens[0].rpartition(":")[2])
+        # These clients and servers end TLS without a close_notify, because HTTP/2 has lengths.
+        of = self.finish(relay, least=len(self.files) + 63,
+                         causes=programs.GOOD | {"client_reset", "server_reset"})
+        self.assertEqual(of["tls_full"] + of["tls_resumed"], of["accepted"] if ends else 0)
+
+    def test_nginx_behind_tls_that_ends_at_the_relay(self):
+        self.check(self.serve_nginx)
+
+    def test_nginx_behind_tls_that_begins_again_at_the_relay(self):
+        self.check(self.serve_nginx, begins=True)
+
+    def test_nginx_behind_tls_that_passes_through(self):
+        self.check(self.serve_nginx, ends=False)
+
+    def test_nghttpd_behind_tls_that_ends_at_the_relay(self):
+        self.check(self.serve_nghttpd)
+
+    def test_nghttpd_behind_tls_that_begins_again_at_the_relay(self):
+        self.check(self.serve_nghttpd, begins=True)
+
+    def test_nghttpd_behind_tls_that_passes_through(self):
+        self.check(self.serve_nghttpd, ends=False)
 
 
 class Postgresql(Certified, programs.Postgresql):
@@ -213,7 +299,8 @@ class Mariadb(Certified, programs.Traffic):
 
 
 if __name__ == "__main__":
-    for name in "chromium", "nginx", "curl", "psql", "postgres", "initdb", "mariadb", "mariadbd":
+    for name in ("chromium", "nginx", "curl", "nghttp", "nghttpd", "h2load", "psql", "postgres",
+                 "initdb", "mariadb", "mariadbd"):
         if not programs.program(name):
             sys.exit(f"{name} is not installed; scripts/setup test installs it")
     unittest.main()
