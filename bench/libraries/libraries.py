@@ -9,11 +9,15 @@ tasks, beside threads and beside their own asynchronous interfaces.
     libpq     --count queries of 0.1 s over 100 connections: PQexec, and PQsendQuery with poll()
 
 The three ways take turns in every round, each in a process of its own. Prints the medians of the
-time, the processor's time, the most threads, and the most memory. A library that is not installed
-is left out, and reported. Exits with 1 if something fails.
+time, the processor's time, the most threads, and the most memory. The other libraries of the tests
+(tests/hooks/libraries) have a second table, beside threads only, with as many tasks as their tests
+have and the usual number of threads instead of the most. A library that is not installed is left
+out, and reported. Exits with 1 if something fails.
 """
 import argparse
 import os
+import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -23,6 +27,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import servers  # pylint: disable=wrong-import-position
 
 WAYS = {"tasks": "hooked tasks", "threads": "threads", "async": "its asynchronous interface"}
+OTHERS = {"MariaDB": "mariadb", "hiredis": "hiredis", "libssh2": "libssh2", "c-ares": "c_ares",
+          "SQLite": "sqlite"}
 
 
 def measure(program, way, where, count):
@@ -45,9 +51,53 @@ def compare(name, program, where, options):
               f"| {memory / 1024:.0f} MiB |", flush=True)
 
 
+def run_test(test, options):
+    """Runs the library's test. When it ends too late or this program is ended, so are its servers."""
+    with subprocess.Popen(
+            [sys.executable, os.path.join(servers.HERE, test + "_test.py")],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+            env={**os.environ, "SENNIT_BUILD_DIR": os.path.abspath(options.build),
+                 "SENNIT_TEST_BESIDE": "1"}) as process:
+        try:
+            out, err = process.communicate(timeout=options.limit)
+        except subprocess.TimeoutExpired:
+            servers.fail(f"{test} takes more than {options.limit} s")
+        finally:
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGTERM)
+                try:
+                    process.wait(timeout=10)
+                except subprocess.TimeoutExpired:
+                    os.killpg(process.pid, signal.SIGKILL)
+    return process.returncode, out, err
+
+
+def compare_with_threads(name, test, options):
+    """Runs the library's test, which starts the server."""
+    runs = {way: [] for way in ("tasks", "threads")}
+    for _ in range(options.rounds):
+        status, out, err = run_test(test, options)
+        if status == 77:
+            print(f"{name} is left out: {out.strip()}")
+            return
+        found = re.findall(r"(\d+) done, (\d+) threads,.* ([\d.]+) s, ([\d.]+) s of .* (\d+) MiB",
+                           out)
+        if status or len(found) != 2:
+            servers.fail(f"{test}: {out}{err[:2000]}")
+        for way, row in zip(runs, found):
+            runs[way].append([float(each) for each in row])
+    for way, measured in runs.items():
+        tasks, threads, time, cpu, memory = (statistics.median(each) for each in zip(*measured))
+        print(f"| {name} | {WAYS[way]} | {tasks:.0f} | {tasks / time:.0f} | {time:.2f} s "
+              f"| {cpu:.2f} s | {threads:.0f} | {memory:.0f} MiB |", flush=True)
+
+
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # servers are stopped
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
+    parser.add_argument("--limit", type=int, default=4 * servers.PATIENCE,
+                        help="of one run of a library's test, in seconds")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--count", type=int, default=1000)
     options = parser.parse_args()
@@ -75,6 +125,10 @@ def main():
         with servers.postgresql(120) as port:
             compare("libpq", program("libpq"), f"host=127.0.0.1 port={port} user=postgres",
                     options)
+    print("\n| | | tasks | a second | time | of the processors | threads | memory |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
+    for name, test in OTHERS.items():
+        compare_with_threads(name, test, options)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.environ.get("SENNIT_BUILD_DIR", "")
 LAUNCHER = os.environ.get("SENNIT_LAUNCHER", "").split()
 PATIENCE = 250
@@ -31,7 +32,10 @@ def skip(text):
 
 
 def scaled(count):
-    """Fewer where each of them costs more, and half as many in `make test`."""
+    """Fewer where each of them costs more, or figures do not matter, and half as many in
+    `make test`."""
+    if "SENNIT_TEST_FEW" in os.environ:
+        return count // 10
     if LAUNCHER:
         return count // 10
     return count // 2 if "SENNIT_TEST_QUICK" in os.environ else count
@@ -70,6 +74,11 @@ def run(name, where, tasks, **settings):
         fail(f"{name}: status {done.returncode}: {done.stdout}{done.stderr[:2000]}")
     if not done.stdout.startswith(f"{tasks} done, "):
         fail(f"{name}: {done.stdout}")
+    # For bench/libraries: the same in threads, on the next line.
+    if "SENNIT_TEST_BESIDE" in os.environ:
+        beside = start(name, where, tasks, {**settings, "CROWD_WAY": "threads"})
+        if beside.returncode:
+            fail(f"{name} in threads: {beside.stderr[:2000]}")
     return done.stdout
 
 
@@ -102,6 +111,8 @@ def run_with_few_threads(name, where, tasks, more=0, **settings):
         said = run(name, where, tasks, **settings)
         if int(re.search(r", (\d+) parked", said)[1]) == 0:
             fail("no call has parked")
+        if "SENNIT_TEST_BESIDE" in os.environ:
+            return said  # a measurement, whatever it says
         least = min(least, int(re.search(r", (\d+) threads,", said)[1]))
         if least <= few:
             return said

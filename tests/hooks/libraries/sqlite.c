@@ -30,7 +30,9 @@ static int create(struct crowd *crowd)
 	sqlite3 *database;
 
 	if (open_database(crowd, 0, &database) != 0 ||
-	    sqlite3_exec(database, "pragma journal_mode=wal; create table t(task int, value int)",
+	    sqlite3_exec(database,
+			 "pragma journal_mode=wal; drop table if exists t; "
+			 "create table t(task int, value int)",
 			 NULL, NULL, NULL) != SQLITE_OK)
 		return report(database, "create");
 	return sqlite3_close(database);
