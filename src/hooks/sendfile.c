@@ -90,14 +90,14 @@ static ssize_t send_file(int to, int from, void *offset, size_t n, sendfile_fn *
 
 SN_HOOK(ssize_t, sendfile, (int to, int from, void *offset, size_t n))
 {
-	if (!sn_hook_caller() || n == 0 || !can_wait(to, from))
+	if (!sn_hook_caller() || !sn_hook_may_wait(n) || !can_wait(to, from))
 		return sn_real.sendfile(to, from, offset, n);
 	return send_file(to, from, offset, n, sn_real.sendfile);
 }
 
 SN_HOOK(ssize_t, sendfile64, (int to, int from, void *offset, size_t n))
 {
-	if (!sn_hook_caller() || n == 0 || !can_wait(to, from))
+	if (!sn_hook_caller() || !sn_hook_may_wait(n) || !can_wait(to, from))
 		return sn_real.sendfile64(to, from, offset, n);
 	return send_file(to, from, offset, n, sn_real.sendfile64);
 }

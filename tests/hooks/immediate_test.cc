@@ -15,6 +15,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
+#include <sys/sendfile.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -184,13 +185,13 @@ TEST(FailsImmediately, AcceptOfANumberThatIsInUseAgain)
 	const TcpListener listener;
 	const int number = fcntl(listener.fd, F_DUPFD_CLOEXEC, 500); // nothing else gets it
 	std::atomic<bool> done{false};
-	std::thread changes([&] {
 	std::atomic<int> rounds{0};
+	std::thread changes([&] {
 		while (!done) {
 			syscall(SYS_close, number);
 			dup3(listener.fd, number, O_CLOEXEC);
-		}
 			sched_yield();
+		}
 	});
 
 	test::run([&] {
@@ -205,8 +206,8 @@ TEST(FailsImmediately, AcceptOfANumberThatIsInUseAgain)
 				const int64_t err = outcome(accept(number, nullptr, nullptr));
 				EXPECT_TRUE(err == -EBADF || err == -ETIMEDOUT) << err;
 				sn_scope_close(scope);
-			}
 				rounds++;
+			}
 			done = true;
 		});
 		int before = -1;
@@ -276,6 +277,7 @@ TEST(FailsImmediately, AcceptWithUnknownFlags)
 TEST(FailsImmediately, ImpossibleSizes)
 {
 	const Descriptors descriptors;
+	const int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	static char byte;
 	volatile size_t size = SIZE_MAX;
 
@@ -292,7 +294,10 @@ TEST(FailsImmediately, ImpossibleSizes)
 		expect_same(std::string("read of ") + name, [&] { return read(fd, &byte, size); });
 		expect_same(std::string("write to ") + name,
 			    [&] { return write(fd, &byte, size); });
+		expect_same(std::string("sendfile to ") + name,
+			    [&] { return sendfile(fd, file, nullptr, size); });
 	}
+	close(file);
 }
 
 } // namespace
