@@ -161,14 +161,16 @@ if(TARGET sennit-gc-static)
 	sennit_install_libraries(sennit-gc gc- sennit-gc)
 	install(FILES include/sennit/gc.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sennit
 		COMPONENT gc-development)
-	sennit_install_pc(sennit-gc COMPONENT gc-development REQUIRES "${pc_sennit}, bdw-gc >= 8.2" LIBS_PRIVATE -pthread
+	sennit_install_pc(sennit-gc COMPONENT gc-development
+		REQUIRES "${pc_sennit}, bdw-gc >= 8.2" LIBS_PRIVATE -pthread
 		DESCRIPTION "The Boehm collector in programs whose code runs in sennit's tasks")
 endif()
 if(TARGET sennit-tls-static)
 	sennit_install_libraries(sennit-tls tls- sennit-tls)
 	install(FILES include/sennit/tls.h include/sennit/tls.hpp
 		DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sennit COMPONENT tls-development)
-	sennit_install_pc(sennit-tls COMPONENT tls-development REQUIRES "${pc_sennit}" REQUIRES_PRIVATE "openssl >= 3.0"
+	sennit_install_pc(sennit-tls COMPONENT tls-development
+		REQUIRES "${pc_sennit}" REQUIRES_PRIVATE "openssl >= 3.0"
 		LIBS_PRIVATE -pthread DESCRIPTION "TLS on sennit's streams, by OpenSSL 3")
 endif()
 

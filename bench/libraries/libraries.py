@@ -52,7 +52,8 @@ def compare(name, program, where, options):
 
 
 def run_test(test, options):
-    """Runs the library's test. When it ends too late or this program is ended, so are its servers."""
+    """Runs the library's test. If it ends too late, or this program is ended, its servers are ended,
+    too."""
     with subprocess.Popen(
             [sys.executable, os.path.join(servers.HERE, test + "_test.py")],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,

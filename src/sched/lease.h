@@ -131,8 +131,8 @@ static inline uint32_t sn_lease_held(void)
 /*
  * Called by the monitor: tries to take the processor from the thread. Returns true if the processor
  * has no thread now, and the caller may give it away; false if the thread is inside, has another
- * processor by now, or no barrier could be executed. blocks says why, and makes the
- * monitor expect that the task blocks again (may_block in task.h).
+ * processor by now, or no barrier could be executed. blocks says that the thread sleeps, and makes
+ * the monitor expect that its task blocks again (may_block in task.h).
  */
 bool sn_lease_revoke(struct sn_thread *thread, struct sn_processor *processor, bool blocks);
 

@@ -9,9 +9,10 @@ import sys
 
 source, build = os.environ["SENNIT_SOURCE_DIR"], os.environ["SENNIT_BUILD_DIR"]
 # The limit of ctest is longer than this one, which is longer than those of the libraries together.
-with subprocess.Popen([sys.executable, f"{source}/bench/libraries/libraries.py", build, "--rounds", "1",
-                       "--count", "20", "--limit", "80"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                      text=True, env={**os.environ, "SENNIT_TEST_FEW": "1"}) as bench:
+with subprocess.Popen(
+        [sys.executable, f"{source}/bench/libraries/libraries.py", build, "--rounds", "1",
+         "--count", "20", "--limit", "80"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, env={**os.environ, "SENNIT_TEST_FEW": "1"}) as bench:
     try:
         out, err = bench.communicate(timeout=650)
     except subprocess.TimeoutExpired:
@@ -29,7 +30,7 @@ for library in "libcurl", "OpenSSL", "libpq":
             sys.exit(f"{library}, {way}: {out}")
 # These need programs that may be missing, and then say so.
 for library in "MariaDB", "hiredis", "libssh2", "c-ares", "SQLite":
-    rows = re.findall(rf"^\| {library} \| (.*?) \| [1-9]\d* \| \d+ \| [0-9.]+ s \| [0-9.]+ s \| [1-9]\d* "
-                      r"\| [1-9]\d* MiB \|$", out, re.M)
+    rows = re.findall(rf"^\| {library} \| (.*?) \| [1-9]\d* \| \d+ \| [0-9.]+ s \| [0-9.]+ s "
+                      r"\| [1-9]\d* \| [1-9]\d* MiB \|$", out, re.M)
     if rows != ["hooked tasks", "threads"] and f"{library} is left out" not in out:
         sys.exit(f"{library}: {out}")
