@@ -571,7 +571,12 @@ void probe_fd_end(const void *conn, int side)
 
 int probe_fd_sleep(const void *conn, int side, int64_t until)
 {
-	return sn_fd_sleep(sn_handle_object(conn), (enum sn_side_index)side, until);
+	int err;
+
+	sn_runtime_enter();
+	err = sn_fd_sleep(sn_handle_object(conn), (enum sn_side_index)side, until);
+	sn_runtime_leave();
+	return err;
 }
 
 int probe_fd_arm(const void *conn, int side, int64_t when)
