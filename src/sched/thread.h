@@ -17,7 +17,9 @@
  *   pinned, pins, altered, ends, forks
  *                     the thread itself; pinned atomically, because the monitor reads it
  *   ties              see tie.h
- *   blocked           the monitor, while it revokes the lease; the thread when it is back
+ *   blocked           the monitor, while it revokes the lease; the thread when it is back. Plain,
+ *                     because the monitor's decision, which the thread has to see first, orders
+ *                     the two (lease.h). A wrong value would only move one of the monitor's looks
  *   lingers           the thread itself, before it is dismissed (thread_list.c)
  *   attached, *timer  see cpu_timer.h
  *   *_idle, *_all, leaves   any thread, under the runtime's lock

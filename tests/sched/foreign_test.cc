@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The counts of the program's threads that are inside a call of the runtime, without a runtime
-// around them: who is counted, and what the end of a run waits for.
+// around them: which threads are counted, and what the end of a run waits for.
 #include <cerrno>
 
 extern "C" {
