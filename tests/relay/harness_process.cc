@@ -10,7 +10,6 @@
 #include <fstream>
 #include <iostream>
 #include <poll.h>
-#include <regex>
 #include <sstream>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -280,7 +279,12 @@ bool relay_process::reload()
 
 void relay_process::await_error(const std::string &text)
 {
-	const auto escaped = std::regex_replace(text, std::regex("\""), "\\\"");
+	std::string escaped;
+	for (char each : text) {
+		if (each == '"')
+			escaped += '\\';
+		escaped += each;
+	}
 	std::unique_lock lock(lock_);
 	await_text(lock, "the relay did not print \"" + text + '"', [&] {
 		return errors_.text.find(text) != std::string::npos ||
