@@ -59,10 +59,10 @@ last=$(grep -nx 'build release' notes | tail -n 1 | cut -d: -f1)
 
 # Only `make test` leaves out what the gate alone runs, and asks for the shortest forms.
 scripts/test --quick release >out 2>&1 || { cat out >&2; fail "--quick fails"; }
-grep -q '^quick=1 short=1 .*--label-exclude ^(models|benches|gate)\$$' options ||
+grep -q '^quick=1 short=1 .*--label-exclude ^(models|benches|gate|nightly)\$$' options ||
 	{ cat options >&2; fail "--quick runs all tests"; }
 SENNIT_TEST_QUICK=1 scripts/test --gate release >out 2>&1 || { cat out >&2; fail "--gate fails"; }
-grep -q '^quick= short=1 .*--label-exclude ^(models|benches)\$$' options ||
+grep -q '^quick= short=1 .*--label-exclude ^(models|benches|nightly)\$$' options ||
 	{ cat options >&2; fail "--gate leaves something out"; }
 
 # The formatting is checked beside the build, and counts.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# Labels: once gate
+# Labels: once nightly
 """
 testssl.sh has no complaint about the example tls-server: its versions, ciphers, forward secrecy and
 preferences. Its tests of old vulnerabilities take longer, and its opinion of the certificate says
