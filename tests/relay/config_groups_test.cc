@@ -138,7 +138,7 @@ TEST(ConfigGroups, HasChecksElsewhereAndOfHttp)
 	const auto group = good(start + "backends = ['h:1', {address = 'i:1', check = {port = 9}}, "
 					"{address = 'unix:/s', check = {address = '[::1]:7'}}]\n"
 					"[groups.g.check]\nport = 8008\nhttp = 'GET /primary?a=b'\n"
-					"host = 'db.test'\nstatus = [200, '503-504', '100-100']\n")
+					"host = 'db.test'\nstatus = [200, '503-504', '2xx']\n")
 				   .groups[0];
 	EXPECT_EQ(group.check.at.port, 8008U);
 	EXPECT_EQ(group.check.http, "GET /primary?a=b");
@@ -148,6 +148,8 @@ TEST(ConfigGroups, HasChecksElsewhereAndOfHttp)
 	EXPECT_EQ(group.check.status[0].high, 200U);
 	EXPECT_EQ(group.check.status[1].low, 503U);
 	EXPECT_EQ(group.check.status[1].high, 504U);
+	EXPECT_EQ(group.check.status[2].low, 200U);
+	EXPECT_EQ(group.check.status[2].high, 299U);
 	EXPECT_FALSE(group.backends[0].check.is_other());
 	EXPECT_EQ(group.backends[1].check.port, 9U);
 	EXPECT_EQ(group.backends[2].check.address, "[::1]:7");

@@ -55,7 +55,7 @@ std::optional<std::uint16_t> to_status(std::string_view digits)
 	return status;
 }
 
-/* Parses a status as an integer, or a range such as "200-299". */
+/* Parses a status as an integer, or a range such as "2xx" or "200-299". */
 std::optional<status_range> to_statuses(const toml::node &node)
 {
 	if (const auto *number = node.as_integer()) {
@@ -63,10 +63,18 @@ std::optional<status_range> to_statuses(const toml::node &node)
 		return status ? std::optional(status_range{*status, *status}) : std::nullopt;
 	}
 	const auto *string = node.as_string();
-	const auto dash = string ? string->get().find('-') : std::string::npos;
-	if (dash == std::string::npos)
+	if (!string)
 		return std::nullopt;
 	const std::string_view text = string->get();
+	if (text.size() == 3 && text.ends_with("xx")) {
+		const auto low = to_status(std::string(text.substr(0, 1)) + "00");
+		return low ? std::optional(
+				     status_range{*low, static_cast<std::uint16_t>(*low + 99)})
+			   : std::nullopt;
+	}
+	const auto dash = text.find('-');
+	if (dash == text.npos)
+		return std::nullopt;
 	const auto low = to_status(text.substr(0, dash));
 	const auto high = to_status(text.substr(dash + 1));
 	if (!low || !high || *low > *high)
@@ -84,9 +92,11 @@ void read_status(section &in, std::vector<status_range> &into)
 		if (const auto range = to_statuses(each))
 			into.push_back(*range);
 		else
-			in.complain(each, key,
-				    "is not a status of HTTP; expected an integer from 100 to 599, "
-				    "a range in quotes, such as \"200-299\", or an array of these");
+			in.complain(
+				each, key,
+				"is not a status of HTTP; expected an integer from 100 to 599, "
+				"a range in quotes, such as \"2xx\" or \"200-299\", or an array of "
+				"these");
 	};
 	const auto *list = node->as_array();
 	if (!list)
