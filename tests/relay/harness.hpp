@@ -268,6 +268,9 @@ public:
 
 	/* Waits until stderr contains the text; '"' also matches an escaped quote. */
 	void await_error(const std::string &text);
+	/* Waits for a line of stderr that contains the text, after the last one that this function
+	 * has returned. Returns what follows the text in it, up to the closing quote. */
+	std::string next_error(const std::string &text);
 
 	void signal(int signum);
 	ended wait();
@@ -316,6 +319,7 @@ private:
 	int stop_reading_ = -1; /* an eventfd that stops the reading thread */
 	stream output_;
 	stream errors_;
+	std::size_t taken_ = 0; /* how much of stderr next_error() has taken */
 };
 
 /* A relay with a configuration file of its own. */

@@ -292,6 +292,26 @@ void relay_process::await_error(const std::string &text)
 	});
 }
 
+std::string relay_process::next_error(const std::string &text)
+{
+	std::string rest;
+	const auto take = [&] {
+		for (std::size_t end;
+		     (end = errors_.text.find('\n', taken_)) != std::string::npos;) {
+			const auto line = errors_.text.substr(taken_, end - taken_);
+			taken_ = end + 1;
+			if (const auto at = line.find(text); at != line.npos) {
+				rest = line.substr(at + text.size());
+				return true;
+			}
+		}
+		return false;
+	};
+	std::unique_lock lock(lock_);
+	await_text(lock, "the relay printed no further line with \"" + text + '"', take);
+	return rest.ends_with('"') ? rest.substr(0, rest.size() - 1) : rest;
+}
+
 void relay_process::signal(int signum)
 {
 	kill(pid_, signum);
