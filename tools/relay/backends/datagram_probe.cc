@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "backends/datagram_probe.hpp"
 
+#include "backends/answers.hpp"
+
 #include <algorithm>
 #include <cstddef>
 
@@ -75,10 +77,7 @@ std::error_code probe_by_datagrams(const std::string &to, const check_config &ho
 		socket->set_read_deadline(std::min(sn::after(how.timeout / most_sent), until));
 		const auto got = receive_into(*socket, answer);
 		if (got)
-			return got->size >= how.expect.bytes.size() &&
-					       how.expect.fits({answer.data(), got->size}, 0)
-				       ? std::error_code()
-				       : std::make_error_code(std::errc::protocol_error);
+			return judge_datagram({answer.data(), got->size}, how);
 		if (!is_pause_over(got.error(), until))
 			return got.error();
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A check by datagrams: sends the check's text from a socket that is connected to the address, and
- * is good if a datagram that begins as expected comes back by the deadline.
+ * is good if a datagram that is as expected comes back by the deadline.
  *
  * Datagrams get lost, so the text is sent again after each quarter of the timeout in which nothing
  * has come. The first datagram that comes decides; what another address sends does not arrive at a

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "backends/probe.hpp"
 
+#include "backends/answers.hpp"
 #include "backends/datagram_probe.hpp"
 #include "backends/names.hpp"
 #include "base/address.hpp"
 #include "base/descriptors.hpp"
-#include "wire/http_status.hpp"
 #include "wire/proxy_header.hpp"
-
-#include <algorithm>
-#include <string_view>
 
 namespace relay
 {
@@ -41,43 +38,6 @@ std::string request_of(const check_config &how, const std::string &host)
 {
 	return how.http + " HTTP/1.1\r\nHost: " + host +
 	       "\r\nUser-Agent: sennit-relay\r\nAccept: */*\r\nConnection: close\r\n\r\n";
-}
-
-std::error_code read_status(sn::tcp &from, const check_config &how)
-{
-	char answer[status_line_most];
-	std::size_t size = 0;
-	for (;;) {
-		const auto n = from.read(answer + size, sizeof answer - size);
-		if (!n)
-			return n.error();
-		size += *n;
-		unsigned status = 0;
-		const auto line = parse_status_line({answer, size}, status);
-		if (line) {
-			const bool is_good = std::ranges::any_of(how.status, [&](const auto &each) {
-				return status >= each.low && status <= each.high;
-			});
-			return is_good ? std::error_code() : status_error(status);
-		}
-		if (line.is == parsed::state::bad || *n == 0 || size == sizeof answer)
-			return status_error(0);
-	}
-}
-
-std::error_code read_expected(sn::tcp &from, const byte_pattern &expected)
-{
-	for (std::size_t size = 0; size < expected.bytes.size();) {
-		char answer[512];
-		const auto n =
-			from.read(answer, std::min(sizeof answer, expected.bytes.size() - size));
-		if (!n)
-			return n.error();
-		if (*n == 0 || !expected.fits({answer, *n}, size))
-			return std::make_error_code(std::errc::protocol_error);
-		size += *n;
-	}
-	return {};
 }
 
 } // namespace
@@ -126,8 +86,7 @@ std::error_code probe(const endpoint &at, const check_config &how, const check_p
 			: request_of(how, host_of_request(how, where.is_other() ? to : at.backend));
 	if (const auto sent = connected->write_all(first); !sent)
 		return sent.error();
-	const std::error_code answer = how.http.empty() ? read_expected(*connected, how.expect)
-							: read_status(*connected, how);
+	const std::error_code answer = read_answer(*connected, how);
 	/*
 	 * The connection is reset, not closed in order: the backend's answer may be long, and a
 	 * backend that was only connected to need not keep the connection. An expected answer shows

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One check of an endpoint: connects to the endpoint, or to another configured address, and asks
- * for an answer if one is expected. An answer of HTTP is good if its status is among the expected
- * ones; only the status line is read, strictly (http_status.hpp). Any other answer is good if it
- * begins as expected.
+ * for an answer if one is expected (answers.hpp).
  *
  * A check may ask by datagrams instead (datagram_probe.hpp).
  *
- * All of this must end by the deadline. Then the connection is reset.
+ * All of this must end by the deadline. Then the connection is reset. The deadline is never
+ * sn::no_deadline, because the timeout of a check is at least 1 ms, and at most a year.
  *
  * If the group sends PROXY headers, a check begins with a header for the relay's own connection. It
  * does not if it connects to another address than the endpoint's, where another program answers,
