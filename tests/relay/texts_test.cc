@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Labels: core */
 /*
- * A short form of fuzzing for the relay's configuration, for requests to its control server, and
- * for the answers of agents and web servers (`make fuzz` is the long one): it runs over the seeds,
- * and over mutations of them by a generator with a seed.
+ * A short form of fuzzing for the relay's configuration, for requests to its control server, for
+ * the answers of agents and web servers, and for regular expressions (`make fuzz` is the long one):
+ * it runs over the seeds, and over mutations of them by a generator with a seed.
  */
 #include "mutations.hpp"
 #include "relay/agent_properties.hpp"
 #include "relay/config_properties.hpp"
 #include "relay/control_properties.hpp"
 #include "relay/http_answer_properties.hpp"
+#include "relay/regex_properties.hpp"
 
 #include <cstddef>
 #include <gtest/gtest.h>
@@ -64,6 +65,11 @@ TEST(Texts, AnswersOfAgentsHoldTheirProperties)
 TEST(Texts, AnswersOfHttpHoldTheirProperties)
 {
 	mutate("http_answer", [](const auto &text) { properties::http_answer(text); });
+}
+
+TEST(Texts, RegularExpressionsHoldTheirProperties)
+{
+	mutate("regex", [](const auto &text) { properties::regex(text); });
 }
 
 TEST(Texts, RequestsHoldTheirProperties)
