@@ -9,8 +9,9 @@
  * The first part is the file, called "f"; {{ff}} is a byte that cannot be written otherwise. The
  * second part is everything that --check prints about it. A line that ends with "..." continues
  * with the names of all keys of a table, or with a text of the TOML parser. A case whose title
- * begins with [tls] needs OpenSSL.
+ * begins with [tls] needs OpenSSL, and one with [pcre2] PCRE2.
  */
+#include "base/regex.hpp"
 #include "config/config.hpp"
 #include "config/config_places.hpp"
 #include "config/tls_contexts.hpp"
@@ -109,7 +110,8 @@ TEST_P(BadConfig, IsExplained)
 		SCOPED_TRACE(each.title);
 		EXPECT_TRUE(titles.insert(each.title).second) << "two cases have this title";
 		ASSERT_FALSE(each.said.empty()) << "the case does not say what is expected";
-		if (each.title.starts_with("[tls]") && !relay::tls_is_built)
+		if ((each.title.starts_with("[tls]") && !relay::tls_is_built) ||
+		    (each.title.starts_with("[pcre2]") && !relay::regex::is_built))
 			continue;
 		const auto found = check(each.text);
 		EXPECT_EQ(found.size(), each.said.size()) << testing::PrintToString(found);
@@ -121,7 +123,8 @@ TEST_P(BadConfig, IsExplained)
 
 INSTANTIATE_TEST_SUITE_P(Of, BadConfig,
 			 testing::Values("syntax", "punctuation", "keys", "process", "listeners",
-					 "clients", "tls", "groups", "checks", "agents", "udp"),
+					 "clients", "tls", "groups", "checks", "regexes", "agents",
+					 "udp"),
 			 [](const auto &each) { return std::string(each.param); });
 
 } // namespace

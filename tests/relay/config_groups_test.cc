@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The keys of groups, and of their checks and backends. */
+#include "base/regex.hpp"
 #include "config_case.hpp"
 
 #include <chrono>
@@ -103,7 +104,7 @@ TEST(ConfigGroups, HasChecks)
 		"f:11:8: groups.g.check.send: is empty",
 		"f:11:8: groups.g.check.send: is set without expect; expected both keys",
 		"f:12:1: groups.g.check.nothing: unknown key; expected one of address, "
-		"expect, expect_hex, fall",
+		"expect, expect_hex, expect_regex, fall",
 	};
 	expect_starts(errors, starts);
 }
@@ -130,6 +131,25 @@ TEST(ConfigGroups, HasChecksInHexadecimalDigits)
 		  std::string(4096, '\xff'));
 	EXPECT_TRUE(bad(start + "expect_hex = '" + longest + "00'\n")[0].starts_with(
 		"f:7:14: groups.g.check.expect_hex: is too long; expected at most 4096 bytes"));
+}
+
+TEST(ConfigGroups, HasChecksThatSearch)
+{
+	const std::string start = "[listeners.a]\naddress = ':80'\ngroup = 'g'\n"
+				  "[groups.g]\nbackends = ['h:1']\n[groups.g.check]\n";
+	const std::string key = start + "expect_regex = '";
+	if (!relay::regex::is_built) {
+		const auto errors = bad(key + "a'\n");
+		ASSERT_EQ(errors.size(), 1U);
+		EXPECT_TRUE(errors[0].starts_with("f:7:16: groups.g.check.expect_regex: "))
+			<< errors[0];
+		EXPECT_NE(errors[0].find("is built without PCRE2"), errors[0].npos) << errors[0];
+		return;
+	}
+	EXPECT_TRUE(good(key + std::string(1024, 'a') + "'\n").groups[0].check.expect_regex);
+	EXPECT_EQ(bad(key + std::string(1025, 'a') + "'\n"),
+		  relay::config_errors{"f:7:16: groups.g.check.expect_regex: is too long; expected "
+				       "at most 1024 bytes"});
 }
 
 TEST(ConfigGroups, HasChecksElsewhereAndOfHttp)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Labels: core */
 /* Checks by datagrams: what is lost is sent again, and the first answer decides. */
+#include "base/regex.hpp"
 #include "datagrams.hpp"
 #include "harness.hpp"
 
@@ -96,6 +97,35 @@ TEST(DatagramChecks, TellReplyCodesApart)
 		answer(bad);
 		EXPECT_EQ(relay.next_error(name), "down: its answer is not the expected one");
 		answer("ok\x85\xa0" + rest);
+		EXPECT_EQ(relay.next_error(name), "up again");
+	}
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+/* The end of a datagram is that of the answer. */
+TEST(DatagramChecks, SearchTheWholeDatagram)
+{
+	if (!relay::regex::is_built)
+		GTEST_SKIP() << "there is no PCRE2";
+	udp_peer backend;
+	const file config("drain = 0\nadmin = \"127.0.0.1:0\"\n"
+			  "[listeners.u]\naddress = \"udp:127.0.0.1:0\"\ngroup = \"g\"\n"
+			  "[groups.g]\nslow_return = 0\nbackends = [\"" +
+			  backend.address() +
+			  "\"]\n[groups.g.check]\nudp = true\ninterval = \"10ms\"\ntimeout = "
+			  "\"1m\"\nfall = 1\nrise = 1\nsend = \"?\"\nexpect_regex = "
+			  "'[^x]ok$'\n");
+	relay_process relay({"--config", config.name()});
+	const auto answer = [&](const std::string &by) {
+		const auto asked = backend.receive();
+		backend.send(asked.from, by);
+	};
+	const std::string much(60000, 'x');
+	const std::string name = "backend " + backend.address() + " of g is ";
+	for (const auto &bad : {std::string(), std::string("ok"), much + "ok", much + "!ok."}) {
+		answer(bad);
+		EXPECT_EQ(relay.next_error(name), "down: its answer is not the expected one");
+		answer(much + "!ok");
 		EXPECT_EQ(relay.next_error(name), "up again");
 	}
 	EXPECT_EQ(relay.stop().status, 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Changes to the text of a configuration (edit.hpp), and the requests that ask for them. */
 #include "admin/control.hpp"
+#include "base/regex.hpp"
 #include "base/token.hpp"
 #include "config/config.hpp"
 #include "config/edit.hpp"
@@ -176,6 +177,25 @@ check.expect_hex = """
 		EXPECT_EQ(check.expect.bytes, std::string("ok\x80\0", 4));
 		EXPECT_EQ(check.expect.mask, "\xff\xff\xf0\x0f");
 	}
+}
+
+TEST(Edit, KeepsRegularExpressions)
+{
+	if (!relay::regex::is_built)
+		GTEST_SKIP() << "there is no PCRE2";
+	const std::string text = R"(
+listeners = { a = { address = '127.0.0.1:80', group = 'g' } }
+groups.g.backends = ['h:1', 'h:2']
+groups.g.check.expect_regex = '^\\\d"[[:space:]]\x27$'
+)";
+	const auto edited_text =
+		edited(text, {.what = kind::drain, .group = "g", .backend = "h:2"});
+	EXPECT_NE(edited_text.find(R"("^\\\\\\d\"[[:space:]]\\x27$")"), edited_text.npos)
+		<< edited_text;
+	const auto check = parsed(edited_text).groups.at(0).check;
+	ASSERT_TRUE(check.expect_regex);
+	EXPECT_EQ(check.expect_regex->search("\\7\"\n'", true, sn::no_deadline),
+		  relay::regex::result::found);
 }
 
 /* The library would write these names so that they are not TOML, or mean another name. */

@@ -86,6 +86,9 @@ class Configurations(unittest.TestCase):
             file.write(text)
             file.flush()
             said = run("--config", file.name, "--check")
+        if "built without PCRE2" in said.stderr and "expect_regex = " in text:
+            self.check(re.sub("^expect_regex = .*$", "", text, flags=re.MULTILINE))
+            return
         self.assertEqual(said.returncode, 0, said.stderr)
 
     def test_the_example_is_good(self):

@@ -27,10 +27,11 @@ import unittest
 import zlib
 
 from browser import Browser
-from traffic import Relay, RelayByConfig, answers, eventually, free_port
+from traffic import BUILD, LAUNCHER, Relay, RelayByConfig, answers, eventually, free_port
 
 SECONDS = int(os.environ.get("SENNIT_TRAFFIC_SECONDS", "5"))
 PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+PROGRAM = BUILD + "/tools/relay/sennit-relay"
 GOOD = {"client_end", "server_end"}
 
 
@@ -108,9 +109,9 @@ class Traffic(unittest.TestCase):
         """The check of that group in docs/relay-reference.md, at a server that stops later."""
         here = os.path.dirname(os.path.abspath(__file__))
         with open(here + "/../../docs/relay-reference.md", encoding="utf-8") as file:
-            said = re.search(rf"\n    \[groups\.{name}\.check\]\n    (send = .*)\n"
-                             r"    (expect = .*)\n", file.read())
-        relay = RelayByConfig(f"""
+            said = re.search(rf"\n    \[groups\.{name}\.check\]\n    (\w+ = .*)\n"
+                             r"    (expect\w* = .*)\n", file.read())
+        text = f"""
             admin = "127.0.0.1:0"
             [listeners.in]
             address = "127.0.0.1:0"
@@ -123,7 +124,14 @@ class Traffic(unittest.TestCase):
             interval = "50ms"
             timeout = "20s"
             fall = 1
-        """)
+        """
+        with open(self.root + "/check.toml", "w") as file:
+            file.write(text)
+        checked = subprocess.run([*LAUNCHER, PROGRAM, "--config", file.name, "--check"],
+                                 capture_output=True, timeout=60, check=False)
+        if b"built without PCRE2" in checked.stderr:
+            self.skipTest("there is no PCRE2")
+        relay = RelayByConfig(text)
         self.addCleanup(relay.stop)
         backend = lambda: relay.status()["backends"][0]
         eventually(lambda: backend()["checks"] >= 3, "checks")
@@ -342,7 +350,9 @@ def png(width, height):
             + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b""))
 
 
-class Web(Traffic):
+class Served(Traffic):
+    """Files that nginx serves."""
+
     def write_files(self, files):
         """Writes the files (contents by name) into a folder for a server."""
         os.mkdir(self.root + "/www")
@@ -351,7 +361,7 @@ class Web(Traffic):
                 file.write(content)
 
     def serve_files(self, files, protocol="", more=""):
-        """Serves the files with nginx. Returns the port."""
+        """Serves the files (contents by name) with nginx. Returns the port."""
         port = free_port()
         self.write_files(files)
         with open(self.root + "/nginx.conf", "w") as file:
@@ -362,6 +372,23 @@ class Web(Traffic):
                     "-e", self.root + "/error.log"], port)
         return port
 
+
+class Page(Served):
+    def test_the_check_of_a_page(self):
+        """The page is an SSI page, because nginx sends those in chunks."""
+        page = b'{"uptime": 17, "status": "ok"}'
+        port = self.serve_files({"health": page}, more="ssi on; ssi_types *;")
+        seen = self.run_program("curl", "-si", f"http://127.0.0.1:{port}/health")
+        self.assertIn(b"Transfer-Encoding: chunked", seen)
+
+        def get_worse():
+            with open(self.root + "/www/health", "wb") as file:
+                file.write(page.replace(b"ok", b"ill"))
+
+        self.assert_checked("page", port, get_worse)
+
+
+class Web(Served):
     def test_a_page_in_a_browser(self):
         sizes = [[40 + 30 * i, 200 - 9 * i] for i in range(20)]
         files = {f"{i}.png": png(*size) for i, size in enumerate(sizes)}
@@ -449,6 +476,13 @@ class Redis(Traffic):
         command = ["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--save", ""]
         stop = self.serve(command, port, cwd=self.root)
         self.assert_checked("redis", port, stop)
+
+    def test_the_check_of_a_primary(self):
+        port = free_port()
+        command = ["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--save", ""]
+        self.serve(command, port, cwd=self.root)
+        self.assert_checked("redis-primary", port, lambda: self.run_program(
+            "redis-cli", "-p", str(port), "replicaof", "127.0.0.1", str(free_port())))
 
 
 class Agent(Traffic):

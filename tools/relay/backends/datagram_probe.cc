@@ -77,7 +77,7 @@ std::error_code probe_by_datagrams(const std::string &to, const check_config &ho
 		socket->set_read_deadline(std::min(sn::after(how.timeout / most_sent), until));
 		const auto got = receive_into(*socket, answer);
 		if (got)
-			return judge_datagram({answer.data(), got->size}, how);
+			return judge_datagram({answer.data(), got->size}, how, until);
 		if (!is_pause_over(got.error(), until))
 			return got.error();
 	}

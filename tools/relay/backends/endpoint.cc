@@ -14,9 +14,11 @@ namespace relay
 namespace
 {
 
-/* Error numbers from here on stand for HTTP statuses and TLS errors. No system's errno values
- * are that large. */
+/* Error numbers from here on stand for HTTP statuses, answers and TLS errors. No system's errno
+ * values are that large. */
 constexpr int first_status = 0x10000;
+constexpr int long_answer = 0x11000;
+constexpr int costly_answer = 0x11001;
 constexpr int first_of_tls = 0x20000;
 
 health health_of(const endpoint &of, bool is_checked)
@@ -82,6 +84,16 @@ std::error_code status_error(unsigned status) noexcept
 	return {first_status + static_cast<int>(status), std::generic_category()};
 }
 
+std::error_code long_answer_error() noexcept
+{
+	return {long_answer, std::generic_category()};
+}
+
+std::error_code costly_answer_error() noexcept
+{
+	return {costly_answer, std::generic_category()};
+}
+
 std::error_code tls_error(const std::error_code &of) noexcept
 {
 	return {first_of_tls + of.value(), std::generic_category()};
@@ -96,6 +108,12 @@ std::string check_error_text(int error, std::string_view address)
 	if (error >= first_of_tls)
 		return "its TLS handshake has failed: " +
 		       std::generic_category().message(error - first_of_tls);
+	if (error == long_answer)
+		return "its answer is too long to be searched";
+	if (error == costly_answer)
+		return "searching its answer for the regular expression takes too long, or too "
+		       "much "
+		       "memory";
 	if (error == first_status)
 		return "its answer is not one of HTTP/1";
 	if (error > first_status)

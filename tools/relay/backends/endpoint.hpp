@@ -45,6 +45,11 @@ enum class checked : unsigned char { unknown, up, down };
 /* The result of a check whose answer has an unexpected HTTP status; 0: it is not an HTTP answer. */
 std::error_code status_error(unsigned status) noexcept;
 
+/* The results of a check whose answer is too long to be searched, and of one whose search takes
+ * more steps, time or memory than it may (base/regex.hpp). */
+std::error_code long_answer_error() noexcept;
+std::error_code costly_answer_error() noexcept;
+
 /* The result of a check whose TLS handshake has failed with that error. */
 std::error_code tls_error(const std::error_code &of) noexcept;
 

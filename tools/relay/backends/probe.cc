@@ -86,7 +86,7 @@ std::error_code probe(const endpoint &at, const check_config &how, const check_p
 			: request_of(how, host_of_request(how, where.is_other() ? to : at.backend));
 	if (const auto sent = connected->write_all(first); !sent)
 		return sent.error();
-	const std::error_code answer = read_answer(*connected, how);
+	const std::error_code answer = read_answer(*connected, how, until);
 	/*
 	 * The connection is reset, not closed in order: the backend's answer may be long, and a
 	 * backend that was only connected to need not keep the connection. An expected answer shows

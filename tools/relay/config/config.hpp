@@ -20,6 +20,7 @@
 #include "base/byte_pattern.hpp"
 #include "base/file_stamp.hpp"
 #include "base/ip.hpp"
+#include "base/regex.hpp"
 #include "stats/log_line.hpp"
 #include "tls/tls_settings.hpp"
 
@@ -28,6 +29,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -140,7 +142,9 @@ struct check_config {
 	std::uint32_t fall = 3; /* consecutive failures after which it is down */
 	when_down on_down = when_down::keep;
 	std::string send;    /* sent once connected */
-	byte_pattern expect; /* prefix of the answer; empty: connecting is enough */
+	byte_pattern expect; /* prefix of the answer; empty, and no regex: connecting is enough */
+	/* Must be found in the answer, or in its body if that is HTTP; null: there is none. */
+	std::shared_ptr<const regex> expect_regex{};
 	check_place at;
 	/* An HTTP request instead: its method and target, such as "GET /health"; empty: none. */
 	std::string http;

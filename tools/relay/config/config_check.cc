@@ -108,6 +108,23 @@ void read_status(section &in, std::vector<status_range> &into)
 		add(each, "status[" + std::to_string(index++) + ']');
 }
 
+bool has_no_body(const status_range &of) noexcept
+{
+	return of.high < 200 || (of.low == of.high && (of.low == 204 || of.low == 304));
+}
+
+void read_body_search(section &in, const toml::node &expected, const check_config &how)
+{
+	const char *none = nullptr;
+	if (how.http.starts_with("HEAD "))
+		none = "answers to HEAD have none; expected GET";
+	else if (std::ranges::all_of(how.status, has_no_body))
+		none = "no answer of this status has one; expected another status";
+	if (none)
+		in.complain(expected, "expect_regex",
+			    std::string("searches the body of the answer, but ") + none);
+}
+
 void read_http(section &in, check_config &into)
 {
 	if (in.text("http", into.http) && !is_request(into.http))
@@ -127,6 +144,8 @@ void read_http(section &in, check_config &into)
 			if (const auto *other = in.take(key))
 				in.complain(*other, key,
 					    "is set beside http; expected one or the other");
+		if (const auto *body = in.take("expect_regex"))
+			read_body_search(in, *body, into);
 		return;
 	}
 	for (const char *key : {"host", "status"})

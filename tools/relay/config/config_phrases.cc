@@ -36,6 +36,26 @@ bool read_hex(section &in, std::string_view key, bool any, byte_pattern &into)
 	return true;
 }
 
+/* A longer expression is a mistake, too, and takes long to compile. */
+constexpr std::size_t longest_regex = 1024;
+
+void read_regex(section &in, check_config &into)
+{
+	std::string text;
+	if (!in.nonempty("expect_regex", text))
+		return;
+	const auto complain = [&](const std::string &why) {
+		in.complain(*in.take("expect_regex"), "expect_regex", why);
+	};
+	if (text.size() > longest_regex)
+		return complain("is too long; expected at most " + std::to_string(longest_regex) +
+				" bytes");
+	std::string why;
+	into.expect_regex = regex::compile(text, why);
+	if (!into.expect_regex)
+		complain(why);
+}
+
 /* Complains of each of the keys that is set although another one before it is. Returns whether one
  * is set. */
 bool at_most_one_of(section &in, std::initializer_list<const char *> keys)
@@ -72,8 +92,9 @@ void read_phrases(section &in, check_config &into)
 	if (std::string exactly; read_phrase(in, "expect", exactly))
 		into.expect = to_byte_pattern(exactly);
 	read_hex(in, "expect_hex", true, into.expect);
+	read_regex(in, into);
 	at_most_one_of(in, {"send", "send_hex"});
-	if (at_most_one_of(in, {"expect", "expect_hex"}))
+	if (at_most_one_of(in, {"expect", "expect_hex", "expect_regex"}))
 		return;
 	for (const char *key : {"send", "send_hex"})
 		if (const auto *said = in.take(key))

@@ -11,7 +11,7 @@
 namespace relay
 {
 
-/* The keys that read_phrases() takes. */
+/* The keys that read_phrases() takes, except expect_regex, which can be set beside http. */
 inline constexpr const char *phrase_keys[] = {"send", "send_hex", "expect", "expect_hex"};
 
 void read_phrases(section &in, check_config &into);
