@@ -8,8 +8,9 @@ connections, HAProxy, under the load of load.c. TLS 1.3, X25519, AES-128-GCM.
 file: 8 connections that get a file of so many bytes over and over; all servers read the file each
 time. stream: one side writes pieces of that size without end, over 2 connections; nginx has no such
 thing. sink: the same in the other direction. new: complete handshakes, 8 at a time, with ECDSA
-P-256 and RSA-2048 certificates, and resumed by tickets; beside the figures of `openssl speed` for
-the signature and X25519 alone. idle: resident memory of the server, without the kernel's, for each
+P-256 and RSA-2048 certificates, and resumed by tickets; beside what OpenSSL takes without sennit
+(limit.c), as the barest server and in memory without a socket, and the figures of `openssl speed`
+for the signature and X25519 alone. idle: resident memory of the server, without the kernel's, for each
 of 10,000 connections that have had one answer and stay open; fewer connections if too few
 descriptors are allowed.
 
@@ -97,6 +98,26 @@ def resident(pid):
     return total
 
 
+class Alone:
+    """OpenSSL without a server, in memory: only the CPU time of the server's calls counts."""
+
+    name = "OpenSSL alone"
+
+    def __init__(self, program, files, cpus):
+        self.program, self.files, self.cpus = program, files, cpus
+
+    def handshakes(self, kind, seconds):
+        """How many there are per second of CPU time."""
+        done = subprocess.run(["taskset", "-c", ",".join(map(str, self.cpus)), self.program, kind,
+                               *self.files, str(seconds)],
+                              capture_output=True, text=True, timeout=seconds + 60, check=True)
+        n, ns = map(int, done.stdout.split())
+        return n / max(ns, 1) * 1e9
+
+    def stop(self):
+        """As a server's; nothing runs."""
+
+
 class Bench:
     def __init__(self, options, folder):
         self.options, self.folder = options, folder
@@ -141,6 +162,11 @@ class Bench:
         if name == "sennit":
             program = os.path.join(self.options.build, "bench/tls/bench-tls-server")
             return Server(name, [program, *arguments], self.ours)
+        if "OpenSSL" in name:
+            program = os.path.join(self.options.build, "bench/tls/bench-tls-limit")
+            if name == Alone.name:
+                return Alone(program, arguments[:2], self.ours)
+            return Server(name, [program, "serve", *arguments[:2]], self.ours)
         if name == "Go" and self.go:
             return Server(name, [self.go, *arguments], self.ours)
         if name in ("nginx", "nginx, sendfile") and self.nginx:
@@ -160,6 +186,8 @@ class Bench:
 
     def load(self, server, *arguments):
         """Runs the load. Returns the work that was done per second of the server's CPU."""
+        if isinstance(server, Alone):
+            return server.handshakes(arguments[0], self.options.seconds)
         before = server.cpu_seconds()
         done = subprocess.run(
             ["taskset", "-c", ",".join(map(str, self.theirs)), self.load_program, arguments[0],
@@ -195,7 +223,7 @@ class Bench:
                 server.stop()
 
     def handshakes(self):
-        names = ["sennit", "Go", "nginx"]
+        names = ["sennit", "Go", "nginx", "bare OpenSSL", Alone.name]
         ecdsa, rsa = self.several(names, "ecdsa"), self.several(names, "rsa")
         try:
             print("\nnew: handshakes per second of the server's CPU")
