@@ -15,6 +15,8 @@
 #include <cstdio>
 #include <strings.h>
 
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers" /* llhttp can call more */
+
 namespace
 {
 
@@ -40,6 +42,16 @@ public:
 	connection(const server &in, sn::tcp &stream, sn::deadline idle_until)
 	    : server_(in), stream_(stream), until_(idle_until)
 	{
+		static constexpr llhttp_settings_t CALLBACKS = {
+			.on_message_begin = call<&connection::begin_request>,
+			.on_url = call<&connection::target>,
+			.on_header_field = call<&connection::name>,
+			.on_header_value = call<&connection::value>,
+			.on_headers_complete = call<&connection::end_head>,
+			.on_body = call<&connection::body>,
+			.on_message_complete = call<&connection::end_request>,
+			.on_header_value_complete = call<&connection::end_value>,
+		};
 		llhttp_init(&parser_, HTTP_REQUEST, &CALLBACKS);
 		parser_.data = this;
 	}
@@ -62,31 +74,28 @@ public:
 			 * extensions. */
 			if (taken_ > server_.header_bytes + 8.0 * request_.body.size())
 				too_long();
-			if (code != HPE_OK || failed_) {
-				refuse(failed_ ? failed_ : 400);
-				return {};
-			}
+			if (code != HPE_OK || failed_)
+				return refuse(failed_ ? failed_ : 400);
 		}
 		if (is_quiet_)
 			return until_;
 		/* A client that has sent a part of a request may read an answer. One that has
 		 * sent nothing does not expect one. */
-		if (!n && n.error() == std::errc::timed_out && phase_ != phase::idle)
-			refuse(408);
-		return {};
+		const bool late = !n && n.error() == std::errc::timed_out && phase_ != phase::idle;
+		return late ? refuse(408) : sn::deadline();
 	}
 
 	/* Answers with an error, after the answers to earlier requests, and ends the connection. */
-	void refuse(int status)
+	sn::deadline refuse(int status)
 	{
 		append({.status = status, .body = reason(status) + '\n'}, true, false);
 		linger();
+		return {};
 	}
 
 private:
 	/* ---- parsing: what llhttp calls ---- */
 
-	static const llhttp_settings_t CALLBACKS;
 	template <auto method>
 	static int call(llhttp_t *parser, auto... piece)
 	{
@@ -193,29 +202,23 @@ private:
 
 	/* ---- reading and answering ---- */
 
-	/* Sends the answers and waits for more bytes. The shutdown cancels this wait, which ends
-	 * a connection without a request under way. */
+	/* Sends the answers and waits for more bytes. Before a request the shutdown cancels this
+	 * wait. Line ends may come there, and count until a request begins. */
 	sn::result<std::size_t> fill(char *buf, std::size_t size)
 	{
 		if (!flush())
 			return 0u;
 		const auto now = sn::clock::now();
+		const bool idle = phase_ == phase::idle;
 		if (until_ == sn::deadline())
-			until_ = now + seconds(server_.*TIME[int(phase_)]);
-		if (phase_ == phase::idle)
-			return read_first(buf, size, now + PATIENCE);
-		stream_.set_read_deadline(until_);
-		return stream_.read(buf, size);
-	}
-
-	/* The same before a request. Line ends may come here, and count until a request begins. */
-	sn::result<std::size_t> read_first(char *buf, std::size_t size, sn::deadline quiet_from)
-	{
-		const bool may_be_quiet = taken_ == 0 && quiet_from < until_;
-		stream_.set_read_deadline(may_be_quiet ? quiet_from : until_);
-		sn_cancel_unmask();
+			until_ = in_seconds(server_.*TIME[int(phase_)], now);
+		const bool may_be_quiet = idle && taken_ == 0 && now + PATIENCE < until_;
+		stream_.set_read_deadline(may_be_quiet ? now + PATIENCE : until_);
+		if (idle)
+			sn_cancel_unmask();
 		const auto n = stream_.read(buf, size);
-		sn_cancel_mask();
+		if (idle)
+			sn_cancel_mask();
 		is_quiet_ = may_be_quiet && !n && n.error() == std::errc::timed_out;
 		if (is_quiet_)
 			stream_.set_read_deadline(until_);
@@ -285,18 +288,6 @@ private:
 	int failed_ = 0; /* the status that says why parsing has failed */
 };
 
-#pragma GCC diagnostic ignored "-Wmissing-field-initializers" /* there is more to be called */
-const llhttp_settings_t connection::CALLBACKS = {
-	.on_message_begin = call<&connection::begin_request>,
-	.on_url = call<&connection::target>,
-	.on_header_field = call<&connection::name>,
-	.on_header_value = call<&connection::value>,
-	.on_headers_complete = call<&connection::end_head>,
-	.on_body = call<&connection::body>,
-	.on_message_complete = call<&connection::end_request>,
-	.on_header_value_complete = call<&connection::end_value>,
-};
-
 } // namespace
 
 sn::deadline serve_connection(const server &in, sn::tcp &stream, bool refused,
@@ -304,26 +295,5 @@ sn::deadline serve_connection(const server &in, sn::tcp &stream, bool refused,
 {
 	const sn::cancel_shield shield;
 	connection one(in, stream, idle_until);
-	if (!refused)
-		return one.run();
-	one.refuse(503);
-	return {};
-}
-
-std::string_view request::path() const
-{
-	std::string_view path = target;
-	if (const auto host = path.find("://"); host != path.npos && path[0] != '/')
-		path.remove_prefix(std::min(path.find('/', host + 3), path.size()));
-	return path.substr(0, path.find('?'));
-}
-
-std::string request::parameter(std::string_view name) const
-{
-	for (auto at = target.find('?'); at != target.npos; at = target.find('&', at + 1)) {
-		const auto pair = target.substr(at + 1, target.find('&', at + 1) - at - 1);
-		if (pair.starts_with(std::string(name) + '='))
-			return pair.substr(name.size() + 1);
-	}
-	return "";
+	return refused ? one.refuse(503) : one.run();
 }

@@ -33,13 +33,10 @@ void ask_database(response &to, const std::string &parameter)
 		to = {.status = none ? 404 : 503, .body = none ? "no database: --db\n" : "busy\n"};
 		return;
 	}
-	struct turn {
-		connection conn;
-		/* Gives the connection back, also when there is no memory for the answer. The
-		 * channel has room for all. */
-		~turn() { static_cast<void>(idle.try_send(std::move(conn))); }
-	} own{std::move(*free)};
-	connection &conn = own.conn;
+	connection &conn = *free;
+	/* Gives it back, also without memory for the answer. The channel has room for all. */
+	const auto end = [](connection *own) { static_cast<void>(idle.try_send(std::move(*own))); };
+	const std::unique_ptr<connection, decltype(end)> turn(&conn, end);
 	char byte;
 	/* A server that sends something without a query ends the connection, or does something
 	 * as rare. */

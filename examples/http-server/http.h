@@ -15,10 +15,6 @@ struct request {
 	std::string target; /* "/db?n=7", or "http://host/db?n=7" */
 	std::vector<std::pair<std::string, std::string>> headers;
 	std::string body;
-
-	std::string_view path() const;
-	/* The value of a parameter of the query as it was sent, without decoding; "" for none. */
-	std::string parameter(std::string_view name) const;
 };
 
 struct response {
@@ -35,14 +31,9 @@ struct server { /* times are in seconds */
 	std::atomic<bool> closing = false; /* tells clients that the connection ends */
 };
 
-inline sn::clock::duration seconds(double time)
+inline sn::deadline in_seconds(double time, sn::deadline from = sn::now())
 {
-	return std::chrono::duration_cast<sn::clock::duration>(std::chrono::duration<double>(time));
-}
-
-inline sn::deadline in_seconds(double time)
-{
-	return sn::after(seconds(time));
+	return from + std::chrono::nanoseconds(std::int64_t(time * 1e9));
 }
 
 /* main.cc: answers a request, in the connection's task. May block, park, and throw, which gives

@@ -16,17 +16,34 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <sennit/foreign.h>
-#include <sennit/sn.hpp>
 #include <sennit/tls.hpp>
-#include <unistd.h>
-#include <utility>
 #include <variant>
+
+/* The path of a target. */
+static std::string_view path_of(std::string_view target)
+{
+	if (const auto host = target.find("://"); host != target.npos && target[0] != '/')
+		target.remove_prefix(std::min(target.find('/', host + 3), target.size()));
+	return target.substr(0, target.find('?'));
+}
+
+/* The value of a parameter of the query as it was sent, without decoding; "" for none. */
+static std::string parameter_of(std::string_view target, std::string_view name)
+{
+	for (auto at = target.find('?'); at != target.npos; at = target.find('&', at + 1)) {
+		const auto pair = target.substr(at + 1, target.find('&', at + 1) - at - 1);
+		if (pair.starts_with(name) && pair.substr(name.size()).starts_with('='))
+			return std::string(pair.substr(name.size() + 1));
+	}
+	return "";
+}
 
 void answer(const request &from, response &to)
 {
-	const auto path = from.path();
+	const auto path = path_of(from.target);
 	const std::string_view allow = path == "/echo" ? "POST" : "GET, HEAD";
 	if (path != "/" && path != "/wait" && path != "/echo" && path != "/db") {
 		to = {.status = 404, .body = "not found\n"};
@@ -36,12 +53,13 @@ void answer(const request &from, response &to)
 	} else if (path == "/") {
 		to.body = "hello, world\n";
 	} else if (path == "/wait") {
-		sn_sleep(std::max(0, std::atoi(from.parameter("ms").c_str())) * 1000000ll);
+		sn_sleep(std::max(0, std::atoi(parameter_of(from.target, "ms").c_str())) *
+			 1000000ll);
 		to.body = "waited\n";
 	} else if (path == "/echo") {
 		to = {.type = "application/octet-stream", .body = from.body};
 	} else {
-		ask_database(to, from.parameter("n"));
+		ask_database(to, parameter_of(from.target, "n"));
 	}
 }
 
@@ -101,36 +119,26 @@ sn::task_attr attributes()
 	return {.stack_size = tls ? SN_TLS_STACK : 0, .flags = SN_TASK_HOOKED};
 }
 
-/* Counts the connections that are open, quiet ones too. */
-class counted
-{
-public:
-	counted() = default;
-	counted(counted &&other) noexcept : number_(std::exchange(other.number_, 0)) {}
-	~counted() { open -= number_ != 0; }
-	std::size_t number() const { return number_; }
-
-private:
-	static inline std::atomic<std::size_t> open = 0;
-	std::size_t number_ = ++open;
-};
+std::atomic<std::size_t> open_connections = 0; /* quiet ones, too */
+using place = std::unique_ptr<std::atomic<std::size_t>, decltype([](auto *open) { --*open; })>;
 
 /* The function of a connection's task. After a quiet time the connection gets a new task. Beyond
  * the limit of connections, up to 100 at a time get an answer that says so. */
 struct session {
 	const server &in;
 	sn::scope &connections;
-	counted place{};
+	std::size_t number = ++open_connections;
+	place held{&open_connections};
 	sn::deadline idle_until{}; /* set after a quiet time */
 
 	void operator()(sn::tcp stream)
 	{
 		try {
 			const bool was_quiet = idle_until != sn::deadline();
-			if (!was_quiet && (place.number() > in.connections + 100 ||
+			if (!was_quiet && (number > in.connections + 100 ||
 					   (tls && !sn::tls_server(stream, *tls))))
 				return;
-			const bool refused = !was_quiet && place.number() > in.connections;
+			const bool refused = !was_quiet && number > in.connections;
 			idle_until = serve_connection(in, stream, refused, idle_until);
 			/* An error, at the shutdown or for lack of memory, closes the
 			 * connection, because an idle one may be closed at any time. */
@@ -199,7 +207,7 @@ int serve(server &in)
 	in.closing = true;
 	/* This also ends tasks that compute or block their thread, and so do not notice that
 	 * they are cancelled. */
-	sn::alarm limit([] { _exit(std::puts("some connections were cut") < 0); });
+	sn::alarm limit([] { std::_Exit(std::puts("some connections were cut") < 0); });
 	limit.set_at(in_seconds(in.grace));
 	connections.cancel();
 	static_cast<void>(connections.join());
