@@ -20,6 +20,7 @@ SOURCE = Path(os.environ["SENNIT_SOURCE_DIR"])
 RUN = BUILD / "tools/run/sennit-run"
 THREADS = BUILD / "tests/sennit-run/sennit-run-threads"
 CORNERS = BUILD / "tests/sennit-run/sennit-run-corners"
+WAITS = BUILD / "tests/sennit-run/sennit-run-waits"
 ECHO = BUILD / "tests/sennit-run/sennit-run-echo"
 PROCESSORS = 2
 FEW_THREADS = PROCESSORS + 8
@@ -316,10 +317,10 @@ class Programs(unittest.TestCase):
         self.assertEqual(done.returncode, 6)
         self.assertIn("threads that became tasks: 1,", done.stderr)
 
-    def library(self, path, text):
+    def library(self, path, text, *flags):
         done = subprocess.run(
             [os.environ.get("CC", "cc"), "-x", "c", "-", "-shared", "-fPIC", "-pthread",
-             "-o", path, *os.environ.get("CFLAGS", "").split()],
+             "-o", path, *os.environ.get("CFLAGS", "").split(), *flags],
             input=text, text=True, capture_output=True, check=False)
         if done.returncode != 0:
             self.skipTest(f"no library can be made: {done.stderr[-300:]}")
@@ -348,14 +349,48 @@ class Programs(unittest.TestCase):
             self.assertEqual(done.stdout,
                              f"LD_PRELOAD={former.get('LD_PRELOAD', '(none)')}\n", done.stderr)
 
-    def corners(self, *words, out="", options=(), **more):
+    def corners(self, *words, out="", options=(), program=CORNERS, **more):
         """A corner holds for threads, and for tasks."""
-        plain = subprocess.run([CORNERS, *words], capture_output=True, text=True, check=False,
+        plain = subprocess.run([program, *words], capture_output=True, text=True, check=False,
                                timeout=PATIENCE, **more)
         self.assertEqual((plain.returncode, plain.stdout), (0, out))
-        done = under(CORNERS, *words, options=("--stats", *options), **more)
+        done = under(program, *words, options=("--stats", *options), **more)
         self.assertEqual((done.returncode, done.stdout), (0, out), done.stderr)
         return done.stderr
+
+    def test_a_thread_that_does_not_own_the_mutex_does_not_wait(self):
+        self.corners("refused", program=WAITS)
+
+    def test_no_memory_for_a_timer_does_not_end_a_wait(self):
+        self.corners("memory", program=WAITS)
+        with tempfile.TemporaryDirectory() as folder:
+            library = Path(folder) / "libmemory.so"
+            # In place of libsennit's.
+            self.library(library, """
+                #include <errno.h>
+                #include <sennit/semaphore.h>
+                int sn_semaphore_acquire_until(sn_semaphore *semaphore, int64_t deadline) {
+                    return semaphore && deadline ? -ENOMEM : 0;
+                }""", f"-I{SOURCE}/include")
+            done = under(WAITS, "memory", env={**os.environ, "LD_PRELOAD": str(library)})
+            self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+
+    def test_a_broadcast_does_not_use_a_variable_that_a_task_may_have_destroyed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            library, versions = Path(folder) / "libbroadcast.so", Path(folder) / "versions"
+            versions.write_text("GLIBC_2.3.2 { global: pthread_cond_broadcast; local: *; };\n",
+                                encoding="ascii")
+            # In place of the C library's. A task that can run does so before it returns.
+            self.library(library, """
+                #include <pthread.h>
+                #include <unistd.h>
+                int pthread_cond_broadcast(pthread_cond_t *cond) {
+                    usleep(1000);
+                    return *(volatile char *)cond & 0;
+                }""", f"-Wl,--version-script={versions}")
+            done = under(WAITS, "destroy", options=("--processors", "1"),
+                         env={**os.environ, "LD_PRELOAD": str(library)})
+            self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
 
     def test_deleted_keys_have_no_destructors(self):
         self.corners("keys")

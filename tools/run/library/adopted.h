@@ -15,8 +15,9 @@
  *
  * Files: table.c has the structures, world.c the runtime, threads.c what creates and joins, exit.c
  * pthread_exit(), keys.c the values of pthread_setspecific(), attributes.c names, signals and
- * scheduling, cond.c condition variables, time64.c their siblings with 64-bit times, c11.c the
- * functions of <threads.h>, forks.c what happens at fork(), start.c the beginning of the program.
+ * scheduling, cond.c condition variables, waiters.h the lists of tasks that wait, marks.c what the
+ * C library notes in its objects, time64.c their siblings with 64-bit times, c11.c the functions of
+ * <threads.h>, forks.c what happens at fork(), start.c the beginning of the program.
  *
  * Rejected: running main() as a task. main() stays on the process's first thread, where signals
  * reach it and end its calls, its stack grows, and no task shares its thread-locals. It is a task
@@ -167,6 +168,9 @@ void sn_adopted_take_values(struct sn_adopted *thread);
 
 /* Makes the lists of waiters empty. */
 void sn_cond_in_child(void);
+
+/* Finds the C library's marks, before the program has tasks. */
+void sn_cond_begin(void);
 
 /* ---- forks.c ---- */
 

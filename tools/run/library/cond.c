@@ -5,93 +5,68 @@
  * Contract. As POSIX says. Threads that are not tasks, the runtime among them, wait in the C
  * library's own variable. So do tasks if the variable is shared between processes, and tasks that
  * may not park: with another lock held, or with signals blocked. A signal wakes a task if one waits
- * here, and otherwise a thread; a broadcast wakes both.
+ * here, and otherwise a thread; a broadcast wakes both. So threads may wait for as long as there
+ * are tasks that wait for the same variable. A handler of a signal must not signal a variable: it
+ * may have interrupted code that holds a list's lock, and POSIX does not allow it either. If there
+ * is no memory for a timer, a wait with a deadline ends early, as if something had woken it.
  *
- * Tasks that wait are in lists by the address of the variable. A waiter enters its list before it
- * releases the mutex, so that whoever takes the mutex after it finds it there. The waker takes the
- * waiter out of the list and gives it a permit, both under the list's lock. A waiter whose time is
- * over looks under that lock whether it is still in the list; if not, it was woken, and a signal is
- * not lost. Every waiter takes the lock once more before it returns, because its semaphore is on
- * its stack: after that the waker no longer touches it.
+ * Tasks that wait are in lists (waiters.h). A waiter counts itself in its list's length, notes how
+ * many signals the list has missed, and then releases the mutex. Whoever takes the mutex after it
+ * finds the length not 0, and looks into the list. If no waiter for the variable is there, one may
+ * be about to enter: the waker increments the number of missed signals. A waiter that finds this
+ * changed when it would enter returns, as if it had been woken without a cause, and a broadcast
+ * reaches it in the same way. If the mutex cannot be released, because the caller does not own it,
+ * the waiter was never in the list, and has taken a signal from nobody. A waiter whose time is
+ * over, but which was taken out, was woken, and a signal is not lost. A broadcast does not touch
+ * the variable once it has woken a task, because that may destroy it. models/cond.pml models this.
  *
  * A waker reads the number of a list's waiters without the lock. It is at least as new as the
  * mutex, if the waker has held that since the waiter released it; otherwise either order is right.
+ *
+ * Rejected: entering the list before the mutex is released. A waiter that then cannot release it
+ * would have to pass on a signal. Holding the list's lock while the mutex is released: the next
+ * owner of the mutex, which that wakes, would wait for the lock if it waits for the variable, too,
+ * and block its thread.
  *
  * Rejected: a variable of sennit in the place of the C library's. It would have to fit, with all
  * initial values that a program may have compiled into it, and the runtime's own threads, which are
  * no tasks, would wait in it.
  */
 #include <errno.h>
+#include <string.h>
 
-#include "adopted.h"
+#include <sennit/clock.h>
 
-#define LISTS 256 /* the upper 8 of 32 bits choose one */
+#include "marks.h"
+#include "waiters.h"
 
-struct waiter {
-	const void *cond;
-	struct waiter *next, **link; /* link: NULL when it is in no list */
-	sn_semaphore woken;
+static struct sn_run_list lists[SN_RUN_LISTS] = {
+	[0 ... SN_RUN_LISTS - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER},
 };
-
-/* A line of the cache each. */
-static struct list {
-	pthread_mutex_t lock;
-	_Atomic int length;          /* written under lock */
-	struct waiter *first, **end; /* under lock; end: NULL while first is */
-} lists[LISTS] __attribute__((aligned(64))) = {
-	[0 ... LISTS - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER},
-};
-
-static struct list *list_of(const void *cond)
-{
-	return &lists[(uint32_t)((uintptr_t)cond >> 4) * UINT32_C(2654435761) >> 24];
-}
-
-/* ---- the lists, under their locks ---- */
-
-static void append(struct list *list, struct waiter *waiter)
-{
-	if (!list->first)
-		list->end = &list->first;
-	waiter->next = NULL;
-	waiter->link = list->end;
-	*list->end = waiter;
-	list->end = &waiter->next;
-	atomic_fetch_add(&list->length, 1);
-}
-
-static void take_out(struct list *list, struct waiter *waiter)
-{
-	*waiter->link = waiter->next;
-	if (waiter->next)
-		waiter->next->link = waiter->link;
-	else
-		list->end = waiter->link;
-	waiter->link = NULL;
-	atomic_fetch_sub(&list->length, 1);
-}
 
 /* ---- waking ---- */
 
-/* Wakes the first waiter of the variable, or all. Returns how many. */
-static int wake(const void *cond, bool all)
+/* Wakes the first waiter of the variable, or all. Returns whether there was one. */
+static bool wake(const void *cond, bool all)
 {
-	struct list *list = list_of(cond);
-	int n = 0;
+	struct sn_run_list *list = &lists[sn_run_list_of(cond)];
+	struct sn_run_chain woken = {0};
 
-	if (atomic_load(&list->length) == 0)
-		return 0;
+	/* In a child of _Fork() or clone() the list is a copy, with the parent's tasks. */
+	if (atomic_load(&list->length) == 0 || !sn_run_own_process())
+		return false;
 	pthread_mutex_lock(&list->lock);
-	for (struct waiter *waiter = list->first, *next; waiter && (all || n == 0); waiter = next) {
+	for (struct sn_run_waiter *waiter = list->first, *next; waiter && (all || !woken.first);
+	     waiter = next) {
 		next = waiter->next;
-		if (waiter->cond != cond)
-			continue;
-		take_out(list, waiter);
-		sn_semaphore_release(&waiter->woken, 1);
-		n++;
+		if (waiter->object == cond)
+			sn_run_move(list, waiter, &woken);
 	}
+	if (all || !woken.first)
+		list->missed++;
 	pthread_mutex_unlock(&list->lock);
-	return n;
+	sn_run_wake(&woken);
+	return woken.first != NULL;
 }
 
 SN_RUN_EXPORT int pthread_cond_signal(pthread_cond_t *cond)
@@ -101,62 +76,83 @@ SN_RUN_EXPORT int pthread_cond_signal(pthread_cond_t *cond)
 
 SN_RUN_EXPORT int pthread_cond_broadcast(pthread_cond_t *cond)
 {
+	/* In this order: wake() needs only the address. */
+	const int err = sn_run_real()->pthread_cond_broadcast(cond);
+
 	wake(cond, true);
-	return sn_run_real()->pthread_cond_broadcast(cond);
+	return err;
+}
+
+/* ---- marks of the C library ---- */
+
+/* Written before there are tasks. */
+static struct sn_run_mark shared, monotonic;
+static bool knows_marks; /* if not, tasks wait as threads do */
+
+void sn_cond_begin(void)
+{
+	pthread_cond_t plain, with_shared, with_monotonic;
+	pthread_condattr_t attr;
+
+	/* The C library need not write all of it. */
+	memset(&plain, 0, sizeof plain);
+	memset(&with_shared, 0, sizeof with_shared);
+	memset(&with_monotonic, 0, sizeof with_monotonic);
+	pthread_cond_init(&plain, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&with_monotonic, &attr);
+	pthread_condattr_destroy(&attr);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	pthread_cond_init(&with_shared, &attr);
+	pthread_condattr_destroy(&attr);
+	knows_marks = sn_run_find_mark(&shared, &plain, &with_shared, sizeof plain) &&
+		      sn_run_find_mark(&monotonic, &plain, &with_monotonic, sizeof plain);
 }
 
 /* ---- waiting ---- */
-
-/* The C library's marks in the variable. */
-#define SHARED 1u
-#define MONOTONIC 2u
-
-static unsigned marks_of(const pthread_cond_t *cond)
-{
-	return __atomic_load_n(&cond->__data.__wrefs, __ATOMIC_RELAXED);
-}
 
 /* Whether the caller is a task that may park once it has released the mutex. */
 static bool may_park(const pthread_cond_t *cond)
 {
 	const struct sn_foreign *task = sn_foreign_self();
 
-	return task && task->locks == 1 && !(marks_of(cond) & SHARED) && sn_adopted_self() &&
-	       sn_foreign_may_park() == 0 && sn_run_own_process();
+	return task && task->locks == 1 && knows_marks && !sn_run_is_marked(&shared, cond) &&
+	       sn_adopted_self() && sn_foreign_may_park() == 0 && sn_run_own_process();
 }
 
-static int park(const void *cond, pthread_mutex_t *mutex, int64_t deadline)
+static int park(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline)
 {
-	struct waiter self = {.cond = cond, .woken = SN_SEMAPHORE_INIT(0)};
-	struct list *list = list_of(cond);
-	bool in_time;
-	int err;
+	struct sn_run_waiter self = {.object = cond, .woken = SN_SEMAPHORE_INIT(0)};
+	struct sn_run_list *list = &lists[sn_run_list_of(cond)];
+	uint32_t missed;
+	bool enters;
+	int err, ended = 0;
 
-	pthread_mutex_lock(&list->lock);
-	append(list, &self);
-	pthread_mutex_unlock(&list->lock);
+	sn_run_count(list, 1);
+	missed = atomic_load(&list->missed);
 	err = pthread_mutex_unlock(mutex);
-	if (!err) {
-		sn_foreign_tie();
-		atomic_fetch_add_explicit(&sn_run_counts.parked, 1, memory_order_relaxed);
-		if (deadline == SN_NO_DEADLINE)
-			(void)!sn_semaphore_acquire(&self.woken);
-		else
-			(void)!sn_semaphore_acquire_until(&self.woken, deadline);
-		sn_foreign_untie();
+	if (err) {
+		sn_run_count(list, -1);
+		return err;
 	}
 	pthread_mutex_lock(&list->lock);
-	in_time = !self.link;
-	if (!in_time)
-		take_out(list, &self);
+	enters = atomic_load(&list->missed) == missed;
+	if (enters)
+		sn_run_link(list, &self);
+	else
+		sn_run_count(list, -1);
 	pthread_mutex_unlock(&list->lock);
-	if (err)
-		return err;
+	if (enters)
+		ended = sn_run_wait(list, &self, deadline);
 	err = pthread_mutex_lock(mutex);
-	return err ? err : in_time || deadline == SN_NO_DEADLINE ? 0 : ETIMEDOUT;
+	if (err || ended == 0 || deadline == SN_NO_DEADLINE)
+		return err;
+	return ended == -ETIMEDOUT || sn_now() >= deadline ? ETIMEDOUT : 0;
 }
 
-static int park_until(const pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
+static int park_until(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
 		      const struct timespec *until)
 {
 	int64_t deadline;
@@ -178,7 +174,8 @@ SN_RUN_EXPORT int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *
 	if (!may_park(cond))
 		return sn_run_real()->pthread_cond_timedwait(cond, mutex, until);
 	return park_until(cond, mutex,
-			  marks_of(cond) & MONOTONIC ? CLOCK_MONOTONIC : CLOCK_REALTIME, until);
+			  sn_run_is_marked(&monotonic, cond) ? CLOCK_MONOTONIC : CLOCK_REALTIME,
+			  until);
 }
 
 SN_RUN_EXPORT int pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
@@ -215,14 +212,7 @@ SN_RUN_EXPORT int cnd_broadcast(cnd_t *cond)
 	return result_of(pthread_cond_broadcast((void *)cond));
 }
 
-/* ---- fork() ---- */
-
-/* The lists' waiters are tasks of the parent. */
 void sn_cond_in_child(void)
 {
-	for (int i = 0; i < LISTS; i++) {
-		pthread_mutex_init(&lists[i].lock, NULL);
-		atomic_store(&lists[i].length, 0);
-		lists[i].first = NULL;
-	}
+	sn_run_forget_waiters(lists);
 }

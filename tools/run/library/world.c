@@ -117,6 +117,8 @@ static int begin(void)
 		return -err;
 	while (sem_wait(&begun) < 0)
 		;
+	if (!begin_error)
+		sn_cond_begin();
 	return begin_error;
 }
 
@@ -166,6 +168,7 @@ int sn_world_run_main(sn_fn *fn, void *arg)
 {
 	ours = false;
 	state = RUNS;
+	sn_cond_begin();
 	return sn_run(fn, arg);
 }
 

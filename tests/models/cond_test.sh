@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# models/cond.pml: tasks and threads that wait for the same condition variable lose no signal and no
+# broadcast.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+
+holds ''
+holds '-DUNLOCKED'
+holds '-DITEMS=3'
+holds '-DTIMED'
+holds '-DTIMED -DUNLOCKED'
+holds '-DTHREADS=2 -DTASKS=1 -DTIMED -DUNLOCKED'
+holds '-DITEMS=0 -DOPENERS=1'
+holds '-DITEMS=1 -DOPENERS=1 -DTIMED -DUNLOCKED'
+holds '-DTASKS=1 -DITEMS=1 -DOTHER -DUNLOCKED'
+holds '-DITEMS=0 -DOPENERS=1 -DTHREADS=0 -DOTHER -DTIMED -DUNLOCKED'
+holds '-DITEMS=0 -DOPENERS=1 -DDESTROY'
+holds '-DITEMS=0 -DOPENERS=1 -DDESTROY -DUNLOCKED'
+holds '-DTHREADS=0 -DITEMS=0 -DOPENERS=1 -DDESTROY -DTIMED -DUNLOCKED'
+holds '-DITEMS=0 -DOPENERS=1 -DDESTROY -DTIMED'
+reached
+
+caught '-DITEMS=3 -DCOUNT_LATE'
+caught '-DITEMS=3 -DNOTES_LATE'
+caught '-DITEMS=3 -DENTERS_BLINDLY'
+caught '-DTHREADS=0 -DITEMS=0 -DOPENERS=1 -DNO_MISS'
+caught '-DTIMED -DLOOK_UNLOCKED'
+caught '-DTIMED -DTIMEOUT_BLINDLY'
+caught '-DTIMED -DSTAYS_IN_LIST'
+caught '-DTIMED -DUNLOCKED_RETURN'
+caught '-DTIMED -DNO_PERMIT'
+caught '-DPERMIT_EARLY'
+caught '-DNEXT_LATE'
+caught '-DNOT_TAKEN_OUT'
+caught '-DTASKS=1 -DITEMS=1 -DOTHER -DUNLOCKED -DANY_VARIABLE'
+caught '-DTASKS=1 -DTHREADS=0 -DITEMS=0 -DOPENERS=1 -DOTHER -DSTOPS_AT_OTHER'
+caught '-DTASKS=0 -DITEMS=1 -DOTHER -DUNLOCKED -DLENGTH_DECIDES'
+caught '-DITEMS=0 -DOPENERS=1 -DTASKS_ONLY'
+caught '-DTHREADS=0 -DITEMS=0 -DOPENERS=1 -DDESTROY -DUNLOCKED -DTASKS_FIRST'
