@@ -77,6 +77,17 @@ SN_API int sn_foreign_may_park(void);
 SN_API int sn_foreign_tie(void);
 SN_API int sn_foreign_untie(void);
 
+/*
+ * Not for programs: settings that a library makes for the runtime, which it takes before those of
+ * the environment; numbers and sizes only. They are in an array that ends with a name of NULL, and
+ * that stays; NULL: none. For sennit-run, whose settings the program and its children must not find
+ * in the environment. Any thread, while there is no runtime.
+ */
+struct sn_private_setting {
+	const char *name, *value;
+};
+SN_API void sn_private_settings(const struct sn_private_setting *settings);
+
 SN_END
 
 #endif

@@ -6,11 +6,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sennit/foreign.h>
+
 #include "arch/compiler.h"
+
+/* Written while there is no runtime. Release and acquire, because the thread that starts the
+ * runtime need not be the one that has made them. */
+static const struct sn_private_setting *made;
+
+void sn_private_settings(const struct sn_private_setting *settings)
+{
+	__atomic_store_n(&made, settings, __ATOMIC_RELEASE);
+}
+
+const char *sn_environment(const char *name)
+{
+	const struct sn_private_setting *setting = __atomic_load_n(&made, __ATOMIC_ACQUIRE);
+
+	for (; setting && setting->name; setting++)
+		if (strcmp(setting->name, name) == 0)
+			return setting->value;
+	return getenv(name);
+}
 
 long sn_environment_number(const char *name, long low, long high, long otherwise)
 {
-	const char *text = getenv(name);
+	const char *text = sn_environment(name);
 	char *end;
 	long value;
 
@@ -37,7 +58,7 @@ static size_t unit_of(const char *suffix)
 
 int sn_environment_size(const char *name, size_t low, size_t high, size_t *size)
 {
-	const char *text = getenv(name);
+	const char *text = sn_environment(name);
 	unsigned long long value;
 	size_t unit;
 	char *end;

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Settings from the environment. An invalid value is reported on stderr with the variable's name,
- * and is an error rather than ignored, because the user who set it had a purpose.
+ * Settings from the environment, unless sn_private_settings() has made them (sennit/foreign.h). An
+ * invalid value is reported on stderr with the variable's name, and is an error rather than
+ * ignored, because the user who set it had a purpose.
  */
 #ifndef SENNIT_BASE_ENVIRONMENT_H
 #define SENNIT_BASE_ENVIRONMENT_H
 
 #include <stddef.h>
+
+/* The value of a variable; NULL if it is not set. Settings that are neither a number nor a size may
+ * be read by getenv(), which finds only those of the environment. */
+const char *sn_environment(const char *name);
 
 /* Returns the variable's number if it is within [low, high], or `otherwise` if the variable is not
  * set. If it is invalid, writes a line on stderr and returns -EINVAL. */

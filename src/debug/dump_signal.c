@@ -71,7 +71,8 @@ __attribute__((constructor)) static void look_at_quit(void)
 /* Whether no other code uses the signal, by its previous action. */
 static bool is_free(int signum)
 {
-	bool asked_for = getenv("SENNIT_DUMP_SIGNAL") && *getenv("SENNIT_DUMP_SIGNAL");
+	const char *wish = sn_environment("SENNIT_DUMP_SIGNAL");
+	bool asked_for = wish && *wish;
 
 	if (former.sa_flags & SA_SIGINFO)
 		return false;

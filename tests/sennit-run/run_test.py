@@ -22,6 +22,7 @@ THREADS = BUILD / "tests/sennit-run/sennit-run-threads"
 CORNERS = BUILD / "tests/sennit-run/sennit-run-corners"
 WAITS = BUILD / "tests/sennit-run/sennit-run-waits"
 ECHO = BUILD / "tests/sennit-run/sennit-run-echo"
+ELF_CLASS = THREADS.read_bytes()[4]  # 1: 32 bits
 PROCESSORS = 2
 FEW_THREADS = PROCESSORS + 8
 CONNECTIONS = 1000
@@ -358,6 +359,30 @@ class Programs(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (0, out), done.stderr)
         return done.stderr
 
+    def test_many_may_wait_at_the_same_time(self):
+        for kind in "semaphores", "condition", "barrier", "mutex", "rwlock":
+            plain = subprocess.run([WAITS, kind, "100"], capture_output=True, text=True,
+                                   timeout=PATIENCE, check=False)
+            self.assertEqual(plain.returncode, 0, kind)
+            done = under(WAITS, kind, "100")
+            self.assertEqual(done.returncode, 0, (kind, done.stderr))
+
+    @unittest.skipIf(ELF_CLASS == 1, "no address space for as many stacks")
+    def test_each_task_may_have_a_thread(self):
+        # More than SENNIT_MAX_THREADS is by default: the last one would not begin. An empty one is
+        # none. The runtime has some threads in addition.
+        many, more = 10050, 10100
+        try:
+            plain = subprocess.run([WAITS, "barrier", str(more)], capture_output=True, text=True,
+                                   timeout=PATIENCE, check=False)
+        except subprocess.TimeoutExpired:
+            self.skipTest("so many threads take too long")
+        if plain.returncode != 0:
+            self.skipTest(f"so many threads cannot be started: {plain.stderr}")
+        done = under(WAITS, "barrier", str(many), options=("--stack", "64K"),
+                     env={**os.environ, "SENNIT_MAX_THREADS": ""})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     def test_a_thread_that_does_not_own_the_mutex_does_not_wait(self):
         self.corners("refused", program=WAITS)
 
@@ -391,6 +416,31 @@ class Programs(unittest.TestCase):
             done = under(WAITS, "destroy", options=("--processors", "1"),
                          env={**os.environ, "LD_PRELOAD": str(library)})
             self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+
+    def test_settings_are_for_the_program_and_not_for_its_children(self):
+        user = {"SENNIT_IDLE_MS": "1000", "SENNIT_DUMP_SIGNAL": "12", "SENNIT_PROCS": "3"}
+        clean = {name: value for name, value in os.environ.items()
+                 if not name.startswith("SENNIT_")}
+        for own in {}, user:
+            done = run("--processors", "1", WAITS, "execute", "env", env={**clean, **own})
+            found = dict(re.findall("(?m)^(SENNIT_.*?)=(.*)$", done.stdout))
+            self.assertEqual((done.returncode, found), (0, own), done.stderr)
+            inner = (RUN, "--stats", THREADS, "exit", "0")
+            plain = subprocess.run(inner, capture_output=True, text=True, timeout=PATIENCE,
+                                   check=False, env={**clean, **own})
+            # One of the two is not the number of CPUs.
+            for processors in "5", "6":
+                done = run("--processors", processors, WAITS, "execute", *inner,
+                           env={**clean, **own})
+                counts = [re.search(r"processors: (\d+)", text)[1]
+                          for text in (plain.stderr, done.stderr)]
+                self.assertEqual(*counts)
+                if own:
+                    self.assertEqual(counts[0], "3")
+                # For the program itself the option counts.
+                done = run("--processors", processors, "--stats", THREADS, "exit", "0",
+                           env={**clean, **own})
+                self.assertIn(f"processors: {processors},", done.stderr)
 
     def test_deleted_keys_have_no_destructors(self):
         self.corners("keys")

@@ -255,20 +255,18 @@ static bool set(const char *name, const char *value)
 	return false;
 }
 
-/* The program's signals are its own, so a dump of all tasks is made only for a signal that the user
- * has chosen. */
+/* The library removes all of it before main() begins. */
 static bool set_environment(const struct options *options)
 {
 	const char *former = getenv("LD_PRELOAD");
 	char words[128], *libraries = preload(former);
 
-	snprintf(words, sizeof words, "stack=%zu%s%s%s%s", options->stack,
-		 options->stats ? ",stats" : "", options->quiet ? ",quiet" : "",
-		 options->force ? ",force" : "", options->main ? ",main" : "");
+	snprintf(words, sizeof words, "stack=%zu,processors=%s%s%s%s%s", options->stack,
+		 options->processors ? options->processors : "0", options->stats ? ",stats" : "",
+		 options->quiet ? ",quiet" : "", options->force ? ",force" : "",
+		 options->main ? ",main" : "");
 	return libraries && set("SENNIT_RUN_PRELOAD", former ? former : "") &&
-	       set("SENNIT_RUN", words) && set("LD_PRELOAD", libraries) &&
-	       (!options->processors || set("SENNIT_PROCS", options->processors)) &&
-	       (getenv("SENNIT_DUMP_SIGNAL") || set("SENNIT_DUMP_SIGNAL", "0"));
+	       set("SENNIT_RUN", words) && set("LD_PRELOAD", libraries);
 }
 
 /* ---- the program ---- */

@@ -17,7 +17,8 @@
  * pthread_exit(), keys.c the values of pthread_setspecific(), attributes.c names, signals and
  * scheduling, cond.c condition variables, waiters.h the lists of tasks that wait, marks.c what the
  * C library notes in its objects, time64.c their siblings with 64-bit times, c11.c the functions of
- * <threads.h>, forks.c what happens at fork(), start.c the beginning of the program.
+ * <threads.h>, forks.c what happens at fork(), start.c the beginning of the program, settings.c the
+ * settings that the runtime finds.
  *
  * Rejected: running main() as a task. main() stays on the process's first thread, where signals
  * reach it and end its calls, its stack grows, and no task shares its thread-locals. It is a task
@@ -38,6 +39,10 @@
 #include <sennit/sennit.h>
 
 #include "real.h"
+
+/* How many there can be: 262,144; 16,384 on 32-bit machines, which have address space for fewer
+ * stacks. */
+#define SN_ADOPTED_MOST (1 << (sizeof(void *) == 8 ? 18 : 14))
 
 /* The values of as many keys are in the structure, as in the C library; others in blocks. */
 #define SN_ADOPTED_KEYS 32
@@ -189,8 +194,15 @@ void sn_run_report_locals(void);
 /* The options in SENNIT_RUN. */
 struct sn_run_options {
 	size_t stack_size; /* of threads that ask for none; 0: the C library's default */
+	int processors;    /* 0: what the runtime finds */
+	bool launched;     /* by sennit-run */
 	bool main, quiet, stats;
 };
 extern struct sn_run_options sn_run_options;
+
+/* ---- settings.c ---- */
+
+/* Makes the settings for the runtime that the caller is about to start. */
+void sn_run_make_settings(void);
 
 #endif

@@ -3,9 +3,10 @@
  * The beginning and the end of a program under sennit-run.
  *
  * Contract. SENNIT_RUN has the launcher's options, as words between commas: stats, quiet, force,
- * main, and stack=BYTES. SENNIT_RUN_PRELOAD has the previous LD_PRELOAD. Before main() begins both
- * are removed and LD_PRELOAD has its previous value, so that the program's children are not
- * adopted. Without SENNIT_RUN, when a user preloads the libraries, the environment stays.
+ * main, stack=BYTES, and processors=N. SENNIT_RUN_PRELOAD has the previous LD_PRELOAD. Before
+ * main() begins both are removed and LD_PRELOAD has its previous value, so that the program's
+ * children are not adopted. Without SENNIT_RUN, when a user preloads the libraries, the environment
+ * stays.
  *
  * When the first thread is created, stderr names the libraries that have thread-local variables. If
  * one of them cannot work with tasks (locals.h), the program ends with the launcher's status for
@@ -50,6 +51,7 @@ static void read_options(void)
 		return;
 	snprintf(words, sizeof words, "%s", given);
 	is_forced = false;
+	sn_run_options.launched = true;
 	for (char *word = strsep(&rest, ","); word; word = strsep(&rest, ",")) {
 		if (strcmp(word, "main") == 0)
 			sn_run_options.main = true;
@@ -61,6 +63,8 @@ static void read_options(void)
 			sn_run_options.stats = true;
 		else if (strncmp(word, "stack=", 6) == 0)
 			sn_run_options.stack_size = strtoul(word + 6, NULL, 10);
+		else if (strncmp(word, "processors=", 11) == 0)
+			sn_run_options.processors = (int)strtoul(word + 11, NULL, 10);
 	}
 	if (preload && *preload)
 		setenv("LD_PRELOAD", preload, 1);

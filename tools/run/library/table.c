@@ -12,8 +12,7 @@
 
 #include "adopted.h"
 
-/* 262,144 threads; 16,384 on 32-bit machines, which have address space for fewer stacks. */
-#define MOST ((size_t)1 << (sizeof(void *) == 8 ? 18 : 14))
+#define MOST ((size_t)SN_ADOPTED_MOST)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sn_adopted *_Atomic table; /* written once, under lock */

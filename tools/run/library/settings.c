@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The runtime's settings that sennit-run makes.
+ *
+ * Contract. They are never in the environment, which the program may change at any time, also on
+ * threads that libraries have created before main() began, and which its children inherit: the
+ * runtime has them in a table (sn_private_settings()). Only --processors overrides what the user
+ * has set. The others are for variables that are not set, or empty:
+ *
+ *   SENNIT_DUMP_SIGNAL=0  the program's signals are its own
+ *   SENNIT_MAX_THREADS    a thread for each task that there can be, and for each processor: at a
+ *                         lower limit all threads could wait for a task that has none
+ *
+ * Without the launcher, when a user preloads the libraries, there are no such settings.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "adopted.h"
+
+#define SETTINGS 3
+#define MOST_PROCESSORS 1024 /* that the runtime may have */
+
+static bool is_set(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && *value;
+}
+
+void sn_run_make_settings(void)
+{
+	static struct sn_private_setting made[SETTINGS + 1];
+	static char processors[16], threads[16];
+	size_t n = 0;
+
+	if (!sn_run_options.launched)
+		return;
+	if (sn_run_options.processors > 0) {
+		snprintf(processors, sizeof processors, "%d", sn_run_options.processors);
+		made[n++] = (struct sn_private_setting){"SENNIT_PROCS", processors};
+	}
+	if (!is_set("SENNIT_MAX_THREADS")) {
+		snprintf(threads, sizeof threads, "%d", SN_ADOPTED_MOST + MOST_PROCESSORS);
+		made[n++] = (struct sn_private_setting){"SENNIT_MAX_THREADS", threads};
+	}
+	if (!is_set("SENNIT_DUMP_SIGNAL"))
+		made[n++] = (struct sn_private_setting){"SENNIT_DUMP_SIGNAL", "0"};
+	made[n] = (struct sn_private_setting){NULL, NULL};
+	sn_private_settings(made);
+}
