@@ -19,6 +19,10 @@
  * under the same lock (sleeper.c). models/birth.pml has both, and what happens when the system
  * refuses the thread.
  *
+ * A thread with a task therefore calls neither pthread_create() nor malloc() when it wakes tasks or
+ * threads. sennit-run relies on that (tools/run/library/sem.c): there, a signal handler wakes a
+ * task, and may have interrupted either.
+ *
  * Who may write what: see struct sn_birth; the list, any thread, under the runtime's lock.
  *
  * Rejected: the thread of sn_run() as the one that starts all others, because every start then

@@ -110,6 +110,10 @@ static bool give(sn_semaphore *s, uint32_t n, const char *call)
 	return waited;
 }
 
+/* Not for signal handlers, with one exception: sennit-run's sem_post() calls this in handlers that
+ * have interrupted a task's own code (tools/run/library/sem.c says why it may). No lock of the
+ * runtime is held there, because each is taken with lease.inside set, after
+ * sn_runtime_enter_for(). */
 int sn_semaphore_release(sn_semaphore *s, int n)
 {
 	uint32_t word;

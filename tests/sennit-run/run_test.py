@@ -21,12 +21,68 @@ RUN = BUILD / "tools/run/sennit-run"
 THREADS = BUILD / "tests/sennit-run/sennit-run-threads"
 CORNERS = BUILD / "tests/sennit-run/sennit-run-corners"
 WAITS = BUILD / "tests/sennit-run/sennit-run-waits"
+SEMAPHORES = BUILD / "tests/sennit-run/sennit-run-semaphores"
 ECHO = BUILD / "tests/sennit-run/sennit-run-echo"
 ELF_CLASS = THREADS.read_bytes()[4]  # 1: 32 bits
 PROCESSORS = 2
 FEW_THREADS = PROCESSORS + 8
 CONNECTIONS = 1000
 PATIENCE = 200
+
+# Signals that come at the worst moments: while a task holds the lock of a list of waiters, which is
+# when libsennit-run tries a semaphore; and while a task is in the runtime, which registers a
+# descriptor. A handler that enters the runtime again there also leaves it.
+INTERRUPTS = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sennit/foreign.h>
+static int (*real_try)(sem_t *);
+static int (*real_control)(int, int, int, struct epoll_event *);
+static _Atomic int busy, lists, calls;
+static _Atomic unsigned tries;
+__attribute__((constructor)) static void begin(void) {
+    *(void **)&real_try = dlvsym(RTLD_NEXT, "sem_trywait", "GLIBC_2.1");
+    if (!real_try)
+        *(void **)&real_try = dlsym(RTLD_NEXT, "sem_trywait");
+    *(void **)&real_control = dlsym(RTLD_NEXT, "epoll_ctl");
+}
+__attribute__((destructor)) static void end(void) {
+    dprintf(2, "interrupted: %d lists, %d calls\n", lists, calls);
+}
+static void interrupt(_Atomic int *count) {
+    struct sigaction action;
+    if (atomic_exchange(&busy, 1))
+        return;
+    sigaction(SIGUSR1, NULL, &action);
+    if (action.sa_handler != SIG_DFL) {
+        (*count)++;
+        raise(SIGUSR1);
+    }
+    busy = 0;
+}
+int sem_trywait(sem_t *sem) {
+    const struct sn_foreign *task = sn_foreign_self();
+    if (task && task->locks && tries++ % 2 == 0) /* its next wait parks */
+        interrupt(&lists);
+    return real_try(sem);
+}
+int epoll_ctl(int epoll, int what, int fd, struct epoll_event *event) {
+    if (!sn_foreign_self()) {
+        interrupt(&calls);
+        if (sn_foreign_self()) {
+            dprintf(2, "a handler has left the runtime\n");
+            _Exit(99);
+        }
+    }
+    return real_control(epoll, what, fd, event);
+}
+"""
 
 
 def run(*words, **options):
@@ -369,19 +425,30 @@ class Programs(unittest.TestCase):
 
     @unittest.skipIf(ELF_CLASS == 1, "no address space for as many stacks")
     def test_each_task_may_have_a_thread(self):
-        # More than SENNIT_MAX_THREADS is by default: the last one would not begin. An empty one is
-        # none. The runtime has some threads in addition.
-        many, more = 10050, 10100
+        # More than SENNIT_MAX_THREADS is by default, as it is if empty: the last one would not
+        # begin. The runtime has some threads in addition.
         try:
-            plain = subprocess.run([WAITS, "barrier", str(more)], capture_output=True, text=True,
+            plain = subprocess.run([WAITS, "barrier", "10100"], capture_output=True, text=True,
                                    timeout=PATIENCE, check=False)
         except subprocess.TimeoutExpired:
             self.skipTest("so many threads take too long")
         if plain.returncode != 0:
             self.skipTest(f"so many threads cannot be started: {plain.stderr}")
-        done = under(WAITS, "barrier", str(many), options=("--stack", "64K"),
+        done = under(WAITS, "barrier", "10050", options=("--stack", "64K"),
                      env={**os.environ, "SENNIT_MAX_THREADS": ""})
         self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_thousand_threads_that_wait_for_a_semaphore_need_few(self):
+        done = under(WAITS, "semaphores", "1000", options=("--stack", "64K"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertLessEqual(int(done.stdout), FEW_THREADS)
+
+    def test_semaphores_are_those_of_posix(self):
+        self.corners(program=SEMAPHORES)
+        self.corners("leave", program=SEMAPHORES, out="late\n")
+        for what in "crowd", "signals", "each":  # how many waits find a permit depends on the CPUs
+            parked = re.search(r"calls parked: (\d+)", self.corners(what, program=SEMAPHORES))
+            self.assertGreater(int(parked[1]), 0, what)
 
     def test_a_thread_that_does_not_own_the_mutex_does_not_wait(self):
         self.corners("refused", program=WAITS)
@@ -399,6 +466,20 @@ class Programs(unittest.TestCase):
                 }""", f"-I{SOURCE}/include")
             done = under(WAITS, "memory", env={**os.environ, "LD_PRELOAD": str(library)})
             self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+
+    def test_a_handler_may_post_wherever_it_interrupts(self):
+        self.corners("runtime", program=SEMAPHORES)
+        with tempfile.TemporaryDirectory() as folder:
+            library, versions = Path(folder) / "libinterrupts.so", Path(folder) / "versions"
+            # The one that libsennit-run finds on i386.
+            versions.write_text("GLIBC_2.1 { global: sem_trywait; };\n", encoding="ascii")
+            self.library(library, INTERRUPTS, f"-I{SOURCE}/include",
+                         f"-Wl,--version-script={versions}")
+            done = under(SEMAPHORES, "runtime", env={**os.environ, "LD_PRELOAD": str(library)})
+            self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+            interrupted = re.search(r"interrupted: (\d+) lists, (\d+) calls", done.stderr)
+            self.assertGreater(int(interrupted[1]), 0)
+            self.assertGreater(int(interrupted[2]), 0)
 
     def test_a_broadcast_does_not_use_a_variable_that_a_task_may_have_destroyed(self):
         with tempfile.TemporaryDirectory() as folder:

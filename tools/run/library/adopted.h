@@ -15,10 +15,10 @@
  *
  * Files: table.c has the structures, world.c the runtime, threads.c what creates and joins, exit.c
  * pthread_exit(), keys.c the values of pthread_setspecific(), attributes.c names, signals and
- * scheduling, cond.c condition variables, waiters.h the lists of tasks that wait, marks.c what the
- * C library notes in its objects, time64.c their siblings with 64-bit times, c11.c the functions of
- * <threads.h>, forks.c what happens at fork(), start.c the beginning of the program, settings.c the
- * settings that the runtime finds.
+ * scheduling, cond.c condition variables, sem.c semaphores, waiters.h the lists that cond.c and
+ * sem.c have, marks.c what the C library notes in its objects, time64.c the siblings with 64-bit
+ * times of what waits until a time, c11.c the functions of <threads.h>, forks.c what happens at
+ * fork(), start.c the beginning of the program, settings.c the settings that the runtime finds.
  *
  * Rejected: running main() as a task. main() stays on the process's first thread, where signals
  * reach it and end its calls, its stack grows, and no task shares its thread-locals. It is a task
@@ -169,13 +169,21 @@ void sn_adopted_keep_values(const struct sn_adopted *thread);
 /* Gives the task main() the values of the calling thread. */
 void sn_adopted_take_values(struct sn_adopted *thread);
 
-/* ---- cond.c ---- */
+/* ---- cond.c, sem.c ---- */
 
-/* Makes the lists of waiters empty. */
+/* Make the lists of waiters empty. */
 void sn_cond_in_child(void);
+void sn_sem_in_child(void);
 
 /* Finds the C library's marks, before the program has tasks. */
 void sn_cond_begin(void);
+
+/* Starts the thread that hands on permits, on a thread that no task has used, before the program
+ * has tasks. */
+void sn_sem_begin(void);
+
+/* Ends it. */
+void sn_sem_end(void);
 
 /* ---- forks.c ---- */
 

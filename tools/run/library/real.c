@@ -28,6 +28,10 @@ static const struct {
 #	if defined(__i386__)
 	/* The attributes had no size of the stack before. */
 	{"pthread_create", "GLIBC_2.1"},
+	/* Semaphores had a lock and a queue before. */
+	{"sem_wait", "GLIBC_2.1"},
+	{"sem_trywait", "GLIBC_2.1"},
+	{"sem_post", "GLIBC_2.1"},
 #	endif
 };
 #endif

@@ -13,6 +13,7 @@
 #endif
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
@@ -65,6 +66,11 @@ int __register_atfork(sn_run_fork_fn *prepare, sn_run_fork_fn *parent, sn_run_fo
 	X(pthread_cond_clockwait)              \
 	X(pthread_cond_signal)                 \
 	X(pthread_cond_broadcast)              \
+	X(sem_wait)                            \
+	X(sem_trywait)                         \
+	X(sem_timedwait)                       \
+	X(sem_clockwait)                       \
+	X(sem_post)                            \
 	X(thrd_create)                         \
 	X(thrd_join)                           \
 	X(thrd_detach)                         \

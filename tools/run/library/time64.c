@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * For programs with 64-bit times on 32-bit machines, for which the C library has functions of other
- * names: those of threads.c and cond.c that take a time.
+ * names: those of threads.c, cond.c and sem.c that take a time.
  *
  * Contract. As of their siblings. What a time has beyond the range of this library's is as far away
  * as that can say.
@@ -26,6 +26,8 @@ static struct timespec convert(const struct timespec64 *time)
 
 typedef int join_fn(pthread_t, void **, const struct timespec64 *);
 typedef int clockjoin_fn(pthread_t, void **, clockid_t, const struct timespec64 *);
+typedef int sem_fn(sem_t *, const struct timespec64 *);
+typedef int sem_clock_fn(sem_t *, clockid_t, const struct timespec64 *);
 
 int __pthread_timedjoin_np64(pthread_t handle, void **result, const struct timespec64 *until);
 int __pthread_clockjoin_np64(pthread_t handle, void **result, clockid_t clock,
@@ -35,6 +37,8 @@ int __pthread_cond_timedwait64(pthread_cond_t *cond, pthread_mutex_t *mutex,
 int __pthread_cond_clockwait64(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
 			       const struct timespec64 *until);
 int __cnd_timedwait64(cnd_t *cond, mtx_t *mutex, const struct timespec64 *until);
+int __sem_timedwait64(sem_t *sem, const struct timespec64 *until);
+int __sem_clockwait64(sem_t *sem, clockid_t clock, const struct timespec64 *until);
 
 SN_RUN_EXPORT int __pthread_timedjoin_np64(pthread_t handle, void **result,
 					   const struct timespec64 *until)
@@ -86,6 +90,27 @@ SN_RUN_EXPORT int __cnd_timedwait64(cnd_t *cond, mtx_t *mutex, const struct time
 	const struct timespec time = convert(until);
 
 	return cnd_timedwait(cond, mutex, &time);
+}
+
+/* A thread that is no task waits in the C library, which converts nothing. */
+SN_RUN_EXPORT int __sem_timedwait64(sem_t *sem, const struct timespec64 *until)
+{
+	struct timespec time;
+
+	if (!sn_foreign_self())
+		return ((sem_fn *)dlsym(RTLD_NEXT, "__sem_timedwait64"))(sem, until);
+	time = convert(until);
+	return sem_timedwait(sem, &time);
+}
+
+SN_RUN_EXPORT int __sem_clockwait64(sem_t *sem, clockid_t clock, const struct timespec64 *until)
+{
+	struct timespec time;
+
+	if (!sn_foreign_self())
+		return ((sem_clock_fn *)dlsym(RTLD_NEXT, "__sem_clockwait64"))(sem, clock, until);
+	time = convert(until);
+	return sem_clockwait(sem, clock, &time);
 }
 
 #endif

@@ -118,8 +118,10 @@ static int begin(void)
 		return -err;
 	while (sem_wait(&begun) < 0)
 		;
-	if (!begin_error)
+	if (!begin_error) {
 		sn_cond_begin();
+		sn_sem_begin();
+	}
 	return begin_error;
 }
 
@@ -171,6 +173,7 @@ int sn_world_run_main(sn_fn *fn, void *arg)
 	state = RUNS;
 	sn_run_make_settings();
 	sn_cond_begin();
+	sn_sem_begin();
 	return sn_run(fn, arg);
 }
 
@@ -181,6 +184,7 @@ void sn_world_main_ends(void)
 
 void sn_world_stop(void)
 {
+	sn_sem_end();
 	sn_semaphore_release(&stop, 1);
 }
 
