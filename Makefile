@@ -72,7 +72,7 @@ help:
 	@echo 'make bench-files          reads and writes of files in tasks, beside threads and io_uring'
 	@echo 'make bench-hooks          what hooked calls, and libraries on them, cost'
 	@echo 'make bench-resolve        how late tasks are when the name service does not answer'
-	@echo 'make bench-run            microsocks and tinyproxy with tasks in place of threads, beside themselves'
+	@echo 'make bench-run            microsocks, tinyproxy and siege with tasks in place of threads, beside themselves'
 	@echo 'make bench-unix           round trips over Unix sockets, beside TCP and Go'
 	@echo 'make bench-copy           TCP to TCP copies by chunk, beside Go and a bare epoll loop'
 	@echo 'make bench-relay          the relay beside HAProxy, nginx, Go, socat and bare epoll loops'
@@ -289,6 +289,8 @@ bench-run:
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS) --target sennit-run sennit-run-library
 	@bench/run/run.py build/release --connections $(or $(CONNECTIONS),10000) \
+		--rounds $(or $(ROUNDS),3)
+	@bench/run/siege.py build/release --connections $(or $(CONNECTIONS),10000) \
 		--rounds $(or $(ROUNDS),3)
 
 # The short form is in the release preset's net/unix_bench.
