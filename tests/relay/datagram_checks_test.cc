@@ -16,13 +16,27 @@ namespace
 /* The PROXY header of the relay's own connection. */
 const std::string own_header("\r\n\r\n\0\r\nQUIT\n\x20\0\0\0", 16);
 
-std::string text(const std::string &backend, const std::string &check, const std::string &more = "")
+std::string group_of(const std::string &backend)
 {
 	return "drain = 0\nadmin = \"127.0.0.1:0\"\n"
 	       "[listeners.u]\naddress = \"udp:127.0.0.1:0\"\ngroup = \"g\"\n"
 	       "[groups.g]\nslow_return = 0\nbackends = [\"" +
-	       backend + "\"]\n" + more +
+	       backend + "\"]\n";
+}
+
+std::string text(const std::string &backend, const std::string &check, const std::string &more = "")
+{
+	return group_of(backend) + more +
 	       "[groups.g.check]\nudp = true\nsend = \"ok?\"\nexpect = \"yes!\"\n" + check;
+}
+
+/* A check each 10 ms, of which one decides. */
+std::string often(const std::string &backend, const std::string &check)
+{
+	return group_of(backend) +
+	       "[groups.g.check]\nudp = true\ninterval = \"10ms\"\ntimeout = \"1m\"\n"
+	       "fall = 1\nrise = 1\n" +
+	       check;
 }
 
 bool is_state(relay_process &relay, const std::string &address, const std::string &state)
@@ -77,15 +91,9 @@ TEST(DatagramChecks, TellReplyCodesApart)
 	const std::string question("ok\1\0\0\1\0\0\0\0\0\0\0\0\2\0\1", 17);
 	const std::string rest = question.substr(4);
 	udp_peer backend;
-	const file config("drain = 0\nadmin = \"127.0.0.1:0\"\n"
-			  "[listeners.u]\naddress = \"udp:127.0.0.1:0\"\ngroup = \"g\"\n"
-			  "[groups.g]\nslow_return = 0\nbackends = [\"" +
-			  backend.address() +
-			  "\"]\n[groups.g.check]\nudp = true\ninterval = \"10ms\"\ntimeout = "
-			  "\"1m\"\nfall = 1\nrise = 1\n"
-			  "send_hex = \"6f6b 0100 0001 0000 0000 0000 00 0002 0001\"\n"
-			  "expect_hex = \"6f6b 8? ?0\"\n");
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(often(backend.address(),
+				     "send_hex = \"6f6b 0100 0001 0000 0000 0000 00 0002 0001\"\n"
+				     "expect_hex = \"6f6b 8? ?0\"\n"));
 	const auto answer = [&](const std::string &by) {
 		const auto asked = backend.receive();
 		EXPECT_EQ(asked.bytes, question);
@@ -108,14 +116,8 @@ TEST(DatagramChecks, SearchTheWholeDatagram)
 	if (!relay::regex::is_built)
 		GTEST_SKIP() << "there is no PCRE2";
 	udp_peer backend;
-	const file config("drain = 0\nadmin = \"127.0.0.1:0\"\n"
-			  "[listeners.u]\naddress = \"udp:127.0.0.1:0\"\ngroup = \"g\"\n"
-			  "[groups.g]\nslow_return = 0\nbackends = [\"" +
-			  backend.address() +
-			  "\"]\n[groups.g.check]\nudp = true\ninterval = \"10ms\"\ntimeout = "
-			  "\"1m\"\nfall = 1\nrise = 1\nsend = \"?\"\nexpect_regex = "
-			  "'[^x]ok$'\n");
-	relay_process relay({"--config", config.name()});
+	configured_relay relay(
+		often(backend.address(), "send = \"?\"\nexpect_regex = '[^x]ok$'\n"));
 	const auto answer = [&](const std::string &by) {
 		const auto asked = backend.receive();
 		backend.send(asked.from, by);
