@@ -9,7 +9,10 @@
 #include <atomic>
 #include <chrono>
 #include <gtest/gtest.h>
+#include <memory>
+#include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -185,6 +188,45 @@ TEST_F(CheckAnswers, MayComeWithoutTimeToSearchThem)
 		  relay::costly_answer_error());
 }
 
+/* A search that takes until this test lets it end. */
+class held_search final : public relay::regex
+{
+public:
+	result search(std::string_view, bool, sn::deadline) const override
+	{
+		began.release();
+		may_end.acquire();
+		return result::found;
+	}
+
+	mutable sn::semaphore began;
+	mutable sn::semaphore may_end;
+};
+
+TEST(CheckSearches, TakeTurns)
+{
+	const auto held = std::make_shared<held_search>();
+	relay::check_config how;
+	how.expect_regex = held;
+	const auto judge = [&](sn::deadline until) {
+		return relay::judge_datagram("?", how, until);
+	};
+	sn::run([&] {
+		std::vector<sn::task<std::error_code>> checks;
+		for (int i = 0; i < relay::searches_most; i++)
+			checks.push_back(
+				sn::spawn([&] { return judge(sn::after(std::chrono::hours(1))); }));
+		for (int i = 0; i < relay::searches_most; i++)
+			held->began.acquire();
+		EXPECT_THROW(judge(sn::after(std::chrono::milliseconds(1))), std::bad_alloc);
+		EXPECT_FALSE(held->began.try_acquire()) << "it has searched without a turn";
+		held->may_end.release(relay::searches_most + 1);
+		for (auto &check : checks)
+			EXPECT_FALSE(check.join());
+		EXPECT_FALSE(judge(sn::after(std::chrono::hours(1))));
+	});
+}
+
 const std::string start = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n";
 
 TEST_F(CheckAnswers, OfHttpAreSearchedInTheirBody)
@@ -261,6 +303,26 @@ TEST_F(CheckAnswers, OfHttpMayHaveNoBody)
 		of.answer({start + "Content-Length: 2\r\n\r\nok"});
 		of.is_up();
 	}
+}
+
+/* Whoever reads further than such an answer says may be deceived. */
+TEST_F(CheckAnswers, OfHttpMustSayHowLongTheyAre)
+{
+	checked of("http = 'GET /'\nexpect_regex = 'ok'\n");
+	const std::string chunked = start + "Transfer-Encoding: chunked\r\n";
+	for (const auto &bad : {start + "Content-Length: 18446744073709551618\r\n\r\nok",
+				start + "Content-Length: -2\r\n\r\nok",
+				chunked + "Content-Length: 2\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+				chunked + "\r\n10000000000000002\r\nok\r\n0\r\n\r\n"}) {
+		SCOPED_TRACE(bad);
+		of.answer({bad});
+		of.is_down("its answer is not one of HTTP/1");
+		of.answer({chunked + "\r\n2\r\nok\r\n0\r\nX: trailer\r\n\r\n"});
+		of.is_up();
+	}
+	of.answer({"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: "
+		   "upgrade\r\n\r\nok"});
+	of.is_down("its answer has the status 101");
 }
 
 TEST_F(CheckAnswers, AreTakenByAReload)

@@ -7,6 +7,7 @@
 #include "wire/http_status.hpp"
 
 #include <algorithm>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,6 +39,29 @@ std::error_code to_error(regex::result of, sn::deadline until) noexcept
 	default:
 		return unexpected();
 	}
+}
+
+constinit sn::semaphore turns(searches_most);
+
+struct turn {
+	turn() = default;
+	~turn() { turns.release(); }
+	turn(const turn &) = delete;
+	turn &operator=(const turn &) = delete;
+};
+
+/* Searches in its turn. A check that gets none says nothing of its backend, which therefore keeps
+ * its last result, as if there were no memory. */
+std::error_code search_in_turn(const regex &of, std::string_view bytes, bool is_all,
+			       sn::deadline until, regex::result &got)
+try {
+	if (!turns.try_acquire_until(until))
+		throw std::bad_alloc();
+	const turn own;
+	got = of.search(bytes, is_all, until);
+	return {};
+} catch (const std::system_error &canceled) {
+	return canceled.code();
 }
 
 /*
@@ -85,15 +109,21 @@ public:
 		const bool is_new = text_.size() > searched_;
 		from.set_read_deadline(is_new ? std::min(next_, until_) : until_);
 		const auto n = from.read(piece.data(), piece.size());
-		const bool is_pause = !n && n.error() == std::errc::timed_out && is_new;
-		return is_pause && sn::now() < until_ ? std::nullopt : std::optional(n);
+		/* The kernel's own timeout, of a dead connection, has the same error. */
+		const auto now = sn::now();
+		const bool is_pause = !n && n.error() == std::errc::timed_out && is_new &&
+				      now >= next_ && now < until_;
+		return is_pause ? std::nullopt : std::optional(n);
 	}
 
 private:
 	std::optional<std::error_code> search(bool is_all)
 	{
 		const auto began = sn::now();
-		const auto got = of_.search(text_, is_all && !is_too_long_, until_);
+		regex::result got{};
+		if (const auto failed =
+			    search_in_turn(of_, text_, is_all && !is_too_long_, until_, got))
+			return failed;
 		if (got != regex::result::not_yet)
 			return to_error(got, until_);
 		if (is_too_long_)
@@ -222,8 +252,11 @@ std::error_code read_answer(sn::tcp &from, const check_config &how, sn::deadline
 
 std::error_code judge_datagram(std::string_view whole, const check_config &how, sn::deadline until)
 {
-	if (how.expect_regex)
-		return to_error(how.expect_regex->search(whole, true, until), until);
+	if (how.expect_regex) {
+		regex::result got{};
+		const auto failed = search_in_turn(*how.expect_regex, whole, true, until, got);
+		return failed ? failed : to_error(got, until);
+	}
 	const bool is_good = whole.size() >= how.expect.bytes.size() && how.expect.fits(whole, 0);
 	return is_good ? std::error_code() : unexpected();
 }

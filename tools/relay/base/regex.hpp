@@ -6,8 +6,9 @@
  * A search is bounded, because PCRE2 takes exponential time for some expressions: it ends after ten
  * million steps, after 50 ms of the thread's CPU time, or at the deadline. It may take a few steps
  * longer, each of which passes at most once over the bytes, or over the groups that are open in a
- * recursion. It uses at most 32 MiB of memory, which it frees before it returns, and does not park.
- * PCRE2's JIT compiler is not used, because it needs memory that is writable and executable.
+ * recursion. It keeps at most 32 MiB of memory, and 53 MiB while it grows them, all of which it
+ * frees before it returns. It does not park. PCRE2's JIT compiler is not used, because it needs
+ * memory that is writable and executable.
  */
 #ifndef RELAY_REGEX_HPP
 #define RELAY_REGEX_HPP

@@ -128,13 +128,12 @@ public:
 		const int got = pcre2_match(
 			program_.get(), reinterpret_cast<PCRE2_SPTR>(bytes.data()), bytes.size(), 0,
 			is_all ? 0 : PCRE2_PARTIAL_HARD, places.get(), how.get());
-		if (got == PCRE2_ERROR_NOMEMORY)
-			throw std::bad_alloc();
 		if (got == PCRE2_ERROR_NOMATCH)
 			return is_anchored_ ? result::never : result::not_yet;
 		if (got == PCRE2_ERROR_PARTIAL)
 			return result::not_yet;
-		/* A limit, step(), or an endless recursion. */
+		/* A limit, step(), an endless recursion, or less memory than the limit. The last is
+		 * no shortage: what an answer needs, another one does not. */
 		return got < 0 ? result::too_costly : result::found;
 	}
 
@@ -157,6 +156,8 @@ std::shared_ptr<const regex> regex::compile(std::string_view text, std::string &
 	pcre2_program made(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
 					 PCRE2_AUTO_CALLOUT | PCRE2_NEVER_UTF | PCRE2_NEVER_UCP,
 					 &error, &at, how.get()));
+	if (!made && error == PCRE2_ERROR_HEAP_FAILED)
+		throw std::bad_alloc();
 	if (!made) {
 		PCRE2_UCHAR message[256] = "";
 		pcre2_get_error_message(error, message, sizeof message);
