@@ -27,16 +27,17 @@
  * there is an item, or after all were let go on.
  *
  * Variants: TASKS, THREADS, ITEMS (producers) and OPENERS of the first variable. TIMED: the first
- * task and the first thread give up at their deadlines, without another look at the items. UNLOCKED:
- * wakers call after they have released the mutex. OTHER: a task and a producer of the second
- * variable. DESTROY: the openers begin when all wait, and the last that returns destroys the
- * variable, while the waker may still be in its call. With TIMED at least one must have no deadline.
+ * task and the first thread give up at their deadlines, without another look at the items.
+ * UNLOCKED: wakers call after they have released the mutex. OTHER: a task and a producer of the
+ * second variable. DESTROY: the openers begin when all wait, and the last that returns destroys the
+ * variable, while the waker may still be in its call. With TIMED at least one must have no
+ * deadline. SIGNALS: an opener signals, after it has released the mutex; for one waiter.
  *
  * Mutants, each of which must be caught:
  *   COUNT_LATE       a waiter counts itself after it has released the mutex
  *   NOTES_LATE       it notes the missed signals after it has released the mutex
  *   ENTERS_BLINDLY   it does not look whether there were more
- *   NO_MISS          with OPENERS: a broadcast does not count as a missed signal if it has woken a task
+ *   NO_MISS          with OPENERS: a broadcast that has woken a task counts as no missed signal
  *   LOOK_UNLOCKED    with TIMED: it looks without the lock whether it is still in the list
  *   TIMEOUT_BLINDLY  with TIMED: it reports its deadline although it was woken
  *   STAYS_IN_LIST    with TIMED: it does not take itself out
@@ -47,6 +48,7 @@
  *   NOT_TAKEN_OUT    the waker leaves the waiter in the list
  *   ANY_VARIABLE     with OTHER: the waker takes the first waiter of the list
  *   STOPS_AT_OTHER   with OTHER: a broadcast ends at the first waiter of another variable
+ *   SIGNAL_LATE      with SIGNALS: a signal that finds no task goes to the threads without the lock
  *   LENGTH_DECIDES   with OTHER: a signal goes to the threads only if the list is empty
  *   TASKS_ONLY       a broadcast reaches the threads only if it has woken no task
  *   TASKS_FIRST      with DESTROY: a broadcast wakes the tasks before the threads
@@ -110,7 +112,7 @@ inline unlock_mutex(v, me)
 	d_step { assert(owner[v] == me); owner[v] = NOBODY }
 }
 
-/* ---- the list, under its lock; i and j are variables of the caller, and 0 between the steps ---- */
+/* ---- the list, under its lock; i and j are the caller's variables, and 0 between the steps */
 
 inline lock_list()
 {
@@ -195,10 +197,25 @@ inline give_permits()
 	i = 0
 }
 
-/* Sets chain to the tasks that were woken. */
+inline library_signal(v)
+{
+	USED(v);
+	atomic {
+		if
+		:: v == 0 && in_library[TASKS] -> in_library[TASKS] = 0
+#if THREADS > 1
+		:: v == 0 && in_library[TASKS + 1] -> in_library[TASKS + 1] = 0
+#endif
+		:: else
+		fi
+	}
+}
+
+/* Sets chain to the tasks that were woken, and reported if a signal has gone to a thread. */
 inline wake(v, all)
 {
 	chain = 0;
+	reported = 0;
 	if
 	:: length == 0
 	:: else ->
@@ -243,6 +260,14 @@ inline wake(v, all)
 		:: else
 		fi;
 #endif
+#ifndef SIGNAL_LATE
+		if
+		:: !all && chain == 0 && seen == 0 ->
+			library_signal(v);
+			reported = 1
+		:: else
+		fi;
+#endif
 		list_locked = 0;
 		w = 0;
 		i = 0;
@@ -250,20 +275,6 @@ inline wake(v, all)
 		give_permits()
 #endif
 	fi
-}
-
-inline library_signal(v)
-{
-	USED(v);
-	atomic {
-		if
-		:: v == 0 && in_library[TASKS] -> in_library[TASKS] = 0
-#if THREADS > 1
-		:: v == 0 && in_library[TASKS + 1] -> in_library[TASKS + 1] = 0
-#endif
-		:: else
-		fi
-	}
 }
 
 inline library_broadcast()
@@ -285,7 +296,7 @@ inline signal(v)
 #endif
 	wake(v, false);
 	if
-	:: chain == 0 && seen == 0 -> library_signal(v)
+	:: chain == 0 && seen == 0 && !reported -> library_signal(v)
 	:: else -> chain = 0
 	fi
 }
@@ -311,6 +322,7 @@ inline broadcast()
 proctype producer(byte v)
 {
 	byte chain, w, seen, i, j;
+	bool reported;
 
 	lock_mutex(v, WAKER);
 	items[v]++;
@@ -326,13 +338,17 @@ proctype producer(byte v)
 proctype opener()
 {
 	byte chain, w, seen, i, j;
+	bool reported;
 
 #ifdef DESTROY
 	waited == TASKS + THREADS;
 #endif
 	lock_mutex(0, WAKER);
 	open = 1;
-#ifdef UNLOCKED
+#ifdef SIGNALS
+	unlock_mutex(0, WAKER);
+	signal(0)
+#elif defined(UNLOCKED)
 	unlock_mutex(0, WAKER);
 	broadcast()
 #else

@@ -13,14 +13,14 @@
  *
  * Abstracted: the C library's semaphore does what POSIX says. Deadlines pass at any time. What is
  * done under the list's lock is one step, unless others can see parts of it without the lock: the
- * value, the number of waiters, and the permits. A chain is a set, because the order in which permits
- * are given does not matter. Both sides have a fence between their write and
- * their read, and the rest are read-modify-writes, so there are no store buffers.
+ * value, the number of waiters, and the permits. A chain is a set, because the order in which
+ * permits are given does not matter. Both sides have a fence between their write and their read,
+ * and the rest are read-modify-writes, so there are no store buffers.
  *
  * Safety (assertions): a waiter's semaphore, which is on its stack, is not touched after its call
- * has returned; the C library's semaphore is not touched to hand on when every call that waits for it
- * has returned, because it may be destroyed then; permits are neither lost nor doubled. At rest: no
- * task and no thread waits while there is a permit, and each poster has returned.
+ * has returned; the C library's semaphore is not touched to hand on when every call that waits for
+ * it has returned, because it may be destroyed then; permits are neither lost nor doubled. At rest:
+ * no task and no thread waits while there is a permit, and each poster has returned.
  *
  * Variants: TASKS, THREADS, POSTS (by tasks) and CALLS (by others, so that the server hands on).
  * TIMED: the first task gives up at its deadline. HANDLER. OTHER: one more task waits for a second

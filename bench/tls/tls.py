@@ -10,8 +10,8 @@ time. stream: one side writes pieces of that size without end, over 2 connection
 thing. sink: the same in the other direction. new: complete handshakes, 8 at a time, with ECDSA
 P-256 and RSA-2048 certificates, and resumed by tickets; beside what OpenSSL takes without sennit
 (limit.c), as the barest server and in memory without a socket, and the figures of `openssl speed`
-for the signature and X25519 alone. idle: resident memory of the server, without the kernel's, for each
-of 10,000 connections that have had one answer and stay open; fewer connections if too few
+for the signature and X25519 alone. idle: resident memory of the server, without the kernel's, for
+each of 10,000 connections that have had one answer and stay open; fewer connections if too few
 descriptors are allowed.
 
 Every figure is per second of the server's CPU (user and system, all of its processes), so it does

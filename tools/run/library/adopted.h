@@ -173,6 +173,9 @@ void sn_adopted_take_values(struct sn_adopted *thread);
 
 /* Make the lists of waiters empty. */
 void sn_cond_in_child(void);
+void sn_sem_forget(void);
+
+/* The child has no thread that hands on permits, even if it has no waiters either. */
 void sn_sem_in_child(void);
 
 /* Finds the C library's marks, before the program has tasks. */
@@ -184,6 +187,10 @@ void sn_sem_begin(void);
 
 /* Ends it. */
 void sn_sem_end(void);
+
+/* Waits for its end, after sn_sem_end(): the last thread of a process runs the handlers of exit(),
+ * and this one has a small stack, and all signals blocked. */
+void sn_sem_join(void);
 
 /* ---- forks.c ---- */
 

@@ -46,8 +46,10 @@ static struct sn_run_list lists[SN_RUN_LISTS] = {
 
 /* ---- waking ---- */
 
-/* Wakes the first waiter of the variable, or all. Returns whether there was one. */
-static bool wake(const void *cond, bool all)
+/* Wakes the first waiter of the variable, or all. If none is there, a signal goes to a thread,
+ * under the lock: a waiter that enters needs that to return, and may then destroy the variable.
+ * Returns whether a signal has gone to a task or a thread. */
+static bool wake(pthread_cond_t *cond, bool all)
 {
 	struct sn_run_list *list = &lists[sn_run_list_of(cond)];
 	struct sn_run_chain woken = {0};
@@ -64,9 +66,11 @@ static bool wake(const void *cond, bool all)
 	}
 	if (all || !woken.first)
 		list->missed++;
+	if (!all && !woken.first)
+		sn_run_real()->pthread_cond_signal(cond);
 	pthread_mutex_unlock(&list->lock);
 	sn_run_wake(&woken);
-	return woken.first != NULL;
+	return true;
 }
 
 SN_RUN_EXPORT int pthread_cond_signal(pthread_cond_t *cond)

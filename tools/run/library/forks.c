@@ -70,8 +70,9 @@ static void in_child(void)
 		sn_adopted_keep_values(forking);
 	if (atomic_load(&sn_run_counts.adopted) > 0) {
 		sn_cond_in_child();
-		sn_sem_in_child();
+		sn_sem_forget();
 	}
+	sn_sem_in_child();
 	sn_run_exit_in_child();
 	sn_adopted_in_child(forking);
 	sn_world_after_fork(true);

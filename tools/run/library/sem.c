@@ -62,6 +62,7 @@ static _Atomic uintptr_t posted[NOTES]; /* a semaphore of one of the lists; 0: n
 
 #define STACK ((size_t)256 << 10) /* of the thread, which calls little */
 
+static pthread_t server;       /* the thread; written before `serves` */
 static _Atomic bool serves;    /* there is the thread; written where the runtime starts */
 static _Atomic uint32_t calls; /* the thread sleeps while nobody has changed it */
 static _Atomic bool ends;
@@ -183,16 +184,14 @@ static int start_thread(size_t stack_size)
 {
 	sigset_t all, former;
 	pthread_attr_t attr;
-	pthread_t thread;
 	int err;
 
 	sigfillset(&all);
 	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	if (stack_size)
 		pthread_attr_setstacksize(&attr, stack_size);
 	pthread_sigmask(SIG_SETMASK, &all, &former);
-	err = sn_run_real()->pthread_create(&thread, &attr, serve, NULL);
+	err = sn_run_real()->pthread_create(&server, &attr, serve, NULL);
 	pthread_sigmask(SIG_SETMASK, &former, NULL);
 	pthread_attr_destroy(&attr);
 	return err;
@@ -219,6 +218,12 @@ void sn_sem_end(void)
 {
 	atomic_store(&ends, true);
 	call_thread();
+}
+
+void sn_sem_join(void)
+{
+	if (atomic_load(&serves) && atomic_load(&ends))
+		sn_run_real()->pthread_join(server, NULL);
 }
 
 /* ---- waiting ---- */
@@ -290,11 +295,15 @@ SN_RUN_EXPORT int sem_clockwait(sem_t *sem, clockid_t clock, const struct timesp
 
 /* ---- fork() ---- */
 
-void sn_sem_in_child(void)
+void sn_sem_forget(void)
 {
 	sn_run_forget_waiters(lists);
 	for (int i = 0; i < NOTES; i++)
 		atomic_store(&posted[i], 0);
+}
+
+void sn_sem_in_child(void)
+{
 	atomic_store(&serves, false);
 	atomic_store(&ends, false);
 }

@@ -76,6 +76,7 @@ static int first_task(void *arg)
 static void *run(void *arg)
 {
 	begin_error = sn_run(first_task, NULL);
+	sn_sem_join();
 	sem_post(&begun);
 	return arg;
 }
@@ -169,12 +170,16 @@ int sn_world_spawn(sn_fn *fn, struct sn_adopted *thread)
 
 int sn_world_run_main(sn_fn *fn, void *arg)
 {
+	int err;
+
 	ours = false;
 	state = RUNS;
 	sn_run_make_settings();
 	sn_cond_begin();
 	sn_sem_begin();
-	return sn_run(fn, arg);
+	err = sn_run(fn, arg);
+	sn_sem_join();
+	return err;
 }
 
 void sn_world_main_ends(void)
