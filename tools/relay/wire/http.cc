@@ -128,16 +128,24 @@ int http_reader::on_message_complete(llhttp_t *parser)
 	return HPE_PAUSED;
 }
 
+/* llhttp reports the target at the end of the bytes that it gets, but an error in it immediately.
+ * So it would depend on where the bytes are cut whether a target is too long or wrong; it gets them
+ * one after another. Nobody sends many requests to this server. */
 std::size_t http_reader::feed(std::string_view bytes)
 {
-	if (error_ || complete_ || bytes.empty())
-		return 0;
-	/* One byte beyond the limit is enough to detect a request that is too long. */
-	const auto part = bytes.substr(0, request_most + 1 - taken_);
-	const auto code = llhttp_execute(&parser_, part.data(), part.size());
-	std::size_t took = part.size();
+	std::size_t took = 0;
+	while (took < bytes.size() && !error_ && !complete_)
+		took += feed_byte(bytes.data() + took);
+	return took;
+}
+
+/* Returns 1, or 0 if the request was complete before. */
+std::size_t http_reader::feed_byte(const char *byte)
+{
+	const auto code = llhttp_execute(&parser_, byte, 1);
+	std::size_t took = 1;
 	if (complete_)
-		took = static_cast<std::size_t>(llhttp_get_error_pos(&parser_) - part.data());
+		took = static_cast<std::size_t>(llhttp_get_error_pos(&parser_) - byte);
 	else if (code == HPE_INVALID_METHOD)
 		error_ = 501;
 	else if (code == HPE_INVALID_VERSION || code == HPE_PAUSED_H2_UPGRADE)

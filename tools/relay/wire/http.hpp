@@ -57,6 +57,7 @@ public:
 	int http_error() const noexcept { return error_; }
 
 private:
+	std::size_t feed_byte(const char *byte);
 	std::string *wanted(bool *&seen) noexcept;
 	void split_target();
 	static int on_url(llhttp_t *parser, const char *at, std::size_t size);
