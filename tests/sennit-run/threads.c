@@ -17,7 +17,6 @@
  *	threads preload  prints LD_PRELOAD, and the variables that begin with SENNIT_RUN
  *	threads fork     a thread forks, and the child starts threads
  */
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -33,6 +32,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "count_threads.h"
 
 int failures;
 
@@ -438,17 +438,6 @@ static void *wait_for_ever(void *arg)
 	for (;;)
 		pthread_cond_wait(&changed, &mutex);
 	return arg;
-}
-
-static int count_threads(void)
-{
-	DIR *folder = opendir("/proc/self/task");
-	int n = -2;
-
-	while (folder && readdir(folder))
-		n++;
-	closedir(folder);
-	return n;
 }
 
 static void *late(void *arg)

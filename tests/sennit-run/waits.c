@@ -12,7 +12,6 @@
  *	waits destroy     a thread that a broadcast has woken destroys the variable
  *	waits execute P   a thread ends, and the program P takes the place of this one
  */
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -27,6 +26,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "count_threads.h"
 
 int failures;
 
@@ -90,24 +90,13 @@ static void *wait_for_rwlock(void *arg)
 	return arg;
 }
 
-static int count_threads(void)
-{
-	DIR *folder = opendir("/proc/self/task");
-	int n = -2;
-
-	while (folder && readdir(folder))
-		n++;
-	closedir(folder);
-	return n;
-}
-
 static int wanted, seen;
 
+/* Of those that have arrived, only the ones that run now may not wait yet. */
 static void await_all(void)
 {
 	while (arrived < wanted)
 		usleep(1000);
-	usleep(100000); /* only for the figure: those that are about to wait */
 	seen = count_threads();
 }
 

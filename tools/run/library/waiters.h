@@ -9,8 +9,8 @@
  * may return. A waiter whose time is over takes the lock, and itself out of the list. If it has
  * been taken out before, it was woken, and waits for its permit, which is on its way.
  *
- * A list's length counts those who are in it, and those who are about to enter it. Who reads 0
- * without the lock need not look into the list.
+ * A list's length counts the waiters that are in it, and those that are about to enter it. A waker
+ * that reads 0 without the lock need not look into the list.
  */
 #ifndef SENNIT_RUN_LIBRARY_WAITERS_H
 #define SENNIT_RUN_LIBRARY_WAITERS_H
