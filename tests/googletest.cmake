@@ -6,22 +6,7 @@
 include(CheckLinkerFlag)
 include(GoogleTest)
 
-# Compiling the tests takes most of the time of `make test`, and Clang needs half of GCC's. So a preset
-# may name a compiler for the tests alone; where it is not installed, they are compiled by the other.
-# What is shipped, and the headers of the C++ interface as examples use them, are GCC's all the same.
-set(SENNIT_TEST_COMPILER "" CACHE STRING "Compiler of the tests' C++ sources. Empty: the same")
-set(SENNIT_TESTS_BY_CLANG FALSE)
-set(SENNIT_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
-if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-	set(SENNIT_TESTS_BY_CLANG TRUE)
-elseif(SENNIT_TEST_COMPILER)
-	find_program(SENNIT_TEST_CXX ${SENNIT_TEST_COMPILER})
-	if(SENNIT_TEST_CXX)
-		set(SENNIT_TESTS_BY_CLANG TRUE)
-		set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_CURRENT_SOURCE_DIR}/compile ${CMAKE_CXX_COMPILER}
-			${SENNIT_TEST_CXX} ${CMAKE_CXX_COMPILER_LAUNCHER})
-	endif()
-endif()
+sennit_use_test_compiler()
 
 set(SENNIT_GOOGLETEST_DIR /usr/src/googletest CACHE PATH "GoogleTest's source tree")
 if(NOT EXISTS ${SENNIT_GOOGLETEST_DIR}/CMakeLists.txt)
