@@ -133,6 +133,7 @@ test-all:
 	@scripts/setup test
 	@scripts/setup arm
 	@scripts/setup cross
+	@scripts/setup docs
 	@SENNIT_TEST_PACKAGES=1 scripts/test \
 		$(filter-out $(EXCEPT),$(PRESETS) $(PARTS) $(ARM_PRESETS) $(MORE_PRESETS))
 

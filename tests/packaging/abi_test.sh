@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Labels: gate
+# Labels: nightly
 #
 # scripts/check-abi, in a repository of its own with a release of the clocks: a change of a
 # function's body passes, and so does a new function; a parameter of another type and a removed

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Labels: gate
+# Labels: nightly
 #
 # make dist: the tarball of a commit is the same to the byte from two clones in different folders at
 # different times; it has the files of the commit and no others; its checksums and its bill of

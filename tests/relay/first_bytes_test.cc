@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Labels: core */
+/* Labels: memory */
 /*
  * A short form of fuzzing for the parsers of a connection's first bytes (`make fuzz` is the long
  * one): it runs over the seeds, and over mutations of them by a generator with a seed. Builds with

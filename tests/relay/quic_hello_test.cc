@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Labels: core */
+/* Labels: memory */
 /*
  * The hello in the first datagrams of QUIC, in pieces of all kinds. The packets are made here
  * without encryption, which quic_crypto_test.cc tests, so that the short form of fuzzing reaches

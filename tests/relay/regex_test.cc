@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Labels: core */
+/* Labels: memory */
 /*
  * Regular expressions in answers: which ones are refused, what a search finds before the end, and
  * that it is bounded. fuzz/relay/regex_properties.hpp has what holds for all of them.

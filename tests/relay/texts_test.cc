@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Labels: core */
+/* Labels: memory */
 /*
  * A short form of fuzzing for the relay's configuration, for requests to its control server, for
  * the answers of agents and web servers, and for regular expressions (`make fuzz` is the long one):

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Labels: core */
+/* Labels: memory */
 /*
  * TLS hellos: those of OpenSSL, whole and cut into many records, and handmade ones that no library
  * would send. fuzz/relay/properties.hpp has the properties that hold for all of them.

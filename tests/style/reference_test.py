@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# Labels: gate
+# Labels: nightly
 """The site and the manual pages are complete.
 
 scripts/docs builds them without a warning, so every public name has a comment. Every function that

@@ -4,7 +4,7 @@
 
 A sample is a fenced block, ```c or ```cpp. One with an #include is compiled as it is. Any other is
 a part of a program: an HTML comment right above it, <!-- with: ... -->, may declare what it uses,
-and a sample without a function of its own is compiled as the body of one. With SENNIT_TEST_QUICK,
+and a sample without a function of its own is compiled as the body of one. With SENNIT_TEST_SHORT,
 samples in C++ need not compile alone, but may use what another of them includes.
 """
 import os
@@ -27,7 +27,7 @@ COMPILE = {
     "c": [os.environ["CC"], "-std=gnu11"],
     "cpp": [os.environ["CXX"], "-std=c++20"],
 }
-QUICK = "SENNIT_TEST_QUICK" in os.environ
+SHORT = "SENNIT_TEST_SHORT" in os.environ
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 # Parts of programs may leave variables unused.
 PART_WARNINGS = ["-Wno-unused-function", "-Wno-unused-variable", "-Wno-unused-parameter",
@@ -127,7 +127,7 @@ class Samples(unittest.TestCase):
 
         # Reading the headers of C++ takes a second for each sample. The parts in C++ are therefore
         # compiled together first, in a namespace each, and alone only if that fails.
-        parts = [each for each in found if each[2] == "cpp" and (QUICK or not each[4])]
+        parts = [each for each in found if each[2] == "cpp" and (SHORT or not each[4])]
         includes = "".join(line + "\n" for each in parts for line in INCLUDE.findall(each[3]))
         together = self.compile("parts", "cpp", PRELUDE["cpp"] + includes + "".join(
             f"namespace part{number}\n{{\n{INCLUDE.sub('', code)}\n}}\n"
