@@ -33,12 +33,12 @@ def skip(text):
 
 def scaled(count):
     """Fewer where each of them costs more, or figures do not matter, and half as many in
-    `make test`."""
+    `make test` and the gate."""
     if "SENNIT_TEST_FEW" in os.environ:
         return count // 10
     if LAUNCHER:
         return count // 10
-    return count // 2 if "SENNIT_TEST_QUICK" in os.environ else count
+    return count // 2 if "SENNIT_TEST_SHORT" in os.environ else count
 
 
 def program(name):
