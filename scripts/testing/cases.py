@@ -66,12 +66,18 @@ class Unit:
 
 
 def environment_of(preset):
-    """The environment of the preset's tests, as "NAME=value"."""
-    presets = json.loads((ROOT / "CMakePresets.json").read_text())["testPresets"]
-    for each in presets:
-        if each["name"] == preset:
-            return tuple(f"{name}={value}" for name, value in each.get("environment", {}).items())
-    raise SystemExit(f"unknown preset: {preset}")
+    """The environment of the preset's tests, as "NAME=value". That of tests under an emulator has
+    G_SLICE: otherwise a child that is forked while another thread of qemu allocates by GLib may
+    wait for that thread's lock forever."""
+    presets = {each["name"]: each for each in
+               json.loads((ROOT / "CMakePresets.json").read_text())["testPresets"]}
+    if preset not in presets:
+        raise SystemExit(f"unknown preset: {preset}")
+    variables = {}
+    while preset:
+        variables = {**presets[preset].get("environment", {}), **variables}
+        preset = presets[preset].get("inherits")
+    return tuple(f"{name}={value}" for name, value in variables.items())
 
 
 def list_cases(preset, selection, must_be_built=True):
