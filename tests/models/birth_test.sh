@@ -6,10 +6,10 @@
 source "$(dirname "$0")/lib.sh"
 
 holds '-DPROMPT'
-holds '-DFOREIGN=0'
+more holds '-DFOREIGN=0'
 holds '-DMOST=1 -DFOREIGN=0 -DREFUSALS=1'
 holds '-DTASKS=0 -DFOREIGN=0 -DJOBS'
-holds '-DPROCESSORS=2 -DTASKS=1 -DFOREIGN=0'
+more holds '-DPROCESSORS=2 -DTASKS=1 -DFOREIGN=0'
 if [ -n "${SENNIT_LONG_MODELS:-}" ]; then
 	holds ''
 	holds '-DTASKS=1 -DREFUSALS=1'

@@ -6,13 +6,13 @@
 source "$(dirname "$0")/lib.sh"
 
 holds ''
-holds '-DTASKS=0 -DEVENTS=2'
+more holds '-DTASKS=0 -DEVENTS=2'
 holds '-DQUIET -DTASKS=2'
 holds '-DQUIET -DTASKS=0 -DFOREIGN=1'
 holds '-DQUIET -DTASKS=0 -DFOREIGN=1 -DBOUND'
 holds '-DQUIET -DREVOCATIONS=1'
 holds '-DQUIET -DTASKS=0 -DREVOCATIONS=1 -DRETURNS'
-holds '-DTASKS=0 -DTIMER'
+more holds '-DTASKS=0 -DTIMER'
 holds '-DQUIET -DTASKS=0 -DTIMER'
 if [ -n "${SENNIT_LONG_MODELS:-}" ]; then
 	holds '-DEVENTS=2'

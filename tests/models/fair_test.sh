@@ -8,8 +8,9 @@ source "$(dirname "$0")/lib.sh"
 holds ''
 holds '-DLONG'
 holds '-DTIES'
+holds '-DFAIR_TICKS=4 -DMOST_TURNS=16'
 reached
-large holds '-DFAIR_TICKS=6 -DMOST_TURNS=24'
+more large holds '-DFAIR_TICKS=6 -DMOST_TURNS=24'
 
 caught '-DGLOBAL_FIRST'
 caught '-DNEXT_UNLIMITED'

@@ -10,9 +10,11 @@ holds '-DPSO'
 holds '-DFENCED'
 holds '-DPSO -DFENCED -DDEPTH=2'
 holds '-DENDS -DTASKS=2 -DDEPTH=2'
-holds '-DTHREADS=3 -DTASKS=2 -DDEPTH=2'
-holds '-DASKS -DTASKS=2 -DDEPTH=2'
+holds '-DTHREADS=3 -DTASKS=1 -DDEPTH=2'
+more holds '-DTHREADS=3 -DTASKS=2 -DDEPTH=2'
+more holds '-DASKS -DTASKS=2 -DDEPTH=2'
 holds '-DREFUSED -DTASKS=2 -DDEPTH=2'
+holds '-DASKS -DTASKS=1 -DDEPTH=2'
 holds '-DLIVE' served
 holds '-DLIVE' woken
 if [ -n "${SENNIT_LONG_MODELS:-}" ]; then

@@ -7,7 +7,7 @@
 source "$(dirname "$0")/lib.sh"
 
 holds ''
-large holds '-DDEADLINES=3'
+more large holds '-DDEADLINES=3'
 reached
 
 caught '-DLATE_COUNT'

@@ -7,7 +7,7 @@ source "$(dirname "$0")/lib.sh"
 
 holds ''
 holds '-DPROCESSORS=1 -DTIMES=4'
-holds '-DPROCESSORS=3'
+more holds '-DPROCESSORS=3'
 reached
 
 caught '-DNO_LOOK'

@@ -6,7 +6,7 @@
 source "$(dirname "$0")/lib.sh"
 
 holds '-DTIMERS=0'
-holds '-DTASKS=0 -DTIMERS=0 -DCHANGES=3'
+more holds '-DTASKS=0 -DTIMERS=0 -DCHANGES=3'
 holds '-DTASKS=0 -DTIMERS=0 -DREVOCATIONS=1'
 holds '-DCAP -DTHREADS=2 -DTIMERS=0 -DREVOCATIONS=1'
 holds '-DCAP -DTHREADS=2 -DTASKS=0 -DNO_MEMORY'

@@ -9,8 +9,8 @@ holds ''
 holds '-DENDS'
 holds '-DPSO'
 holds '-DFENCED'
-holds '-DSCANNERS=2 -DROUNDS=1'
-holds '-DFENCED -DENDS'
+more holds '-DSCANNERS=2 -DROUNDS=1'
+more holds '-DFENCED -DENDS'
 reached
 
 caught '-DNO_MEMBARRIER'

@@ -5,11 +5,11 @@
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 
-holds '-DEDGES=1 -DSETTINGS=1'
+large holds '-DEDGES=1 -DSETTINGS=1'
 holds '-DEDGES=0 -DSETTINGS=2'
 holds '-DEDGES=3 -DSETTINGS=0 -DUNENDED'
 holds '-DEDGES=0 -DSETTINGS=3 -DUNENDED'
-large holds '-DQUIET -DEDGES=1 -DSETTINGS=1'
+more large holds '-DQUIET -DEDGES=1 -DSETTINGS=1'
 holds '-DQUIET -DEDGES=2 -DSETTINGS=0 -DUNENDED'
 if [ -n "${SENNIT_LONG_MODELS:-}" ]; then
 	holds '-DEDGES=2 -DSETTINGS=0'
