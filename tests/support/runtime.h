@@ -286,7 +286,8 @@ inline void run_each(std::initializer_list<int> each, const std::function<void()
 	}                                                             \
 	static void suite##_##name##_body()
 
-// Waits in a task until the condition holds. Returns false if it does not in time.
+// Waits in a task until the condition holds. Returns false if it does not in time. A task whose
+// scope is cancelled does not sleep; it lets the others of its thread run, and wastes no CPU time.
 template <class F>
 bool eventually(F condition, int64_t within = patience)
 {
@@ -295,7 +296,10 @@ bool eventually(F condition, int64_t within = patience)
 	while (!condition()) {
 		if (sn_now() > end)
 			return false;
-		sn_sleep(200 * us);
+		if (sn_sleep(200 * us) != 0) {
+			sn_yield();
+			usleep(200);
+		}
 	}
 	return true;
 }
