@@ -263,6 +263,18 @@ TEST(Vector, WritesAllPiecesHoweverManyThereAre)
 	});
 }
 
+// More than sockets whose buffers are small and pipes hold, so that a writer has to wait.
+constexpr size_t more_than_small_buffers = 2 << 20;
+
+void set_small_buffers(const Ends &ends)
+{
+	const int size = 1 << 16;
+
+	for (sn_stream *end : {ends.from(), ends.to()})
+		for (int option : {SO_SNDBUF, SO_RCVBUF}) // a pipe has none
+			(void)setsockopt(sn_stream_fd(end), SOL_SOCKET, option, &size, sizeof size);
+}
+
 // Writes with deadlines that pass while the writer waits: write(stream, &done) is repeated until it
 // has written everything.
 template <typename Write>
@@ -271,6 +283,8 @@ void expect_the_rest_after_deadlines(const std::string &sent, Write write)
 	test::run([&] {
 		test::with_each_kind([&](Ends &ends) {
 			std::atomic<int> timeouts{0};
+
+			set_small_buffers(ends);
 			Task writer([&] {
 				size_t done = 0, before;
 				ssize_t n;
@@ -311,10 +325,8 @@ void expect_the_rest_after_deadlines(const std::string &sent, Write write)
 TEST(Vector, WritesTheRestAfterADeadline)
 {
 	test::Random random;
-
-	// More than sockets and pipes hold, so that the writer has to wait.
-	std::string sent = test::random_bytes(random, 20 << 20);
-	const std::vector<iovec> pieces = cut(sent, random, 300000);
+	std::string sent = test::random_bytes(random, more_than_small_buffers);
+	const std::vector<iovec> pieces = cut(sent, random, 30000);
 
 	expect_the_rest_after_deadlines(sent, [&](sn_stream *to, size_t *done) {
 		return sn_stream_writev_all(to, pieces.data(), int(pieces.size()), done);
@@ -324,7 +336,7 @@ TEST(Vector, WritesTheRestAfterADeadline)
 TEST(WriteAll, WritesTheRestAfterADeadline)
 {
 	test::Random random;
-	const std::string sent = test::random_bytes(random, 20 << 20);
+	const std::string sent = test::random_bytes(random, more_than_small_buffers);
 
 	expect_the_rest_after_deadlines(sent, [&](sn_stream *to, size_t *done) {
 		return sn_stream_write_all(to, sent.data(), sent.size(), done);
