@@ -32,6 +32,9 @@ class End : public testing::TestWithParam<Ending>
 
 TEST_P(End, WakesAReaderAndAWriter)
 {
+	// Not a new one for each round, whose memory would cost more than the rest of it.
+	static const std::string much(size_t(16) << 20, 'x');
+
 	test::run([] {
 		Listener listener;
 
@@ -46,8 +49,6 @@ TEST_P(End, WakesAReaderAndAWriter)
 				return int(sn_tcp_read(conn, &c, 1));
 			});
 			Task writer([conn] {
-				const std::string much(size_t(16) << 20, 'x');
-
 				return int(
 					sn_tcp_write_all(conn, much.data(), much.size(), nullptr));
 			});
