@@ -85,18 +85,20 @@ constexpr int64_t turns_to_queue(int tasks)
 
 // Runs the body for crowds of several sizes. With one processor, no task has a turn while the
 // machine stalls that processor. With two, the other may continue, so the best of the rounds
-// counts. The body returns how many turns late its event was. The largest crowd overflows the ring
-// of SN_RING_TURN tasks in every build.
+// counts. The short form has half of the rounds. The body returns how many turns late its event
+// was. The largest crowd overflows the ring of SN_RING_TURN tasks in every build.
 template <class Body>
 void with_crowds(Body body)
 {
+	const int rounds = test::is_short() ? 5 : 10;
+
 	for (int size : {10, 300, test::scaled(10000)})
 		test::run({1, 2}, [&] {
 			const bool alone = test::stats().processors == 1;
 			int64_t best = INT64_MAX, worst = 0;
 			Crowd crowd(size);
 
-			for (int i = 0; i < 10; i++) {
+			for (int i = 0; i < rounds; i++) {
 				const int64_t late = body(crowd);
 
 				best = std::min(best, late);
@@ -262,10 +264,10 @@ TASK_TEST(Fairness, LongNextTasksLeaveTheQueueItsTurn, 1)
 // that both tasks go before older ones.
 TEST(Fairness, LongTasksOfForeignThreadsLeaveTheQueueItsTurn)
 {
-	constexpr int64_t enough =
-		400; // turns; an unbounded wait would never end for a task that starves
+	// Turns; an unbounded wait would never end for a task that starves.
+	const int64_t enough = test::is_short() ? 100 : 400;
 
-	test::run(1, [] {
+	test::run(1, [enough] {
 		std::atomic<int64_t> turns{0};
 		int64_t worst = 0;
 		std::atomic<bool> stop{false}, asks[2] = {};
@@ -445,7 +447,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, Loops, testing::ValuesIn(loops), [](const auto &
 // it. That task then computes until the sleeper has woken.
 TEST(Fairness, ABriefTaskThatComputesDelaysNoTimer)
 {
-	for (int round = 0; round < 10; round++)
+	for (int round = 0; round < (test::is_short() ? 4 : 10); round++)
 		test::run(2, [] {
 			std::atomic<bool> awake{false};
 			struct sn_task_attr brief = {};
