@@ -142,10 +142,9 @@ public:
 void stress(int processors)
 {
 	test::Random seeds;
-	const int64_t duration = (getenv("SENNIT_TEST_QUICK") ? 1
-				  : test::is_short()          ? 2
-				  : TEST_TSAN || TEST_ASAN    ? 4
-							      : 3) *
+	const int64_t duration = (test::is_short()         ? 1
+				  : TEST_TSAN || TEST_ASAN ? 4
+							   : 3) *
 				 test::second;
 	Sums sums;
 
