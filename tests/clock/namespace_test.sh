@@ -3,7 +3,7 @@
 #
 # In a time namespace, whose monotonic clock is a day ahead or (nearly) at zero, the clocks show the
 # namespace's time. In the second case a child must not continue with its parent's time. With
-# SENNIT_TEST_QUICK its loops are short: clock/behaviour has the long ones.
+# SENNIT_TEST_SHORT its loops are short: clock/behaviour has the long ones.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/../support/lib.sh"
 
@@ -17,7 +17,7 @@ enter=("${become[@]}" --time)
 "${enter[@]}" true 2>/dev/null || skip "this kernel or sandbox allows no time namespaces"
 
 short=()
-[ -z "${SENNIT_TEST_QUICK:-}" ] || short=(--short)
+[ -z "${SENNIT_TEST_SHORT:-}" ] || short=(--short)
 uptime=$(cut -d. -f1 /proc/uptime)
 for offset in 86400 $((10 - uptime)); do
 	echo "offset $offset s"
