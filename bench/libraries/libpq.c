@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * libpq: WHERE is a connection string. N queries of 0.1 s over 100 connections that are opened
- * before. The asynchronous interface is PQsendQuery() and poll().
+ * before. The asynchronous interface is PQsendQuery() and PQconsumeInput().
  */
 #include <libpq-fe.h>
-#include <poll.h>
 
+#include "loop.h"
 #include "ways.h"
 
 #define CONNECTIONS 100
@@ -78,42 +78,49 @@ static void query(const struct ways *ways, int i)
 	give(ways, conn);
 }
 
-static int queries[CONNECTIONS]; /* the query of each connection */
+static struct asked {
+	struct loop_watch watch;
+	PGconn *conn;
+	int query;
+} asked[CONNECTIONS];
 
-/* Begins the connection's next query. Returns false if none is left. */
-static bool next(int c, int *begun, int n)
+static int begun, left, most;
+
+/* Begins the connection's next query, if one is left. */
+static void begin_next(struct asked *on)
 {
-	queries[c] = *begun;
-	if (*begun == n)
-		return false;
-	(*begun)++;
-	CHECK(PQsendQuery(all[c], text_of(queries[c])) == 1 && PQflush(all[c]) == 0);
-	return true;
+	on->query = begun;
+	if (begun == most) {
+		loop_wait_for(&on->watch, PQsocket(on->conn), 0);
+		return;
+	}
+	begun++;
+	CHECK(PQsendQuery(on->conn, text_of(on->query)) == 1 && PQflush(on->conn) == 0);
+	loop_wait_for(&on->watch, PQsocket(on->conn), EPOLLIN);
+}
+
+static void ready(struct loop_watch *watch, uint32_t events)
+{
+	struct asked *on = (struct asked *)watch;
+
+	(void)events;
+	CHECK(PQconsumeInput(on->conn) == 1);
+	if (PQisBusy(on->conn))
+		return;
+	check(PQgetResult(on->conn), on->query);
+	CHECK(PQgetResult(on->conn) == NULL);
+	left--;
+	begin_next(on);
 }
 
 static void query_all(const struct ways *ways)
 {
-	struct pollfd fds[CONNECTIONS];
-	int begun = 0, ended = 0;
-
-	for (int c = 0; c < CONNECTIONS; c++)
-		fds[c] = (struct pollfd){.fd = next(c, &begun, ways->n) ? PQsocket(all[c]) : -1,
-					 .events = POLLIN};
-	while (ended < ways->n) {
-		CHECK(poll(fds, CONNECTIONS, -1) > 0);
-		for (int c = 0; c < CONNECTIONS; c++) {
-			if (fds[c].fd < 0 || !fds[c].revents)
-				continue;
-			CHECK(PQconsumeInput(all[c]) == 1);
-			if (PQisBusy(all[c]))
-				continue;
-			check(PQgetResult(all[c]), queries[c]);
-			CHECK(PQgetResult(all[c]) == NULL);
-			ended++;
-			if (!next(c, &begun, ways->n))
-				fds[c].fd = -1;
-		}
+	most = left = ways->n;
+	for (int c = 0; c < CONNECTIONS; c++) {
+		asked[c] = (struct asked){.watch.ready = ready, .conn = all[c]};
+		begin_next(&asked[c]);
 	}
+	loop_run(&left, NULL);
 }
 
 int main(int argc, char **argv)

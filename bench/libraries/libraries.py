@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-libraries.py BUILD_DIR [--rounds N] [--count N]: what libraries with blocking calls cost in hooked
-tasks, beside threads and beside their own asynchronous interfaces.
+libraries.py BUILD_DIR [--rounds N] [--count N] [--only NAME,...]: what libraries with blocking calls
+cost in hooked tasks, beside threads and beside their own asynchronous interfaces.
 
-    libcurl   --count transfers of 200 ms at once: easy, and curl_multi
+    libcurl   --count transfers of 200 ms at once: easy, and curl_multi_socket_action
     OpenSSL   --count connections that wait 200 ms for an answer: SSL_set_fd, and non-blocking
-    libpq     --count queries of 0.1 s over 100 connections: PQexec, and PQsendQuery with poll()
+    libpq     --count queries of 0.1 s over 100 connections: PQexec, and PQsendQuery
 
-The three ways take turns in every round, each in a process of its own. Prints the medians of the
-time, the processor's time, the most threads, and the most memory. The other libraries of the tests
-(tests/hooks/libraries) have a second table, beside threads only, with as many tasks as their tests
-have and the usual number of threads instead of the most. A library that is not installed is left
-out, and reported. Exits with 1 if something fails.
+The others are those of the tests (tests/hooks/libraries), with as many tasks as the tests have. The
+asynchronous interfaces of all run in the same loop around epoll_wait(), on one thread. The
+libraries for which only two ways are printed have none.
+
+The ways take turns in every round, each in a process of its own. Prints the medians of the requests
+in a second, the time, the processor's time, the most threads, and the most memory. A library that
+is not installed is left out, and reported. Exits with 1 if something fails.
 """
 import argparse
 import os
@@ -27,8 +29,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import servers  # pylint: disable=wrong-import-position
 
 WAYS = {"tasks": "hooked tasks", "threads": "threads", "async": "its asynchronous interface"}
-OTHERS = {"MariaDB": "mariadb", "hiredis": "hiredis", "libssh2": "libssh2", "c-ares": "c_ares",
-          "SQLite": "sqlite"}
+WITHOUT = {"SQLite", "libzmq", "libmodbus", "libcups", "APR"}  # no asynchronous interface
+# The test of each library, and how many requests a task of it makes.
+OTHERS = {"MariaDB": ("mariadb", 3), "hiredis": ("hiredis", 6), "libssh2": ("libssh2", 2),
+          "c-ares": ("c_ares", 5), "SQLite": ("sqlite", 60), "libzmq": ("zmq", 3),
+          "libmodbus": ("modbus", 9), "libcups": ("cups", 6), "APR": ("apr", 10)}
 
 
 def measure(program, way, where, count):
@@ -40,15 +45,20 @@ def measure(program, way, where, count):
     return [float(word) for word in done.stdout.split()]
 
 
-def compare(name, program, where, options):
+def print_rows(name, at_once, requests, runs):
+    """runs: by way, what each round has measured, as from measure()."""
+    for way, measured in runs.items():
+        time, threads, cpu, memory = (statistics.median(column) for column in zip(*measured))
+        print(f"| {name} | {WAYS[way]} | {at_once} | {requests / time:.0f} | {time:.2f} s "
+              f"| {cpu:.2f} s | {threads:.0f} | {memory / 1024:.0f} MiB |", flush=True)
+
+
+def compare(name, program, where, options, at_once=None):
     runs = {way: [] for way in WAYS}
     for _ in range(options.rounds):
         for way, measured in runs.items():
             measured.append(measure(program, way, where, options.count))
-    for way, measured in runs.items():
-        time, threads, cpu, memory = (statistics.median(column) for column in zip(*measured))
-        print(f"| {name} | {WAYS[way]} | {time:.2f} s | {cpu:.2f} s | {threads:.0f} "
-              f"| {memory / 1024:.0f} MiB |", flush=True)
+    print_rows(name, at_once or options.count, options.count, runs)
 
 
 def run_test(test, options):
@@ -73,24 +83,22 @@ def run_test(test, options):
     return process.returncode, out, err
 
 
-def compare_with_threads(name, test, options):
+def compare_in_test(name, test, requests, options):
     """Runs the library's test, which starts the server."""
-    runs = {way: [] for way in ("tasks", "threads")}
+    runs = {way: [] for way in WAYS if way != "async" or name not in WITHOUT}
     for _ in range(options.rounds):
         status, out, err = run_test(test, options)
         if status == 77:
             print(f"{name} is left out: {out.strip()}")
             return
-        found = re.findall(r"(\d+) done, (\d+) threads,.* ([\d.]+) s, ([\d.]+) s of .* (\d+) MiB",
+        found = re.findall(r"(\d+) done, .*, (\d+) at most,.* ([\d.]+) s, ([\d.]+) s of .* (\d+) MiB",
                            out)
-        if status or len(found) != 2:
+        if status or len(found) != len(runs):
             servers.fail(f"{test}: {out}{err[:2000]}")
-        for way, row in zip(runs, found):
-            runs[way].append([float(each) for each in row])
-    for way, measured in runs.items():
-        tasks, threads, time, cpu, memory = (statistics.median(each) for each in zip(*measured))
-        print(f"| {name} | {WAYS[way]} | {tasks:.0f} | {tasks / time:.0f} | {time:.2f} s "
-              f"| {cpu:.2f} s | {threads:.0f} | {memory:.0f} MiB |", flush=True)
+        for measured, (tasks, threads, time, cpu, memory) in zip(runs.values(), found):
+            # One of the threads counts them.
+            measured.append([float(time), int(threads) - 1, float(cpu), int(memory) * 1024])
+    print_rows(name, tasks, int(tasks) * requests, runs)
 
 
 def main():
@@ -101,35 +109,41 @@ def main():
                         help="of one run of a library's test, in seconds")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--only", help="libraries, with commas between")
     options = parser.parse_args()
     if not os.path.isdir(os.path.join(options.build, "bench/libraries")):
         sys.exit(f"libraries.py: there are no benchmarks in {options.build}; make benches builds them")
 
-    def program(stem):
+    def is_wanted(name):
+        return not options.only or name in options.only.split(",")
+
+    def program(name, stem):
         path = os.path.join(options.build, "bench/libraries/bench-library-" + stem)
         if os.path.exists(path):
-            return path
-        print(f"{stem} is left out: it was not installed when the benchmarks were built")
+            return path if is_wanted(name) else None
+        print(f"{name} is left out: it was not installed when the benchmarks were built")
         return None
 
-    print("| | | time | of the processors | threads | memory |")
-    print("| --- | --- | --- | --- | --- | --- |", flush=True)
-    if program("openssl"):
-        with subprocess.Popen([program("openssl"), "serve"], stdout=subprocess.PIPE,
-                              text=True) as server:
-            plain, tls = server.stdout.readline().split()
-            if program("curl"):
-                compare("libcurl", program("curl"), f"http://127.0.0.1:{plain}/", options)
-            compare("OpenSSL", program("openssl"), tls, options)
-            server.terminate()
-    if program("libpq"):
-        with servers.postgresql(120) as port:
-            compare("libpq", program("libpq"), f"host=127.0.0.1 port={port} user=postgres",
-                    options)
-    print("\n| | | tasks | a second | time | of the processors | threads | memory |")
+    print("| | | at a time | requests a second | time | of the processors | threads | memory |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
-    for name, test in OTHERS.items():
-        compare_with_threads(name, test, options)
+    curl, openssl = program("libcurl", "curl"), program("OpenSSL", "openssl")
+    libpq = program("libpq", "libpq")
+    if curl or openssl:
+        serve = os.path.join(options.build, "bench/libraries/bench-library-openssl")
+        with subprocess.Popen([serve, "serve"], stdout=subprocess.PIPE, text=True) as server:
+            plain, tls = server.stdout.readline().split()
+            if curl:
+                compare("libcurl", curl, f"http://127.0.0.1:{plain}/", options)
+            if openssl:
+                compare("OpenSSL", openssl, tls, options)
+            server.terminate()
+    if libpq:
+        with servers.postgresql(120) as port:
+            compare("libpq", libpq, f"host=127.0.0.1 port={port} user=postgres", options,
+                    min(100, options.count))
+    for name, (test, requests) in OTHERS.items():
+        if is_wanted(name):
+            compare_in_test(name, test, requests, options)
 
 
 if __name__ == "__main__":

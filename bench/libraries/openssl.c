@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * OpenSSL with SSL_set_fd(): WHERE is a port. Each of N clients connects, asks, and reads the
- * answer to its end. The asynchronous interface is OpenSSL's too, on non-blocking sockets with
- * epoll.
+ * answer to its end. The asynchronous interface is OpenSSL's on non-blocking sockets.
  *
  *	PROGRAM serve
  *
@@ -16,9 +15,9 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "loop.h"
 #include "ways.h"
 
 #define DELAY 200000000
@@ -178,14 +177,16 @@ static void talk(const struct ways *ways, int i)
 
 /* ---- non-blocking clients ---- */
 
-struct client {
+static struct client {
+	struct loop_watch watch;
 	SSL *ssl;
 	int fd, state; /* 0: asks, 1: reads the answer, 2: reads the end */
-};
+} clients[MOST];
 
-/* Continues the client until it must wait. Returns true if it has ended; otherwise *events has
- * what it waits for. */
-static bool step(struct client *client, uint32_t *events)
+static int clients_left;
+
+/* Continues the client until it must wait. Returns what it waits for; 0: it has ended. */
+static uint32_t step(struct client *client)
 {
 	char buf[1000];
 
@@ -195,50 +196,43 @@ static bool step(struct client *client, uint32_t *events)
 				      : SSL_read(client->ssl, buf, sizeof buf);
 		const int error = n > 0 ? 0 : SSL_get_error(client->ssl, n);
 
-		if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) {
-			*events = error == SSL_ERROR_WANT_READ ? EPOLLIN : EPOLLOUT;
-			return false;
-		}
+		if (error == SSL_ERROR_WANT_READ)
+			return EPOLLIN;
+		if (error == SSL_ERROR_WANT_WRITE)
+			return EPOLLOUT;
 		if (client->state == 2) {
 			CHECK(error == SSL_ERROR_ZERO_RETURN);
-			return true;
+			return 0;
 		}
 		CHECK(error == 0);
 	}
 }
 
+static void ready(struct loop_watch *watch, uint32_t events)
+{
+	struct client *client = (struct client *)watch;
+	const uint32_t wanted = step(client);
+
+	(void)events;
+	loop_wait_for(watch, client->fd, wanted);
+	if (wanted != 0)
+		return;
+	SSL_free(client->ssl);
+	close(client->fd);
+	clients_left--;
+}
+
 static void talk_all(const struct ways *ways)
 {
-	static struct client clients[MOST];
-	const int epoll = epoll_create1(EPOLL_CLOEXEC);
-	struct epoll_event events[256];
-	int ended = 0;
-
+	clients_left = ways->n;
 	for (int i = 0; i < ways->n; i++) {
-		struct epoll_event event = {.events = EPOLLOUT, .data.ptr = &clients[i]};
+		struct client *client = &clients[i];
 
-		clients[i].ssl = client_of(ways, &clients[i].fd, SOCK_NONBLOCK);
-		CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, clients[i].fd, &event) == 0);
+		client->ssl = client_of(ways, &client->fd, SOCK_NONBLOCK);
+		client->watch.ready = ready;
+		loop_wait_for(&client->watch, client->fd, EPOLLOUT);
 	}
-	while (ended < ways->n) {
-		const int n = epoll_wait(epoll, events, 256, -1);
-
-		for (int i = 0; i < n; i++) {
-			struct client *client = events[i].data.ptr;
-			struct epoll_event event = {.data.ptr = client};
-			uint32_t wanted;
-
-			if (!step(client, &wanted)) {
-				event.events = wanted;
-				epoll_ctl(epoll, EPOLL_CTL_MOD, client->fd, &event);
-				continue;
-			}
-			ended++;
-			SSL_free(client->ssl);
-			close(client->fd);
-		}
-	}
-	close(epoll);
+	loop_run(&clients_left, NULL);
 }
 
 int main(int argc, char **argv)

@@ -8,9 +8,11 @@
  *	CPU s of the processors, MEMORY MiB
  *
  * in one line. THREADS is the median of counts that are taken every other millisecond. MEMORY is
- * the most that the process had. It exits with 1 if a task failed. With CROWD_WAY=threads in the
- * environment it uses threads in place of tasks, for comparison, if its job calls no function of
- * sennit.
+ * the most that the process had. It exits with 1 if a task failed.
+ *
+ * CROWD_WAY in the environment selects what tasks are compared with: "threads" for threads in their
+ * place, if the job calls no function of sennit, and "async" for the library's own asynchronous
+ * interface on one thread. It exits with 77 if the library has none.
  */
 #ifndef CROWD_H
 #define CROWD_H
@@ -38,6 +40,8 @@ struct crowd {
 	int (*job)(const struct crowd *crowd, int number);
 	int (*before)(struct crowd *crowd); /* called in a hooked task, before the others; may be
 	                                     * NULL */
+	/* Does all jobs by the asynchronous interface. Returns how many have failed. */
+	int (*all)(const struct crowd *crowd);
 };
 
 struct crowd_member {
@@ -124,6 +128,11 @@ static int crowd_in_threads(struct crowd *crowd)
 	return failed > 0;
 }
 
+static int crowd_in_loop(struct crowd *crowd)
+{
+	return (crowd->before && crowd->before(crowd) != 0) || crowd->all(crowd) != 0;
+}
+
 static int crowd_first(void *arg)
 {
 	struct crowd *crowd = arg;
@@ -162,6 +171,8 @@ static int crowd_main(int argc, char **argv, struct crowd crowd)
 		return 2;
 	}
 	crowd.where = argv[1];
+	if (way && strcmp(way, "async") == 0 && !crowd.all)
+		return 77;
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
@@ -172,6 +183,8 @@ static int crowd_main(int argc, char **argv, struct crowd crowd)
 	cpu = crowd_now(CLOCK_PROCESS_CPUTIME_ID);
 	if (way && strcmp(way, "threads") == 0)
 		status = crowd_in_threads(&crowd);
+	else if (way && strcmp(way, "async") == 0)
+		status = crowd_in_loop(&crowd);
 	else
 		status = sn_run(crowd_first, &crowd);
 	time = crowd_now(CLOCK_MONOTONIC) - time;
