@@ -17,19 +17,11 @@
 
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers" /* llhttp can call more */
 
-namespace
-{
-
 enum class phase { idle, head, body };
-constexpr auto PATIENCE = std::chrono::seconds(1); /* until a connection is quiet */
-constexpr double server::*TIME[] = {&server::idle_time, &server::header_time, &server::body_time};
+static constexpr auto LULL = std::chrono::seconds(1); /* after it a connection is quiet */
+static const double *const TIME[] = {&options.idle_time, &options.header_time, &options.body_time};
 
-bool same(std::string_view a, std::string_view b)
-{
-	return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
-}
-
-std::string reason(int status)
+static std::string reason(int status)
 {
 	std::string text = llhttp_status_name(static_cast<llhttp_status_t>(status));
 	std::ranges::replace(text, '_', ' ');
@@ -39,8 +31,7 @@ std::string reason(int status)
 class connection
 {
 public:
-	connection(const server &in, sn::tcp &stream, sn::deadline idle_until)
-	    : server_(in), stream_(stream), until_(idle_until)
+	connection(sn::tcp &stream, sn::deadline idle_until) : stream_(stream), until_(idle_until)
 	{
 		static constexpr llhttp_settings_t CALLBACKS = {
 			.on_message_begin = call<&connection::begin_request>,
@@ -65,32 +56,28 @@ public:
 			input_end_ = in + *n;
 			taken_ += *n;
 			const auto code = llhttp_execute(&parser_, in, *n); /* answers, too */
-			if (code == HPE_PAUSED) {
-				llhttp_get_error_pos(&parser_) == input_end_ ? void(flush())
-									     : linger();
-				return {};
-			}
-			/* The body may come in chunks of one byte, but not with endless chunk
-			 * extensions. */
-			if (taken_ > server_.header_bytes + 8.0 * request_.body.size())
+			if (code == HPE_PAUSED)
+				return end(llhttp_get_error_pos(&parser_) != input_end_);
+			/* Chunks may have one byte each, but not endless extensions. */
+			if (taken_ > options.header_bytes + 8.0 * request_.body.size())
 				too_long();
 			if (code != HPE_OK || failed_)
 				return refuse(failed_ ? failed_ : 400);
 		}
-		if (is_quiet_)
-			return until_;
-		/* A client that has sent a part of a request may read an answer. One that has
-		 * sent nothing does not expect one. */
-		const bool late = !n && n.error() == std::errc::timed_out && phase_ != phase::idle;
-		return late ? refuse(408) : sn::deadline();
+		if (n.error() != std::errc::timed_out)
+			return {};
+		/* A client that has sent nothing does not expect an answer. */
+		if (phase_ != phase::idle)
+			return refuse(408);
+		stream_.set_read_deadline(until_);
+		return sn::now() < until_ ? until_ : sn::deadline();
 	}
 
 	/* Answers with an error, after the answers to earlier requests, and ends the connection. */
 	sn::deadline refuse(int status)
 	{
 		append({.status = status, .body = reason(status) + '\n'}, true, false);
-		linger();
-		return {};
+		return end(true);
 	}
 
 private:
@@ -123,7 +110,7 @@ private:
 	int add(std::string &to, const char *at, std::size_t size)
 	{
 		to.append(at, size);
-		return (field_bytes_ += size) > server_.header_bytes ? too_long() : HPE_OK;
+		return (field_bytes_ += size) > options.header_bytes ? too_long() : HPE_OK;
 	}
 	int target(const char *at, std::size_t size) { return add(request_.target, at, size); }
 	int name(const char *at, std::size_t size) { return add(header_.first, at, size); }
@@ -151,13 +138,13 @@ private:
 	int end_head()
 	{
 		int hosts = 0, codings = 0;
-		std::string_view coding, expected;
+		std::string coding, expected;
 		const bool http_1_0 = parser_.http_major == 1 && parser_.http_minor == 0;
 		for (const auto &[name, value] : request_.headers) {
-			hosts += same(name, "host");
-			if (same(name, "transfer-encoding"))
+			hosts += !strcasecmp(name.c_str(), "host");
+			if (!strcasecmp(name.c_str(), "transfer-encoding"))
 				coding = value, codings++;
-			if (same(name, "expect"))
+			if (!strcasecmp(name.c_str(), "expect"))
 				expected = value;
 		}
 		enter(phase::body);
@@ -167,21 +154,22 @@ private:
 			return fail(505);
 		if (hosts > 1 || codings > 1 || (http_1_0 ? codings > 0 : hosts == 0))
 			return fail(400);
-		if (request_.method == HTTP_CONNECT || (codings && !same(coding, "chunked")))
+		if (request_.method == HTTP_CONNECT ||
+		    (codings && strcasecmp(coding.c_str(), "chunked")))
 			return fail(501);
-		if (parser_.content_length > server_.body_bytes)
+		if (parser_.content_length > options.body_bytes)
 			return fail(413);
-		if (!expected.empty() && !same(expected, "100-continue"))
+		if (!expected.empty() && strcasecmp(expected.c_str(), "100-continue"))
 			return fail(417);
 		if (!expected.empty() && !http_1_0)
-			append("HTTP/1.1 100 Continue\r\n\r\n");
+			out_ += "HTTP/1.1 100 Continue\r\n\r\n";
 		return HPE_OK;
 	}
 
 	int body(const char *at, std::size_t size)
 	{
 		request_.body.append(at, size);
-		return request_.body.size() > server_.body_bytes ? fail(413) : HPE_OK;
+		return request_.body.size() > options.body_bytes ? fail(413) : HPE_OK;
 	}
 
 	int end_request()
@@ -190,12 +178,12 @@ private:
 		enter(phase::idle);
 		try {
 			answer(request_, to);
-		} catch (const std::exception &error) {
-			std::fprintf(stderr, "http-server: %s: %s\n", request_.target.c_str(),
-				     error.what());
+		} catch (const std::exception &why) {
+			const char *where = request_.target.c_str();
+			std::fprintf(stderr, "http-server: %s: %s\n", where, why.what());
 			to = {.status = 500, .body = "internal error\n"};
 		}
-		const bool stays = llhttp_should_keep_alive(&parser_) && !server_.closing;
+		const bool stays = llhttp_should_keep_alive(&parser_) && !closing;
 		append(to, request_.method != HTTP_HEAD, stays);
 		return stays ? HPE_OK : HPE_PAUSED;
 	}
@@ -208,59 +196,51 @@ private:
 	{
 		if (!flush())
 			return 0u;
-		const auto now = sn::clock::now();
-		const bool idle = phase_ == phase::idle;
+		const bool idle = phase_ == phase::idle, at_rest = idle && taken_ == 0;
 		if (until_ == sn::deadline())
-			until_ = in_seconds(server_.*TIME[int(phase_)], now);
-		const bool may_be_quiet = idle && taken_ == 0 && now + PATIENCE < until_;
-		stream_.set_read_deadline(may_be_quiet ? now + PATIENCE : until_);
+			until_ = in_seconds(*TIME[int(phase_)]);
+		stream_.set_read_deadline(at_rest ? std::min(sn::now() + LULL, until_) : until_);
 		if (idle)
 			sn_cancel_unmask();
 		const auto n = stream_.read(buf, size);
 		if (idle)
 			sn_cancel_mask();
-		is_quiet_ = may_be_quiet && !n && n.error() == std::errc::timed_out;
-		if (is_quiet_)
-			stream_.set_read_deadline(until_);
 		return n;
 	}
 
 	bool flush()
 	{
-		stream_.set_write_deadline(in_seconds(server_.write_time));
+		stream_.set_write_deadline(in_seconds(options.write_time));
 		const bool sent = stream_.write_all(out_).has_value();
 		out_.clear();
 		return sent;
 	}
 
-	/* Reads for a while what the client still sends. Closing a connection with unread bytes
-	 * would reset it, and the client could lose the answer. */
-	void linger()
+	/* Sends the answers, and reads for a while what the client still sends. Closing a
+	 * connection with unread bytes would reset it, and the client could lose the answer. */
+	sn::deadline end(bool has_unread)
 	{
-		char unread[4096];
+		char rest[4096];
 		stream_.set_read_deadline(in_seconds(2));
-		if (flush() && stream_.shutdown_write())
-			while (stream_.read(unread, sizeof unread).value_or(0) > 0)
+		if (flush() && has_unread && stream_.shutdown_write())
+			while (stream_.read(rest, sizeof rest).value_or(0) > 0)
 				;
+		return {};
 	}
 
 	void append(const response &to, bool with_body, bool stays)
 	{
-		append("HTTP/1.1 ", std::to_string(to.status), " ", reason(to.status),
-		       "\r\nDate: ", date(), "\r\nContent-Type: ", to.type,
-		       "\r\nContent-Length: ", std::to_string(to.body.size()), "\r\n");
-		if (!to.allow.empty())
-			append("Allow: ", to.allow, "\r\n");
+		out_ += "HTTP/1.1 " + std::to_string(to.status) + ' ' + reason(to.status) +
+			"\r\nDate: " + date() + "\r\nContent-Type: " + to.type +
+			"\r\nContent-Length: " + std::to_string(to.body.size()) + "\r\n";
+		if (*to.allow)
+			out_ += std::string("Allow: ") + to.allow + "\r\n";
 		if (!stays || parser_.http_minor == 0)
-			append("Connection: ", stays ? "keep-alive" : "close", "\r\n");
-		append("\r\n", with_body ? std::string_view(to.body) : "");
-	}
-	void append(std::convertible_to<std::string_view> auto const &...texts)
-	{
-		((out_ += texts), ...);
+			out_ += stays ? "Connection: keep-alive\r\n" : "Connection: close\r\n";
+		out_.append("\r\n").append(to.body, 0, with_body ? to.body.size() : 0);
 	}
 
-	std::string_view date()
+	const char *date()
 	{
 		const time_t now = static_cast<time_t>(sn_time());
 		tm parts;
@@ -270,7 +250,6 @@ private:
 		return date_;
 	}
 
-	const server &server_;
 	sn::tcp &stream_;
 	llhttp_t parser_;
 	request request_;
@@ -284,16 +263,12 @@ private:
 	std::size_t field_bytes_ = 0; /* of the target and headers, or of trailers */
 	const char *input_end_ = nullptr;
 	bool value_ended_ = false;
-	bool is_quiet_ = false;
 	int failed_ = 0; /* the status that says why parsing has failed */
 };
 
-} // namespace
-
-sn::deadline serve_connection(const server &in, sn::tcp &stream, bool refused,
-			      sn::deadline idle_until)
+sn::deadline serve_connection(sn::tcp &stream, bool refused, sn::deadline idle_until)
 {
 	const sn::cancel_shield shield;
-	connection one(in, stream, idle_until);
+	connection one(stream, idle_until);
 	return refused ? one.refuse(503) : one.run();
 }

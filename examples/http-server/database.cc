@@ -14,50 +14,40 @@
 /* A connection; empty if it has not been made yet. */
 using connection = std::unique_ptr<PGconn, decltype([](PGconn *conn) { PQfinish(conn); })>;
 
-static std::string address;
-static sn::channel<connection> idle = nullptr;
-
-void open_database(const std::string &where, std::size_t connections)
-{
-	address = where;
-	idle = sn::channel<connection>(connections);
-	while (idle.try_send(connection()))
-		;
-}
-
 void ask_database(response &to, const std::string &parameter)
 {
+	static sn::channel<connection> idle = [] {
+		sn::channel<connection> all(static_cast<std::size_t>(options.database_connections));
+		while (all.try_send(connection()))
+			;
+		return all;
+	}();
 	auto free = idle.recv(std::chrono::seconds(5));
-	if (!free) {
-		const bool none = free.error() == std::errc::invalid_argument;
-		to = {.status = none ? 404 : 503, .body = none ? "no database: --db\n" : "busy\n"};
-		return;
-	}
+	if (!free)
+		return void(to = {.status = 503, .body = "busy\n"});
 	connection &conn = *free;
 	/* Gives it back, also without memory for the answer. The channel has room for all. */
 	const auto end = [](connection *own) { static_cast<void>(idle.try_send(std::move(*own))); };
 	const std::unique_ptr<connection, decltype(end)> turn(&conn, end);
 	char byte;
-	/* A server that sends something without a query ends the connection, or does something
-	 * as rare. */
+	/* Without a query a server sends the end, or something as rare. */
 	if (conn && recv(PQsocket(conn.get()), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0)
 		conn.reset();
 	if (!conn) {
-		conn.reset(PQconnectdb(address.c_str()));
+		conn.reset(PQconnectdb(options.database.c_str()));
 		PQclear(PQprepare(conn.get(), "", "select ($1::int8 * $1::int8)::text", 1,
 				  nullptr));
 	}
 	const char *values[] = {parameter.c_str()};
 	const std::unique_ptr<PGresult, void (*)(PGresult *)> result(
 		PQexecPrepared(conn.get(), "", 1, values, nullptr, nullptr, 0), PQclear);
-	if (PQstatus(conn.get()) != CONNECTION_OK) {
-		to = {.status = 500, .body = PQerrorMessage(conn.get())};
-		conn.reset();
-	} else if (PQresultStatus(result.get()) == PGRES_TUPLES_OK && PQntuples(result.get()) > 0) {
+	if (PQresultStatus(result.get()) == PGRES_TUPLES_OK) {
 		(to.body = PQgetvalue(result.get(), 0, 0)) += '\n';
-	} else {
-		const char *state = PQresultErrorField(result.get(), PG_DIAG_SQLSTATE);
-		to.status = state && std::string_view(state).starts_with("22") ? 400 : 500;
-		to.body = PQerrorMessage(conn.get());
+		return;
 	}
+	const char *state = PQresultErrorField(result.get(), PG_DIAG_SQLSTATE);
+	to.status = state && std::string_view(state).starts_with("22") ? 400 : 500;
+	to.body = PQerrorMessage(conn.get());
+	if (PQstatus(conn.get()) != CONNECTION_OK)
+		conn.reset();
 }

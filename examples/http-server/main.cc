@@ -16,6 +16,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <sennit/foreign.h>
@@ -44,7 +45,7 @@ static std::string parameter_of(std::string_view target, std::string_view name)
 void answer(const request &from, response &to)
 {
 	const auto path = path_of(from.target);
-	const std::string_view allow = path == "/echo" ? "POST" : "GET, HEAD";
+	const char *allow = path == "/echo" ? "POST" : "GET, HEAD";
 	if (path != "/" && path != "/wait" && path != "/echo" && path != "/db") {
 		to = {.status = 404, .body = "not found\n"};
 	} else if (path == "/echo" ? from.method != HTTP_POST
@@ -53,55 +54,53 @@ void answer(const request &from, response &to)
 	} else if (path == "/") {
 		to.body = "hello, world\n";
 	} else if (path == "/wait") {
-		sn_sleep(std::max(0, std::atoi(parameter_of(from.target, "ms").c_str())) *
-			 1000000ll);
+		const int ms = std::atoi(parameter_of(from.target, "ms").c_str());
+		sn_sleep(std::max(0, ms) * 1000000ll);
 		to.body = "waited\n";
 	} else if (path == "/echo") {
 		to = {.type = "application/octet-stream", .body = from.body};
+	} else if (options.database.empty()) {
+		to = {.status = 404, .body = "no database: --db\n"};
 	} else {
 		ask_database(to, parameter_of(from.target, "n"));
 	}
 }
 
-namespace
-{
-
-const struct option {
+static const struct option {
 	std::string_view name;
-	std::variant<std::string server::*, double server::*> field;
+	std::variant<std::string *, double *> value;
 	const char *help;
 } OPTIONS[] = {
-	{"--listen", &server::address, "HOST:PORT, unix:PATH; port 0: any (127.0.0.1:8080)"},
-	{"--connections", &server::connections, "more are answered with 503 (10000)"},
-	{"--header-bytes", &server::header_bytes, "of a request, else 431 (16384)"},
-	{"--body-bytes", &server::body_bytes, "of a request, else 413 (1048576)"},
-	{"--header-time", &server::header_time, "seconds for a request's head, else 408 (10)"},
-	{"--body-time", &server::body_time, "seconds for a request's body, else 408 (60)"},
-	{"--idle-time", &server::idle_time, "seconds between requests (60)"},
-	{"--write-time", &server::write_time, "seconds for a client to take answers (60)"},
-	{"--grace", &server::grace, "seconds to finish after SIGTERM or SIGINT (10)"},
-	{"--tls-cert", &server::certificate, "a file with a chain in PEM, to speak TLS (none)"},
-	{"--tls-key", &server::key, "a file with its key, in PEM (none)"},
-	{"--db", &server::database, "what /db asks, in libpq's words (none)"},
-	{"--db-connections", &server::database_connections, "at most, to the database (16)"},
+	{"--listen", &options.address, "HOST:PORT, unix:PATH; port 0: any (127.0.0.1:8080)"},
+	{"--connections", &options.connections, "more are answered with 503 (10000)"},
+	{"--header-bytes", &options.header_bytes, "of a request, else 431 (16384)"},
+	{"--body-bytes", &options.body_bytes, "of a request, else 413 (1048576)"},
+	{"--header-time", &options.header_time, "seconds for a request's head, else 408 (10)"},
+	{"--body-time", &options.body_time, "seconds for a request's body, else 408 (60)"},
+	{"--idle-time", &options.idle_time, "seconds between requests (60)"},
+	{"--write-time", &options.write_time, "seconds for a client to take answers (60)"},
+	{"--grace", &options.grace, "seconds to finish after SIGTERM or SIGINT (10)"},
+	{"--tls-cert", &options.certificate, "a file with a chain in PEM, to speak TLS (none)"},
+	{"--tls-key", &options.key, "a file with its key, in PEM (none)"},
+	{"--db", &options.database, "what /db asks, in libpq's words (none)"},
+	{"--db-connections", &options.database_connections, "at most, to the database (16)"},
 };
 
-bool set(server &in, const option &option, const char *text)
+static bool set(const option &option, const char *text)
 {
-	if (const auto *field = std::get_if<std::string server::*>(&option.field))
-		return in.**field = text, true;
-	char *end;
-	const double number = in.*std::get<double server::*>(option.field) =
-				      std::strtod(text, &end);
-	return end != text && *end == '\0' && number > 0 && number < 1e9;
+	if (auto *const *string = std::get_if<std::string *>(&option.value))
+		return **string = text, true;
+	double &number = *std::get<double *>(option.value);
+	char rest;
+	return std::sscanf(text, "%lf%c", &number, &rest) == 1 && number > 0 && number < 1e9;
 }
 
 /* Parses the options. If one is unknown, prints those that exist, and returns false. */
-bool parse(int argc, char **argv, server &in)
+static bool parse(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i += 2) {
 		const auto *found = std::ranges::find(OPTIONS, argv[i], &option::name);
-		if (found != std::end(OPTIONS) && argv[i + 1] && set(in, *found, argv[i + 1]))
+		if (found != std::end(OPTIONS) && argv[i + 1] && set(*found, argv[i + 1]))
 			continue;
 		std::printf("usage: example-http-server [OPTION VALUE]...\n");
 		for (const auto &each : OPTIONS)
@@ -111,50 +110,45 @@ bool parse(int argc, char **argv, server &in)
 	return true;
 }
 
-std::optional<sn::tls_config> tls; /* none: connections are plain */
+static std::optional<sn::tls_config> tls; /* none: connections are plain */
 
 /* The handlers may call blocking libraries: with libsennit-hooks that takes no threads. */
-sn::task_attr attributes()
+static sn::task_attr attributes()
 {
 	return {.stack_size = tls ? SN_TLS_STACK : 0, .flags = SN_TASK_HOOKED};
 }
 
-std::atomic<std::size_t> open_connections = 0; /* quiet ones, too */
+static std::atomic<std::size_t> open_connections = 0; /* quiet ones, too */
 using place = std::unique_ptr<std::atomic<std::size_t>, decltype([](auto *open) { --*open; })>;
 
 /* The function of a connection's task. After a quiet time the connection gets a new task. Beyond
  * the limit of connections, up to 100 at a time get an answer that says so. */
 struct session {
-	const server &in;
 	sn::scope &connections;
 	std::size_t number = ++open_connections;
 	place held{&open_connections};
 	sn::deadline idle_until{}; /* set after a quiet time */
 
-	void operator()(sn::tcp stream)
-	{
-		try {
-			const bool was_quiet = idle_until != sn::deadline();
-			if (!was_quiet && (number > in.connections + 100 ||
-					   (tls && !sn::tls_server(stream, *tls))))
-				return;
-			const bool refused = !was_quiet && number > in.connections;
-			idle_until = serve_connection(in, stream, refused, idle_until);
-			/* An error, at the shutdown or for lack of memory, closes the
-			 * connection, because an idle one may be closed at any time. */
-			if (idle_until != sn::deadline())
-				static_cast<void>(
-					sn::go_when_readable(connections, std::move(stream),
-							     std::move(*this), attributes()));
-		} catch (const std::bad_alloc &) {
-			/* only this connection ends */
-		}
+	void operator()(auto &&stream)
+	try {
+		const bool is_new = idle_until == sn::deadline();
+		if (number > options.connections + 100 ||
+		    (tls && is_new && !sn::tls_server(stream, *tls)))
+			return;
+		idle_until = serve_connection(stream, number > options.connections, idle_until);
+		/* An error, at the shutdown or for lack of memory, closes the connection,
+		 * because an idle one may be closed at any time. */
+		if (idle_until != sn::deadline())
+			static_cast<void>(sn::go_when_readable(connections, std::move(stream),
+							       std::move(*this), attributes()));
+	} catch (const std::bad_alloc &) {
+		/* only this connection ends */
 	}
 };
 
 /* When descriptors or memory run out, accepting pauses by itself. This reports when a pause
  * begins and ends. */
-void watch_shortage()
+static void watch_shortage()
 {
 	static const char *const SAYS[] = {"accepting again", "out of descriptors or memory"};
 	bool is_short = false;
@@ -165,30 +159,26 @@ void watch_shortage()
 	}
 }
 
-/* Accepts until the scope is cancelled. */
-sn::result<void> accept_all(const server &in, sn::tcp_listener &listener, sn::scope &connections)
+/* Accepts until the scope is cancelled, which accept() reports as an error. */
+static void accept_all(sn::tcp_listener &listener, sn::scope &connections)
 {
 	for (;;) {
-		auto stream = listener.accept();
-		if (!stream)
-			return sn::unexpected(stream.error());
+		auto stream = listener.accept().value();
 		try {
-			connections.go(
-				[one = session{in, connections},
-				 stream = std::move(*stream)]() mutable { one(std::move(stream)); },
-				attributes());
+			connections.go(std::bind_front(session{connections}, std::move(stream)),
+				       attributes());
 		} catch (const std::system_error &) {
 			/* there is no memory for a task */
 		}
 	}
 }
 
-int serve(server &in)
+static int serve()
 {
-	auto listener = sn::tcp_listener::listen(in.address).value();
-	if (!in.certificate.empty()) {
+	auto listener = sn::tcp_listener::listen(options.address).value();
+	if (!options.certificate.empty()) {
 		tls.emplace(SN_TLS_SERVER);
-		if (!tls->certificate(in.certificate, in.key) || !tls->alpn("http/1.1"))
+		if (!tls->certificate(options.certificate, options.key) || !tls->alpn("http/1.1"))
 			throw std::runtime_error(sn::tls_last_error());
 	}
 	sn::catch_signal(SIGTERM).value();
@@ -198,37 +188,32 @@ int serve(server &in)
 	sn::scope connections;
 	const auto signal = [&] {
 		sn::scope accepting; /* cancelled at the end */
-		accepting.go([&] { return accept_all(in, listener, connections); });
+		accepting.go([&] { accept_all(listener, connections); });
 		accepting.go(watch_shortage);
 		return sn::wait_signal({SIGTERM, SIGINT}); /* also ends when accepting fails */
 	}();
 	std::printf(signal ? "shutting down\n" : "accepting has failed\n");
 	listener.close();
-	in.closing = true;
+	closing = true;
 	/* This also ends tasks that compute or block their thread, and so do not notice that
 	 * they are cancelled. */
 	sn::alarm limit([] { std::_Exit(std::puts("some connections were cut") < 0); });
-	limit.set_at(in_seconds(in.grace));
+	limit.set_at(in_seconds(options.grace));
 	connections.cancel();
 	static_cast<void>(connections.join());
 	std::puts("all connections had ended");
 	return signal ? 0 : 1;
 }
 
-} // namespace
-
 int main(int argc, char **argv)
 {
-	server in;
 	std::setvbuf(stdout, nullptr, _IOLBF, 0);
-	if (!parse(argc, argv, in))
+	if (!parse(argc, argv))
 		return argc == 2 && argv[1] == std::string_view("--help") ? 0 : 2;
-	if (!in.database.empty())
-		open_database(in.database, in.database_connections);
 	try {
-		return sn::run([&] { return serve(in); });
-	} catch (const std::exception &error) {
-		std::fprintf(stderr, "http-server: %s: %s\n", in.address.c_str(), error.what());
+		return sn::run(serve);
+	} catch (const std::exception &why) {
+		std::fprintf(stderr, "http-server: %s: %s\n", options.address.c_str(), why.what());
 		return 1;
 	}
 }
