@@ -169,7 +169,7 @@ class Bench:
             return Server(name, [program, "serve", *arguments[:2]], self.ours)
         if name == "Go" and self.go:
             return Server(name, [self.go, *arguments], self.ours)
-        if name in ("nginx", "nginx, sendfile") and self.nginx:
+        if name in ("nginx", "nginx with sendfile") and self.nginx:
             return self.start_nginx(name, path, "on" if "sendfile" in name else "off")
         if name == "HAProxy" and self.haproxy:
             port = free_port()
@@ -333,7 +333,7 @@ def main():
               f"{os.getloadavg()[0]:.1f} before; medians, lowest and highest in brackets", flush=True)
         for each in what:
             if each == "file":
-                bench.bulk(each, ["sennit", "Go", "nginx", "nginx, sendfile"])
+                bench.bulk(each, ["sennit", "Go", "nginx", "nginx with sendfile"])
             elif each in ("stream", "sink"):
                 bench.bulk(each, ["sennit", "Go"])
             elif each == "new":
