@@ -8,6 +8,7 @@
 #ifndef SENNIT_TESTS_HOOKS_ORACLE_H
 #define SENNIT_TESTS_HOOKS_ORACLE_H
 
+#include <cerrno>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include <netinet/tcp.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "support/runtime.h"
@@ -158,6 +160,43 @@ private:
 	const size_t page_, size_;
 	void *const place_;
 };
+
+// Whether a script forks a child. That costs more than all the rest of a script, above all under
+// AddressSanitizer, which takes every lock of its own and copies the tables of its shadow memory.
+// Therefore only the first of those that are played at the same time does.
+inline bool forks(uint64_t seed)
+{
+	return seed % 2 == 0;
+}
+
+__attribute__((noinline)) inline bool is_interrupted()
+{
+	return errno == EINTR;
+}
+
+// Reads a byte of a duplicate in a child of fork(), and returns it. The child tells over a pipe
+// that it has read: waitpid() alone would block the thread, and with it the task that has to write
+// the byte, if that is tied to the same thread, until it moves after a second.
+inline int read_in_child(int fd)
+{
+	int status = 0, told[2];
+	char byte = 0;
+
+	EXPECT_EQ(0, pipe2(told, O_CLOEXEC));
+	const pid_t child = fork();
+	if (child == 0) {
+		const ssize_t n = read(dup(fd), &byte, 1);
+		(void)!write(told[1], "r", 1);
+		_exit(n == 1 ? byte : 1);
+	}
+	while (read(told[0], &byte, 1) < 0 && is_interrupted())
+		;
+	while (waitpid(child, &status, 0) < 0 && is_interrupted())
+		;
+	close(told[0]);
+	close(told[1]);
+	return WEXITSTATUS(status);
+}
 
 // What GOT is in a log: whether it is what was sent, and if not, from which byte on.
 inline std::string described(std::string_view got, std::string_view sent)
