@@ -134,6 +134,7 @@ test-all:
 	@scripts/setup arm
 	@scripts/setup cross
 	@scripts/setup docs
+	@scripts/setup nightly
 	@SENNIT_TEST_PACKAGES=1 scripts/test \
 		$(filter-out $(EXCEPT),$(PRESETS) $(PARTS) $(ARM_PRESETS) $(MORE_PRESETS))
 
@@ -176,7 +177,7 @@ test-arm:
 
 # Lists each test that failed even once, beside busy processes or while the wall clock is stepped.
 nightly:
-	@scripts/setup test
+	@scripts/setup nightly
 	@scripts/setup abi
 	@status=0; scripts/nightly $(or $(PRESET),release) $(or $(ROUNDS),5) $(or $(BUSY),4) || status=1; \
 		scripts/check-abi && exit $$status
