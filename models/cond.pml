@@ -3,9 +3,8 @@
  * Condition variables under sennit-run: tools/run/library/cond.c.
  *
  * What is modelled, by the names of the C code:
- *   task()        park(), for a task that takes an item, in a loop until there is one: the count,
- *                 the missed signals, the mutex, the link, the semaphore, the look after a
- *                 deadline, the mutex again
+ *   task()        park(), for a task that takes an item, in a loop until there is one: the link, the
+ *                 mutex, the state, the semaphore, the look after a deadline, the mutex again
  *   thread()      the same of a thread, or of a task that may not park, which waits in the C
  *                 library's variable
  *   producer()    puts an item; then pthread_cond_signal(), with the mutex or after it
@@ -16,28 +15,30 @@
  * Abstracted: the C library's variable does what POSIX says: it releases the mutex and waits in one
  * step, a signal wakes any one thread that waits, and nothing wakes without a cause. Deadlines pass
  * at any time. What is done under the list's lock is one step, unless others can see parts of it
- * without the lock: the length that a waker reads, the mutex, and the permits. A chain is a set,
- * because the order in which permits are given does not matter. A mutex that cannot be released
- * only changes the length for a moment, as a waiter of another variable does (OTHER). Every access
- * is sequentially consistent or under a lock in the code, so there are no store buffers.
+ * without the lock: the length that a waker reads, the states, the mutex, and the permits. A chain is a set,
+ * because the order in which permits are given does not matter. Every access is sequentially
+ * consistent or under a lock in the code, so there are no store buffers.
  *
  * Safety (assertions): a waiter is in the list at most once, and is taken out only while it is
  * there; what it has on its stack is not touched after its call has returned; the call returns with
- * the mutex; nobody uses a variable that has been destroyed. At rest: no task or thread waits while
- * there is an item, or after all were let go on.
+ * the mutex, and before its deadline only if its own variable was signalled; nobody uses a variable
+ * that has been destroyed. At rest: no task or thread waits while there is an item, or after all
+ * were let go on.
  *
  * Variants: TASKS, THREADS, ITEMS (producers) and OPENERS of the first variable. TIMED: the first
  * task and the first thread give up at their deadlines, without another look at the items.
  * UNLOCKED: wakers call after they have released the mutex. OTHER: a task and a producer of the
- * second variable. DESTROY: the openers begin when all wait, and the last that returns destroys the
+ * second variable. REFUSED: one more task calls for the first variable, whose mutex it does not own.
+ * DESTROY: the openers begin when all wait, and the last that returns destroys the
  * variable, while the waker may still be in its call. With TIMED at least one must have no
  * deadline. SIGNALS: an opener signals, after it has released the mutex; for one waiter.
  *
  * Mutants, each of which must be caught:
- *   COUNT_LATE       a waiter counts itself after it has released the mutex
- *   NOTES_LATE       it notes the missed signals after it has released the mutex
- *   ENTERS_BLINDLY   it does not look whether there were more
- *   NO_MISS          with OPENERS: a broadcast that has woken a task counts as no missed signal
+ *   LINKS_LATE       a waiter enters the list after it has released the mutex
+ *   WAITS_EARLY      with REFUSED: it waits as soon as it is in the list
+ *   ENTERS_BLINDLY   it does not look whether it has missed a signal
+ *   NO_MISS          with OPENERS: waiters that enter do not miss a broadcast that has woken a task
+ *   ALL_MISS         with OTHER: waiters that enter miss the signals of other variables, too
  *   LOOK_UNLOCKED    with TIMED: it looks without the lock whether it is still in the list
  *   TIMEOUT_BLINDLY  with TIMED: it reports its deadline although it was woken
  *   STAYS_IN_LIST    with TIMED: it does not take itself out
@@ -76,11 +77,18 @@
 #	define IS_DESTROYED 0
 #endif
 
-/* Waiters: tasks, then threads, then the task of the second variable. */
+/* Waiters: tasks, then threads, then the task of the second variable, or the one without the
+ * mutex. */
 #define OTHER_TASK (TASKS + THREADS)
+#define REFUSED_TASK (TASKS + THREADS)
 #define WAITERS (TASKS + THREADS + 1)
 #define WAKER 100
 #define NOBODY 255
+
+/* Of a task in the list. */
+#define ENTERS 0
+#define WAITS 1
+#define MISSED 2
 
 byte owner[2] = NOBODY; /* of the mutexes */
 byte items[2];          /* under the mutex */
@@ -93,7 +101,8 @@ bool list_locked;
 byte list[WAITERS];
 byte linked;              /* how many are in the list */
 byte length;              /* as wakers read it without the lock */
-byte missed;
+byte state[WAITERS];
+bool signalled[2];        /* only in the model: a waker of the variable has begun */
 byte variable[WAITERS];
 bool permit[WAITERS];
 bool on_stack[WAITERS];   /* its structure is valid */
@@ -131,10 +140,29 @@ inline find(me)
 inline link_waiter(me)
 {
 	d_step {
+		!list_locked ->
 		find(me);
 		assert(i == linked);
+		on_stack[me] = 1;
+		permit[me] = 0;
+#ifdef WAITS_EARLY
+		state[me] = WAITS;
+#endif
 		list[linked] = me;
 		linked++;
+		length++;
+		i = 0
+	}
+}
+
+/* One that does not wait takes itself out. */
+inline unlink_waiter(me)
+{
+	d_step {
+		!list_locked ->
+		find(me);
+		assert(i < linked);
+		take_out();
 		i = 0
 	}
 }
@@ -142,6 +170,7 @@ inline link_waiter(me)
 /* Takes out the waiter at the place i. */
 inline take_out()
 {
+	state[list[i]] = ENTERS;
 	linked--;
 	length--;
 	j = i;
@@ -211,55 +240,90 @@ inline library_signal(v)
 	}
 }
 
+#ifdef ANY_VARIABLE
+#	define IS_FOR(v) true
+#else
+#	define IS_FOR(v) (variable[w] == v)
+#endif
+#ifdef ALL_MISS
+#	define MISSES(v) true
+#else
+#	define MISSES(v) IS_FOR(v)
+#endif
+
+/* Sets takes if the waiter w, at the place i, is to be taken out: it waits. If it enters, and
+ * misses is set, it has missed the signal. */
+inline look_at(v, misses)
+{
+	w = list[i];
+	takes = (IS_FOR(v) && state[w] == WAITS);
+	if
+	:: misses && MISSES(v) && state[w] == ENTERS -> state[w] = MISSED
+	:: else
+	fi
+}
+
+inline use()
+{
+	if
+	:: takes ->
+		assert(on_stack[w]);
+		chain = chain | (1 << w);
+#ifdef NOT_TAKEN_OUT
+		i++
+#else
+		take_out()
+#endif
+	:: else -> i++
+	fi;
+	w = 0;
+	takes = 0
+}
+
+/* take_out() of the code: the first waiter of the variable, or all; adds them to chain. */
+inline take_out_of(v, all, misses)
+{
+	do
+	:: i < linked && (all || chain == 0) ->
+#ifdef STOPS_AT_OTHER
+		if
+		:: variable[list[i]] != v -> break
+		:: else
+		fi;
+#endif
+#ifdef PERMIT_EARLY
+		d_step { look_at(v, misses); permit[w] = permit[w] || takes };
+		d_step { use() }
+#else
+		d_step { look_at(v, misses); use() }
+#endif
+	:: else -> break
+	od;
+	i = 0
+}
+
 /* Sets chain to the tasks that were woken, and reported if a signal has gone to a thread. */
 inline wake(v, all)
 {
 	chain = 0;
 	reported = 0;
+	signalled[v] = 1;
 	if
 	:: length == 0
 	:: else ->
 		lock_list();
-		do
-		:: i < linked && (all || chain == 0) ->
-			w = list[i];
-#ifdef ANY_VARIABLE
-			if
-			:: true ->
-#else
-			if
-			:: variable[w] != v ->
-#	ifdef STOPS_AT_OTHER
-				break
-#	else
-				i++
-#	endif
-			:: else ->
-#endif
-				chain = chain | (1 << w);
-#ifdef PERMIT_EARLY
-				permit[w] = 1;
-#endif
-				assert(on_stack[w]);
-#ifdef NOT_TAKEN_OUT
-				i++
-#else
-				d_step { take_out() }
-#endif
-			fi
-		:: else -> break
-		od;
+		if
 #ifdef NO_MISS
-		if
-		:: chain == 0 -> missed++
-		:: else
-		fi;
+		:: true -> take_out_of(v, all, false)
 #else
+		:: !all -> take_out_of(v, false, false)
+		:: all
+#endif
+		fi;
 		if
-		:: all || chain == 0 -> missed++
+		:: chain == 0 -> take_out_of(v, all, true)
 		:: else
 		fi;
-#endif
 #ifndef SIGNAL_LATE
 		if
 		:: !all && chain == 0 && seen == 0 ->
@@ -269,8 +333,6 @@ inline wake(v, all)
 		fi;
 #endif
 		list_locked = 0;
-		w = 0;
-		i = 0;
 #ifndef PERMIT_EARLY
 		give_permits()
 #endif
@@ -322,7 +384,7 @@ inline broadcast()
 proctype producer(byte v)
 {
 	byte chain, w, seen, i, j;
-	bool reported;
+	bool reported, takes;
 
 	lock_mutex(v, WAKER);
 	items[v]++;
@@ -338,7 +400,7 @@ proctype producer(byte v)
 proctype opener()
 {
 	byte chain, w, seen, i, j;
-	bool reported;
+	bool reported, takes;
 
 #ifdef DESTROY
 	waited == TASKS + THREADS;
@@ -377,42 +439,65 @@ inline leave()
 	}
 }
 
+/* The call of a task that does not own the mutex. */
+inline fail_to_wait(me)
+{
+	link_waiter(me);
+#ifdef WAITS_EARLY
+	look(me);
+	if
+	:: in_time -> permit[me]
+	:: else
+	fi;
+#else
+	unlink_waiter(me);
+#endif
+	on_stack[me] = 0
+}
+
+#if defined(REFUSED)
+proctype refused(byte me)
+{
+	byte i, j;
+	bool in_time;
+
+	fail_to_wait(me)
+}
+#endif
+
 proctype task(byte me; byte v; bool timed)
 {
-	byte i, j, noted;
+	byte i, j;
 	bool in_time, over;
 
 	lock_mutex(v, me);
 	do
 	:: MUST_WAIT(v) ->
 		USED(v);
-		d_step { on_stack[me] = 1; permit[me] = 0 };
-#ifndef COUNT_LATE
-		length++;
-#endif
-#ifndef NOTES_LATE
-		noted = missed;
+#ifndef LINKS_LATE
+		link_waiter(me);
 #endif
 		d_step { assert(owner[v] == me); owner[v] = NOBODY; waited++ };
-#ifdef COUNT_LATE
-		length++;
+#ifdef LINKS_LATE
+		link_waiter(me);
 #endif
-#ifdef NOTES_LATE
-		noted = missed;
-#endif
-		lock_list();
-#ifndef ENTERS_BLINDLY
+#ifdef ENTERS_BLINDLY
+		state[me] = WAITS;
+#else
+		d_step {
+			if
+			:: state[me] == ENTERS -> state[me] = WAITS
+			:: else
+			fi
+		};
 		if
-		:: missed != noted ->
-			length--;
-			list_locked = 0;
+		:: state[me] == MISSED ->
+			unlink_waiter(me);
 			in_time = 1;
 			goto woken
 		:: else
 		fi;
 #endif
-		link_waiter(me);
-		list_locked = 0;
 end_parked:	if
 		:: permit[me] -> in_time = 1
 		:: timed && !permit[me] ->
@@ -428,8 +513,7 @@ end_parked:	if
 #ifdef TIMEOUT_BLINDLY
 		in_time = !over;
 #endif
-woken:		noted = 0;
-		on_stack[me] = 0;
+woken:		on_stack[me] = 0;
 #ifdef UNLOCKED_RETURN
 		if
 		:: !over -> lock_mutex(v, me)
@@ -440,6 +524,7 @@ woken:		noted = 0;
 #endif
 		/* pthread_cond_wait() returns */
 		assert(owner[v] == me);
+		assert(over || signalled[v]);
 		if
 		:: timed && !in_time -> goto out
 		:: else -> in_time = 0; over = 0
@@ -508,6 +593,9 @@ init
 		variable[OTHER_TASK] = 1;
 		run task(OTHER_TASK, 1, false);
 		run producer(1);
+#endif
+#ifdef REFUSED
+		run refused(REFUSED_TASK);
 #endif
 	}
 	timeout;

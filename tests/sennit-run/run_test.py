@@ -21,6 +21,7 @@ RUN = BUILD / "tools/run/sennit-run"
 THREADS = BUILD / "tests/sennit-run/sennit-run-threads"
 CORNERS = BUILD / "tests/sennit-run/sennit-run-corners"
 WAITS = BUILD / "tests/sennit-run/sennit-run-waits"
+WINDOWS = BUILD / "tests/sennit-run/sennit-run-windows"
 SEMAPHORES = BUILD / "tests/sennit-run/sennit-run-semaphores"
 ECHO = BUILD / "tests/sennit-run/sennit-run-echo"
 ELF_CLASS = THREADS.read_bytes()[4]  # 1: 32 bits
@@ -81,6 +82,27 @@ int epoll_ctl(int epoll, int what, int fd, struct epoll_event *event) {
         }
     }
     return real_control(epoll, what, fd, event);
+}
+"""
+
+# In place of the C library's.
+WINDOW = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+void (*test_after_unlock)(pthread_mutex_t *);
+static int (*real)(pthread_mutex_t *);
+__attribute__((constructor)) static void begin(void) {
+    *(void **)&real = dlsym(RTLD_NEXT, "pthread_mutex_unlock");
+}
+int pthread_mutex_unlock(pthread_mutex_t *mutex) {
+    int err;
+    if (!real)
+        begin();
+    err = real(mutex);
+    if (test_after_unlock)
+        test_after_unlock(mutex);
+    return err;
 }
 """
 
@@ -466,6 +488,19 @@ class Programs(unittest.TestCase):
                 }""", f"-I{SOURCE}/include")
             done = under(WAITS, "memory", env={**os.environ, "LD_PRELOAD": str(library)})
             self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+
+    def windows(self, *words):
+        """Returns the output of a program with a library that widens the window."""
+        with tempfile.TemporaryDirectory() as folder:
+            library = Path(folder) / "libwindow.so"
+            self.library(library, WINDOW)
+            done = under(WINDOWS, *words, env={**os.environ, "LD_PRELOAD": str(library)})
+        self.assertEqual((done.returncode, done.stderr), (0, ""), (words, done.stdout))
+        return done.stdout
+
+    def test_signals_of_other_variables_do_not_keep_a_thread_from_waiting(self):
+        self.corners("collide", program=WINDOWS)
+        self.windows("collide")
 
     def test_a_handler_may_post_wherever_it_interrupts(self):
         self.corners("runtime", program=SEMAPHORES)

@@ -10,23 +10,25 @@
  * may have interrupted code that holds a list's lock, and POSIX does not allow it either. If there
  * is no memory for a timer, a wait with a deadline ends early, as if something had woken it.
  *
- * Tasks that wait are in lists (waiters.h). A waiter counts itself in its list's length, notes how
- * many signals the list has missed, and then releases the mutex. Whoever takes the mutex after it
- * finds the length not 0, and looks into the list. If no waiter for the variable is there, one may
- * be about to enter: the waker increments the number of missed signals. A waiter that finds this
- * changed when it would enter returns, as if it had been woken without a cause, and a broadcast
- * reaches it in the same way. If the mutex cannot be released, because the caller does not own it,
- * the waiter was never in the list, and has taken a signal from nobody. A waiter whose time is
- * over, but which was taken out, was woken, and a signal is not lost. A broadcast does not touch
- * the variable once it has woken a task, because that may destroy it. models/cond.pml models this.
+ * Tasks that wait are in lists (waiters.h). A waiter enters its list while it has the mutex, marked
+ * as one that enters, and begins to wait when it has released the mutex. Whoever takes the mutex
+ * after it finds the length not 0, and looks into the list. A signal takes out the first waiter of
+ * the variable that waits. If there is none, those of the variable that enter have missed the
+ * signal, and return as if they had been woken without a cause. A broadcast reaches them in the
+ * same way. Waiters of other variables are left alone: while one variable is signalled without a
+ * pause, a waiter of another one in the same list would otherwise return again and again. If the
+ * mutex cannot be released, because the caller does not own it, the waiter has taken a signal from
+ * nobody, because it never waited. A waiter whose time is over, but which was taken out, was woken,
+ * and a signal is not lost. A broadcast does not touch the variable once it has woken a task,
+ * because that may destroy it. models/cond.pml models this.
  *
  * A waker reads the number of a list's waiters without the lock. It is at least as new as the
  * mutex, if the waker has held that since the waiter released it; otherwise either order is right.
  *
- * Rejected: entering the list before the mutex is released. A waiter that then cannot release it
- * would have to pass on a signal. Holding the list's lock while the mutex is released: the next
- * owner of the mutex, which that wakes, would wait for the lock if it waits for the variable, too,
- * and block its thread.
+ * Rejected: a waiter that waits as soon as it is in the list. One that then cannot release the
+ * mutex would have to pass on a signal. Holding the list's lock while the mutex is released: the
+ * next owner of the mutex, which that wakes, would wait for the lock if it waits for the variable,
+ * too, and block its thread.
  *
  * Rejected: a variable of sennit in the place of the C library's. It would have to fit, with all
  * initial values that a program may have compiled into it, and the runtime's own threads, which are
@@ -44,11 +46,39 @@ static struct sn_run_list lists[SN_RUN_LISTS] = {
 	[0 ... SN_RUN_LISTS - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER},
 };
 
+/* Of a waiter. It goes from ENTERS to WAITS itself, and wakers, under the lock, to MISSED. */
+enum { ENTERS, WAITS, MISSED };
+
 /* ---- waking ---- */
 
+/* Returns whether the waiter waits. If it does not yet, it will not: it has missed a signal. */
+static bool waits_or_misses(struct sn_run_waiter *waiter)
+{
+	int state = ENTERS;
+
+	return !atomic_compare_exchange_strong(&waiter->state, &state, MISSED) && state == WAITS;
+}
+
+static bool waits(struct sn_run_waiter *waiter)
+{
+	return atomic_load(&waiter->state) == WAITS;
+}
+
+/* Takes out the first waiter of the variable of which that is so, or all. The lock is held. */
+static void take_out(struct sn_run_list *list, const pthread_cond_t *cond, bool all,
+		     bool (*is_so)(struct sn_run_waiter *waiter), struct sn_run_chain *woken)
+{
+	for (struct sn_run_waiter *waiter = list->first, *next; waiter && (all || !woken->first);
+	     waiter = next) {
+		next = waiter->next;
+		if (waiter->object == cond && is_so(waiter))
+			sn_run_move(list, waiter, woken);
+	}
+}
+
 /* Wakes the first waiter of the variable, or all. If none is there, a signal goes to a thread,
- * under the lock: a waiter that enters needs that to return, and may then destroy the variable.
- * Returns whether a signal has gone to a task or a thread. */
+ * under the lock: a waiter that has missed it needs that to return, and may then destroy the
+ * variable. Returns whether a signal has gone to a task or a thread. */
 static bool wake(pthread_cond_t *cond, bool all)
 {
 	struct sn_run_list *list = &lists[sn_run_list_of(cond)];
@@ -58,14 +88,10 @@ static bool wake(pthread_cond_t *cond, bool all)
 	if (atomic_load(&list->length) == 0 || !sn_run_own_process())
 		return false;
 	pthread_mutex_lock(&list->lock);
-	for (struct sn_run_waiter *waiter = list->first, *next; waiter && (all || !woken.first);
-	     waiter = next) {
-		next = waiter->next;
-		if (waiter->object == cond)
-			sn_run_move(list, waiter, &woken);
-	}
-	if (all || !woken.first)
-		list->missed++;
+	if (!all)
+		take_out(list, cond, false, waits, &woken);
+	if (!woken.first)
+		take_out(list, cond, all, waits_or_misses, &woken);
 	if (!all && !woken.first)
 		sn_run_real()->pthread_cond_signal(cond);
 	pthread_mutex_unlock(&list->lock);
@@ -126,29 +152,35 @@ static bool may_park(const pthread_cond_t *cond)
 	       sn_adopted_self() && sn_foreign_may_park() == 0 && sn_run_own_process();
 }
 
+/* Enters the list and releases the mutex. Returns 0; -EAGAIN if a signal was missed; or an error
+ * number if the mutex cannot be released. Unless it returns 0, the waiter is in no list. */
+static int enter(struct sn_run_list *list, struct sn_run_waiter *self, pthread_mutex_t *mutex)
+{
+	int err, state = ENTERS;
+
+	pthread_mutex_lock(&list->lock);
+	sn_run_count(list, 1);
+	sn_run_link(list, self);
+	pthread_mutex_unlock(&list->lock);
+	err = pthread_mutex_unlock(mutex);
+	if (!err && atomic_compare_exchange_strong(&self->state, &state, WAITS))
+		return 0;
+	pthread_mutex_lock(&list->lock);
+	sn_run_take_out(list, self);
+	pthread_mutex_unlock(&list->lock);
+	return err ? err : -EAGAIN;
+}
+
 static int park(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline)
 {
 	struct sn_run_waiter self = {.object = cond, .woken = SN_SEMAPHORE_INIT(0)};
 	struct sn_run_list *list = &lists[sn_run_list_of(cond)];
-	uint32_t missed;
-	bool enters;
 	int err, ended = 0;
 
-	sn_run_count(list, 1);
-	missed = atomic_load(&list->missed);
-	err = pthread_mutex_unlock(mutex);
-	if (err) {
-		sn_run_count(list, -1);
+	err = enter(list, &self, mutex);
+	if (err > 0)
 		return err;
-	}
-	pthread_mutex_lock(&list->lock);
-	enters = atomic_load(&list->missed) == missed;
-	if (enters)
-		sn_run_link(list, &self);
-	else
-		sn_run_count(list, -1);
-	pthread_mutex_unlock(&list->lock);
-	if (enters)
+	if (err == 0)
 		ended = sn_run_wait(list, &self, deadline);
 	err = pthread_mutex_lock(mutex);
 	if (err || ended == 0 || deadline == SN_NO_DEADLINE)

@@ -9,8 +9,8 @@
  * may return. A waiter whose time is over takes the lock, and itself out of the list. If it has
  * been taken out before, it was woken, and waits for its permit, which is on its way.
  *
- * A list's length counts the waiters that are in it, and those that are about to enter it. A waker
- * that reads 0 without the lock need not look into the list.
+ * A list's length counts the waiters that are in it. A waker that reads 0 without the lock need not
+ * look into the list.
  */
 #ifndef SENNIT_RUN_LIBRARY_WAITERS_H
 #define SENNIT_RUN_LIBRARY_WAITERS_H
@@ -24,6 +24,7 @@
 
 struct sn_run_waiter {
 	const void *object;
+	_Atomic int state;                  /* cond.c */
 	struct sn_run_waiter *next, **link; /* link: NULL when it is in no list */
 	sn_semaphore woken;
 };
@@ -32,7 +33,6 @@ struct sn_run_waiter {
 struct sn_run_list {
 	pthread_mutex_t lock;
 	_Atomic int length;
-	_Atomic uint32_t missed;            /* cond.c; written under lock */
 	struct sn_run_waiter *first, **end; /* under lock; end: NULL while first is */
 } __attribute__((aligned(64)));
 
