@@ -5,6 +5,7 @@ threads a server needs that creates one for each connection, and that statuses, 
 environment are the program's own.
 """
 import os
+import random
 import re
 import resource
 import shutil
@@ -501,6 +502,11 @@ class Programs(unittest.TestCase):
     def test_signals_of_other_variables_do_not_keep_a_thread_from_waiting(self):
         self.corners("collide", program=WINDOWS)
         self.windows("collide")
+
+    def test_no_signal_between_the_release_of_the_mutex_and_the_wait_is_lost(self):
+        # A seed that fails is in the message.
+        for seed in random.sample(range(1 << 32), 3):
+            self.assertGreater(int(self.windows("random", str(seed))), 0)
 
     def test_a_handler_may_post_wherever_it_interrupts(self):
         self.corners("runtime", program=SEMAPHORES)
