@@ -13,6 +13,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -388,6 +389,30 @@ static void *check_bare_children(void *arg)
 	return arg;
 }
 
+static int post_and_end(void *arg)
+{
+	_exit(sem_post(arg) != 0);
+}
+
+/* A child that shares the memory wakes the parent's tasks. */
+static void *check_children_with_the_same_memory(void *arg)
+{
+	static _Alignas(16) char stack[64 << 10];
+
+	for (int i = 0; i < 20; i++) {
+		pthread_t thread = start(take_in_time, NULL);
+		int status = -1;
+		pid_t child;
+
+		wait_for(&other);
+		usleep(1000);
+		child = clone(post_and_end, stack + sizeof stack, CLONE_VM | SIGCHLD, &semaphore);
+		CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+		join(thread);
+	}
+	return arg;
+}
+
 /* ---- many semaphores ---- */
 
 #define SEMAPHORES 257
@@ -507,6 +532,7 @@ int main(int argc, char **argv)
 		check_timer();
 		check_sharing();
 		join(start(check_bare_children, NULL));
+		join(start(check_children_with_the_same_memory, NULL));
 	}
 	return failures;
 }

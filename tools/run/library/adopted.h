@@ -197,8 +197,8 @@ void sn_sem_join(void);
 /* Registers the handlers of fork(), unless that was done. */
 void sn_run_watch_forks(void);
 
-/* Whether this is the process that the handlers know: not in a child of a bare system call, or of
- * _Fork(), where a task is still taken for one. Costs a system call. */
+/* Whether this is the process that the handlers know: not in a child of a bare system call, of
+ * vfork() or of _Fork(), where a task is still taken for one. Costs a system call. */
 bool sn_run_own_process(void);
 
 /* ---- start.c ---- */

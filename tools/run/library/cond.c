@@ -7,8 +7,10 @@
  * may not park: with another lock held, or with signals blocked. A signal wakes a task if one waits
  * here, and otherwise a thread; a broadcast wakes both. So threads may wait for as long as there
  * are tasks that wait for the same variable. A handler of a signal must not signal a variable: it
- * may have interrupted code that holds a list's lock, and POSIX does not allow it either. If there
- * is no memory for a timer, a wait with a deadline ends early, as if something had woken it.
+ * may have interrupted code that holds a list's lock, and POSIX does not allow it either. Nor must
+ * a child that shares the memory of its parent (vfork(), CLONE_VM): it wakes no task, because it
+ * has the thread-locals of one, in another process. If there is no memory for a timer, a wait with
+ * a deadline ends early, as if something had woken it.
  *
  * Tasks that wait are in lists (waiters.h). A waiter enters its list while it has the mutex, marked
  * as one that enters, and begins to wait when it has released the mutex. Whoever takes the mutex
@@ -84,7 +86,7 @@ static bool wake(pthread_cond_t *cond, bool all)
 	struct sn_run_list *list = &lists[sn_run_list_of(cond)];
 	struct sn_run_chain woken = {0};
 
-	/* In a child of _Fork() or clone() the list is a copy, with the parent's tasks. */
+	/* In a child of _Fork() or clone() the list may be a copy, with the parent's tasks. */
 	if (atomic_load(&list->length) == 0 || !sn_run_own_process())
 		return false;
 	pthread_mutex_lock(&list->lock);

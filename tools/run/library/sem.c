@@ -134,16 +134,17 @@ static void *serve(void *arg)
 	return arg;
 }
 
-/* The semaphore may be destroyed by now. */
+/* The semaphore may be destroyed by now. A child that no handler of fork() knows of only leaves a
+ * note. If it shares the memory (CLONE_VM), the thread finds that; otherwise the list is a copy,
+ * and the tasks in it are the parent's. */
 static void see_to(const sem_t *sem)
 {
 	struct sn_run_list *list = &lists[sn_run_list_of(sem)];
 	_Atomic uintptr_t *place = &posted[sn_run_list_of(sem) / LISTS_OF_NOTE];
 	uintptr_t noted = atomic_load(place), note;
 
-	if (!sn_run_own_process()) /* the tasks in the lists are the parent's */
-		return;
-	if (sn_foreign_may_park() == 0 && pthread_mutex_trylock(&list->lock) == 0) {
+	if (sn_run_own_process() && sn_foreign_may_park() == 0 &&
+	    pthread_mutex_trylock(&list->lock) == 0) {
 		hand_on(list, (uintptr_t)sem);
 		return;
 	}
