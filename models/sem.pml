@@ -7,7 +7,7 @@
  *   thread()   sem_wait() of a thread, in the C library's semaphore
  *   poster()   sem_post() of a task (direct), and of others; with HANDLER, one is a signal handler
  *              that has interrupted the first task, and is taken for the code of a task
- *   server()   serve()
+ *   server()   serve(), with what serve_list() does while another one has the lock
  * There is one list, of one semaphore, or two (OTHER). That a note is for several lists is not
  * modelled: the server looks at each of them as at this one.
  *
@@ -43,6 +43,10 @@
  *   STOPS_AT_FIRST   with OTHER: for several semaphores, the server stops at the first waiter for
  *                    whom there is no permit
  *   INSISTS          with HANDLER: sem_post() waits for the list's lock
+ *   TRIES_ONCE       the server does not try the lock again once it has said that it is wanted
+ *   NOTE_DROPPED     it does not leave the note for its next turn
+ *   SILENT_RELEASE   who releases the lock does not call the server although it is wanted
+ *   LOOKS_EARLY      who releases the lock looks before that whether the server is wanted
  */
 #ifndef TASKS
 #	define TASKS 2
@@ -82,7 +86,8 @@
 byte value[2];
 byte waiting;         /* the list's length, as sem_post() reads it */
 byte posted;
-byte calls;           /* modulo 4, more than there are between two looks of the server */
+bool called;          /* whether the number of calls has changed since the server read it */
+bool wanted;          /* the server, by whoever has the list's lock */
 bool asleep;          /* the server, in the futex */
 byte incremented[2];  /* how many permits there have ever been */
 byte taken[2];        /* how many of them calls have returned with */
@@ -125,6 +130,43 @@ inline try_wait(sem, got)
 	}
 }
 
+inline call_server()
+{
+	d_step { called = !asleep; asleep = 0 }
+}
+
+/* unlock(), by a party that continues only while a condition holds. */
+inline release_list(goes_on)
+{
+#ifdef LOOKS_EARLY
+	if
+	:: d_step { goes_on && wanted -> wanted = 0 }; call_server()
+	:: goes_on && !wanted
+	fi;
+#endif
+	d_step { goes_on -> list_locked = 0 };
+#if !defined(SILENT_RELEASE) && !defined(LOOKS_EARLY)
+	if
+	:: d_step { goes_on && wanted -> wanted = 0 }; call_server()
+	:: goes_on && !wanted
+	fi
+#endif
+}
+
+inline leave_note(left_note)
+{
+#ifdef NOTE_OVERWRITES
+	posted = left_note
+#else
+	d_step {
+		if
+		:: posted == NONE || posted == left_note -> posted = left_note
+		:: else -> posted = SEVERAL
+		fi
+	}
+#endif
+}
+
 /* Releases the list's lock. */
 inline hand_on(note)
 {
@@ -152,10 +194,13 @@ inline hand_on(note)
 #endif
 		if
 		:: got ->
-			got = 0;
-			d_step { assert(on_stack[w]); take_out() };
-			waiting--;
-			chain = chain | (1 << w)
+			d_step {
+				got = 0;
+				assert(on_stack[w]);
+				take_out();
+				waiting--;
+				chain = chain | (1 << w)
+			}
 #ifdef ONE_FOR_ALL
 			;
 			break
@@ -172,33 +217,34 @@ inline hand_on(note)
 		fi
 	:: i >= length -> break
 	od;
-	list_locked = 0;
 	i = 0;
 	w = 0;
+	release_list(true);
 	/* sn_run_wake() */
 	do
-	:: i < TASKS + OTHERS && (chain & (1 << i)) ->
-		assert(on_stack[i]);
-		permit[i] = 1;
+	:: chain != 0 ->
+		i = (chain & 1 -> 0 : (chain & 2 -> 1 : 2));
+		d_step {
+			assert(on_stack[i]);
+			permit[i] = 1;
+			chain = chain & ~(1 << i)
+		};
 #ifdef NEXT_LATE
 		assert(on_stack[i]);
 #endif
-		i++
-	:: i < TASKS + OTHERS && !(chain & (1 << i)) -> i++
-	:: i >= TASKS + OTHERS -> break
-	od;
-	i = 0;
-	chain = 0
+		i = 0
+	:: chain == 0 -> break
+	od
 }
 
 proctype server()
 {
-	byte i, j, w, chain, seen, note;
+	byte i, j, w, chain, note;
 	bool got;
 
 again:
 #ifndef SEEN_LATE
-	seen = calls;
+	called = 0;
 #endif
 	if
 	:: posted != NONE ->
@@ -207,8 +253,22 @@ again:
 #else
 		d_step { note = posted; posted = NONE };
 #endif
-		d_step { !list_locked -> list_locked = 1 };
-		hand_on(note);
+		d_step { got = !list_locked; list_locked = 1 };
+		if
+		:: got
+		:: else ->
+#ifndef NOTE_DROPPED
+			leave_note(note);
+#endif
+			wanted = 1;
+#ifndef TRIES_ONCE
+			d_step { got = !list_locked; list_locked = 1 }
+#endif
+		fi;
+		if
+		:: got -> got = 0; hand_on(note)
+		:: else
+		fi;
 		note = NONE;
 #ifdef NOTE_KEPT
 		posted = NONE
@@ -216,31 +276,16 @@ again:
 	:: else
 	fi;
 #ifdef SEEN_LATE
-	seen = calls;
+	called = 0;
 #endif
 	d_step {
 		if
-		:: calls == seen -> asleep = 1
-		:: else
-		fi;
-		seen = 0
+		:: !called -> asleep = 1
+		:: else -> called = 0
+		fi
 	};
 end:	!asleep;
 	goto again
-}
-
-inline leave_note()
-{
-#ifdef NOTE_OVERWRITES
-	posted = ONLY(sem)
-#else
-	d_step {
-		if
-		:: posted == NONE || posted == ONLY(sem) -> posted = ONLY(sem)
-		:: else -> posted = SEVERAL
-		fi
-	}
-#endif
 }
 
 proctype poster(byte sem; bool direct; bool is_handler)
@@ -283,11 +328,11 @@ proctype poster(byte sem; bool direct; bool is_handler)
 	fi;
 note:	skip;
 #ifndef NOTE_LATE
-	leave_note();
+	leave_note(ONLY(sem));
 #endif
-	d_step { calls = (calls + 1) % 4; asleep = 0 };
+	call_server();
 #ifdef NOTE_LATE
-	leave_note();
+	leave_note(ONLY(sem));
 #endif
 out:	if
 	:: is_handler -> interrupted = 0
@@ -328,9 +373,9 @@ proctype task(byte me)
 		if
 		:: got -> i = length - 1; take_out(); i = 0; waiting--; on_stack[me] = 0
 		:: else
-		fi;
-		list_locked = 0
+		fi
 	};
+	release_list(RUNS(me));
 	if
 	:: got -> goto out
 	:: else
@@ -343,6 +388,7 @@ end_parked:
 		/* The look at the list. */
 		d_step {
 			!list_locked && RUNS(me) ->
+			list_locked = 1;
 			do
 			:: i < length && list[i] != me -> i++
 			:: else -> break
@@ -353,7 +399,8 @@ end_parked:
 			:: else
 			fi;
 			i = 0
-		}
+		};
+		release_list(RUNS(me))
 #ifndef NO_PERMIT
 		;
 		if

@@ -508,7 +508,7 @@ class Programs(unittest.TestCase):
         for seed in random.sample(range(1 << 32), 3):
             self.assertGreater(int(self.windows("random", str(seed))), 0)
 
-    def test_a_handler_may_post_wherever_it_interrupts(self):
+    def test_a_handler_may_post_or_block_wherever_it_interrupts(self):
         self.corners("runtime", program=SEMAPHORES)
         with tempfile.TemporaryDirectory() as folder:
             library, versions = Path(folder) / "libinterrupts.so", Path(folder) / "versions"
@@ -516,7 +516,10 @@ class Programs(unittest.TestCase):
             versions.write_text("GLIBC_2.1 { global: sem_trywait; };\n", encoding="ascii")
             self.library(library, INTERRUPTS, f"-I{SOURCE}/include",
                          f"-Wl,--version-script={versions}")
-            done = under(SEMAPHORES, "runtime", env={**os.environ, "LD_PRELOAD": str(library)})
+            environment = {**os.environ, "LD_PRELOAD": str(library)}
+            done = under(SEMAPHORES, "blocked", env=environment)
+            self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+            done = under(SEMAPHORES, "runtime", env=environment)
             self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
             interrupted = re.search(r"interrupted: (\d+) lists, (\d+) calls", done.stderr)
             self.assertGreater(int(interrupted[1]), 0)

@@ -154,6 +154,11 @@ static bool may_park(const pthread_cond_t *cond)
 	       sn_adopted_self() && sn_foreign_may_park() == 0 && sn_run_own_process();
 }
 
+static void unlock(struct sn_run_list *list)
+{
+	pthread_mutex_unlock(&list->lock);
+}
+
 /* Enters the list and releases the mutex. Returns 0; -EAGAIN if a signal was missed; or an error
  * number if the mutex cannot be released. Unless it returns 0, the waiter is in no list. */
 static int enter(struct sn_run_list *list, struct sn_run_waiter *self, pthread_mutex_t *mutex)
@@ -183,7 +188,7 @@ static int park(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline)
 	if (err > 0)
 		return err;
 	if (err == 0)
-		ended = sn_run_wait(list, &self, deadline);
+		ended = sn_run_wait(list, &self, deadline, unlock);
 	err = pthread_mutex_lock(mutex);
 	if (err || ended == 0 || deadline == SN_NO_DEADLINE)
 		return err;

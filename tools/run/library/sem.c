@@ -28,6 +28,11 @@
  * because threads inherit what a task may have changed on its own (niceness, CPUs, filters). If it
  * cannot be started, tasks keep their threads while they wait.
  *
+ * The thread does not wait for a lock either, because a handler may have interrupted a task that
+ * holds it, and may take long. It leaves the note, says in the list that it is wanted, and tries
+ * once more. Whoever releases the lock then reads `wanted`, and calls the thread again. Both sides
+ * write before they read, so that the thread has the lock, or is called.
+ *
  * A handler that runs with the first signal mask (SA_NODEFER), on a task's stack, thus calls
  * sn_semaphore_release(), which no other handler may. That is sound because sn_foreign_may_park()
  * refuses handlers that have interrupted the runtime, and because of what the runtime keeps to:
@@ -85,28 +90,53 @@ static void take_permits(struct sn_run_list *list, uintptr_t sem, struct sn_run_
 	}
 }
 
-/* Hands on permits. The list's lock is held, and is released. */
-static void hand_on(struct sn_run_list *list, uintptr_t sem)
-{
-	struct sn_run_chain woken = {0};
-
-	take_permits(list, sem, &woken);
-	pthread_mutex_unlock(&list->lock);
-	sn_run_wake(&woken);
-}
-
 static void call_thread(void)
 {
 	atomic_fetch_add(&calls, 1);
 	syscall(SYS_futex, &calls, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-static void serve_list(unsigned i, uintptr_t sem)
+static void unlock(struct sn_run_list *list)
 {
-	if (atomic_load(&lists[i].length) == 0)
+	pthread_mutex_unlock(&list->lock);
+	atomic_thread_fence(memory_order_seq_cst); /* as in serve_list() */
+	if (atomic_load(&list->wanted) && atomic_exchange(&list->wanted, false))
+		call_thread();
+}
+
+/* Hands on permits. The list's lock is held, and is released. */
+static void hand_on(struct sn_run_list *list, uintptr_t sem)
+{
+	struct sn_run_chain woken = {0};
+
+	take_permits(list, sem, &woken);
+	unlock(list);
+	sn_run_wake(&woken);
+}
+
+static void leave_note(const struct sn_run_list *list, uintptr_t sem)
+{
+	_Atomic uintptr_t *place = &posted[(list - lists) / LISTS_OF_NOTE];
+	uintptr_t noted = atomic_load(place), note;
+
+	do
+		note = noted == 0 || noted == sem ? sem : SEVERAL;
+	while (!atomic_compare_exchange_weak(place, &noted, note));
+}
+
+/* If another thread has the lock, it calls this one when it releases that. */
+static void serve_list(struct sn_run_list *list, uintptr_t sem)
+{
+	if (atomic_load(&list->length) == 0)
 		return;
-	pthread_mutex_lock(&lists[i].lock);
-	hand_on(&lists[i], sem);
+	if (pthread_mutex_trylock(&list->lock) != 0) {
+		leave_note(list, sem);
+		atomic_store(&list->wanted, true);
+		atomic_thread_fence(memory_order_seq_cst); /* as in unlock() */
+		if (pthread_mutex_trylock(&list->lock) != 0)
+			return;
+	}
+	hand_on(list, sem);
 }
 
 /* Only this thread removes notes. */
@@ -115,10 +145,10 @@ static void serve_note(unsigned i)
 	const uintptr_t sem = atomic_exchange(&posted[i], 0);
 
 	if (sem != SEVERAL)
-		serve_list(sn_run_list_of((void *)sem), sem);
+		serve_list(&lists[sn_run_list_of((void *)sem)], sem);
 	else
 		for (unsigned n = 0; n < LISTS_OF_NOTE; n++)
-			serve_list(i * LISTS_OF_NOTE + n, SEVERAL);
+			serve_list(&lists[i * LISTS_OF_NOTE + n], SEVERAL);
 }
 
 static void *serve(void *arg)
@@ -140,17 +170,13 @@ static void *serve(void *arg)
 static void see_to(const sem_t *sem)
 {
 	struct sn_run_list *list = &lists[sn_run_list_of(sem)];
-	_Atomic uintptr_t *place = &posted[sn_run_list_of(sem) / LISTS_OF_NOTE];
-	uintptr_t noted = atomic_load(place), note;
 
 	if (sn_run_own_process() && sn_foreign_may_park() == 0 &&
 	    pthread_mutex_trylock(&list->lock) == 0) {
 		hand_on(list, (uintptr_t)sem);
 		return;
 	}
-	do
-		note = noted == 0 || noted == (uintptr_t)sem ? (uintptr_t)sem : SEVERAL;
-	while (!atomic_compare_exchange_weak(place, &noted, note));
+	leave_note(list, (uintptr_t)sem);
 	call_thread();
 }
 
@@ -251,8 +277,8 @@ static int wait_until(sem_t *sem, int64_t deadline)
 	got = sn_run_real()->sem_trywait(sem) == 0;
 	if (got)
 		sn_run_take_out(list, &self);
-	pthread_mutex_unlock(&list->lock);
-	return got ? 0 : sn_run_wait(list, &self, deadline);
+	unlock(list);
+	return got ? 0 : sn_run_wait(list, &self, deadline, unlock);
 }
 
 SN_RUN_EXPORT int sem_wait(sem_t *sem)

@@ -33,6 +33,7 @@ struct sn_run_waiter {
 struct sn_run_list {
 	pthread_mutex_t lock;
 	_Atomic int length;
+	_Atomic bool wanted;                /* sem.c */
 	struct sn_run_waiter *first, **end; /* under lock; end: NULL while first is */
 } __attribute__((aligned(64)));
 
@@ -112,10 +113,11 @@ static inline int sn_run_park(struct sn_run_waiter *self, int64_t deadline)
 
 /* Parks the caller, which is in the list, until it is woken. Returns 0; -ETIMEDOUT; another
  * negative errno value if it could not wait: there was no memory for a timer. Then it is no longer
- * in the list. */
+ * in the list. The lock is released by unlock(). */
 static inline int sn_run_wait(struct sn_run_list *list, struct sn_run_waiter *self,
-			      int64_t deadline)
+			      int64_t deadline, void (*unlock)(struct sn_run_list *list))
 {
+	bool waits;
 	int err;
 
 	atomic_fetch_add_explicit(&sn_run_counts.parked, 1, memory_order_relaxed);
@@ -123,12 +125,12 @@ static inline int sn_run_wait(struct sn_run_list *list, struct sn_run_waiter *se
 	if (err == 0)
 		return 0;
 	pthread_mutex_lock(&list->lock);
-	if (self->link) {
+	waits = self->link;
+	if (waits)
 		sn_run_take_out(list, self);
-		pthread_mutex_unlock(&list->lock);
+	unlock(list);
+	if (waits)
 		return err;
-	}
-	pthread_mutex_unlock(&list->lock);
 	while (sn_run_park(self, SN_NO_DEADLINE) < 0)
 		;
 	return 0;
