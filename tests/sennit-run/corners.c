@@ -13,6 +13,7 @@
  *	corners bare      a child that no handler knows of waits
  *	corners mask      threads end with a blocked signal
  *	corners times     times that are as early as can be
+ *	corners settings  the environment is changed before the first thread is created
  *	corners input     standard input is closed before the first thread is created
  *	corners replace F all descriptors are closed, and F gets their numbers
  *	corners alone     main() ends by pthread_exit() when there were no threads
@@ -466,6 +467,10 @@ int main(int argc, char **argv)
 		check_mask();
 	} else if (strcmp(what, "times") == 0) {
 		join(start(wait_in_the_past, NULL));
+	} else if (strcmp(what, "settings") == 0) {
+		setenv("SENNIT_MAX_THREADS", "none", 1);
+		setenv("SENNIT_DUMP_SIGNAL", "none", 1);
+		join(start(nothing, NULL));
 	} else if (strcmp(what, "input") == 0) {
 		check_input();
 	} else if (strcmp(what, "robust") == 0) {

@@ -567,6 +567,9 @@ class Programs(unittest.TestCase):
                            env={**clean, **own})
                 self.assertIn(f"processors: {processors},", done.stderr)
 
+    def test_settings_are_made_before_main_begins(self):
+        self.assertIn("became tasks: 1,", self.corners("settings"))
+
     def test_deleted_keys_have_no_destructors(self):
         self.corners("keys")
 

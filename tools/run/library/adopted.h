@@ -217,7 +217,7 @@ extern struct sn_run_options sn_run_options;
 
 /* ---- settings.c ---- */
 
-/* Makes the settings for the runtime that the caller is about to start. */
+/* Makes the settings for the runtimes of this process and of its children. Before main() begins. */
 void sn_run_make_settings(void);
 
 #endif

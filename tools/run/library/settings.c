@@ -2,10 +2,11 @@
 /*
  * The runtime's settings that sennit-run makes.
  *
- * Contract. They are never in the environment, which the program may change at any time, also on
- * threads that libraries have created before main() began, and which its children inherit: the
- * runtime has them in a table (sn_private_settings()). Only --processors overrides what the user
- * has set. The others are for variables that are not set, or empty:
+ * Contract. They are never in the environment, which the program's children inherit: the runtime
+ * has them in a table (sn_private_settings()). They are made before main() begins, because the
+ * program may change its environment at any time, and the runtime begins with the first thread.
+ * Only --processors overrides what the user has set. The others are for variables that are not set
+ * then, or empty:
  *
  *   SENNIT_DUMP_SIGNAL=0  the program's signals are its own
  *   SENNIT_MAX_THREADS    a thread for each task that there can be, and for each processor: at a

@@ -189,6 +189,7 @@ static int run_main(int argc, char **argv, char **envp)
 
 	(void)envp;
 	read_options();
+	sn_run_make_settings();
 	first_process = getpid();
 	sn_world_is_ours();
 	sn_run_watch_forks();

@@ -112,7 +112,6 @@ static int begin(void)
 	begin_error = 0;
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	sn_run_make_settings();
 	err = sn_run_real()->pthread_create(&thread, &attr, run, NULL);
 	pthread_attr_destroy(&attr);
 	if (err)
@@ -174,7 +173,6 @@ int sn_world_run_main(sn_fn *fn, void *arg)
 
 	ours = false;
 	state = RUNS;
-	sn_run_make_settings();
 	sn_cond_begin();
 	sn_sem_begin();
 	err = sn_run(fn, arg);
