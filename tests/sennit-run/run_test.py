@@ -568,7 +568,9 @@ class Programs(unittest.TestCase):
                 self.assertIn(f"processors: {processors},", done.stderr)
 
     def test_settings_are_made_before_main_begins(self):
-        self.assertIn("became tasks: 1,", self.corners("settings"))
+        for user in {}, {"SENNIT_MAX_THREADS": "300", "SENNIT_DUMP_SIGNAL": "12"}:
+            said = self.corners("settings", env={**os.environ, **user})
+            self.assertIn("became tasks: 1,", said)
 
     def test_deleted_keys_have_no_destructors(self):
         self.corners("keys")

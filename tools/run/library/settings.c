@@ -5,8 +5,8 @@
  * Contract. They are never in the environment, which the program's children inherit: the runtime
  * has them in a table (sn_private_settings()). They are made before main() begins, because the
  * program may change its environment at any time, and the runtime begins with the first thread.
- * Only --processors overrides what the user has set. The others are for variables that are not set
- * then, or empty:
+ * Only --processors overrides what the user has set, which the program may unset, too, and which is
+ * therefore kept. The others are for variables that are not set then, or empty:
  *
  *   SENNIT_DUMP_SIGNAL=0  the program's signals are its own
  *   SENNIT_MAX_THREADS    a thread for each task that there can be, and for each processor: at a
@@ -16,17 +16,20 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "adopted.h"
 
 #define SETTINGS 3
 #define MOST_PROCESSORS 1024 /* that the runtime may have */
 
-static bool is_set(const char *name)
+/* The user's setting, or what sennit-run sets otherwise. */
+static struct sn_private_setting setting(const char *name, const char *otherwise)
 {
 	const char *value = getenv(name);
 
-	return value && *value;
+	/* Without memory for a copy it is the runtime's default. */
+	return (struct sn_private_setting){name, value && *value ? strdup(value) : otherwise};
 }
 
 void sn_run_make_settings(void)
@@ -41,12 +44,9 @@ void sn_run_make_settings(void)
 		snprintf(processors, sizeof processors, "%d", sn_run_options.processors);
 		made[n++] = (struct sn_private_setting){"SENNIT_PROCS", processors};
 	}
-	if (!is_set("SENNIT_MAX_THREADS")) {
-		snprintf(threads, sizeof threads, "%d", SN_ADOPTED_MOST + MOST_PROCESSORS);
-		made[n++] = (struct sn_private_setting){"SENNIT_MAX_THREADS", threads};
-	}
-	if (!is_set("SENNIT_DUMP_SIGNAL"))
-		made[n++] = (struct sn_private_setting){"SENNIT_DUMP_SIGNAL", "0"};
+	snprintf(threads, sizeof threads, "%d", SN_ADOPTED_MOST + MOST_PROCESSORS);
+	made[n++] = setting("SENNIT_MAX_THREADS", threads);
+	made[n++] = setting("SENNIT_DUMP_SIGNAL", "0");
 	made[n] = (struct sn_private_setting){NULL, NULL};
 	sn_private_settings(made);
 }
