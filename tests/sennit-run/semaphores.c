@@ -480,26 +480,28 @@ static void *take_and_block(void *arg)
 static void check_blocked(void)
 {
 	struct sigaction action = {.sa_handler = block};
+	/* Neighbours in memory are in different lists. */
+	static sem_t pair[2];
 	pthread_t blocked, waits;
-	sem_t turns;
 
 	alarm(60);
 	CHECK(pipe(gate) == 0);
-	sem_init(&turns, 0, 0);
+	sem_init(&pair[0], 0, 0);
+	sem_init(&pair[1], 0, 0);
 	sigaction(SIGUSR1, &action, NULL);
-	blocked = start(take_and_block, &semaphore);
+	blocked = start(take_and_block, &pair[0]);
 	while (!blocks)
 		usleep(1000);
-	sem_post(&semaphore);
-	waits = start(take_turns, &turns);
+	sem_post(&pair[0]);
+	waits = start(take_turns, &pair[1]);
 	for (int i = 0; i < TURNS; i++) {
-		sem_post(&turns);
+		sem_post(&pair[1]);
 		wait_for(&other);
 	}
 	CHECK(write(gate[1], "", 1) == 1);
 	join(blocked);
 	join(waits);
-	CHECK(value_of(&semaphore) == 0);
+	CHECK(value_of(&pair[0]) == 0);
 }
 
 /* ---- many threads ---- */

@@ -28,10 +28,10 @@
  * because threads inherit what a task may have changed on its own (niceness, CPUs, filters). If it
  * cannot be started, tasks keep their threads while they wait.
  *
- * The thread does not wait for a lock either, because a handler may have interrupted a task that
- * holds it, and may take long. It leaves the note, says in the list that it is wanted, and tries
- * once more. Whoever releases the lock then reads `wanted`, and calls the thread again. Both sides
- * write before they read, so that the thread has the lock, or is called.
+ * The thread does not wait for a list's lock either, because a handler may have interrupted a task
+ * that holds it, and may take long. It leaves the note, says in the list that it is wanted, and
+ * tries once more. Whoever releases the lock then reads `wanted`, and calls the thread again. Both
+ * sides write before they read, so that the thread has the lock, or is called.
  *
  * A handler that runs with the first signal mask (SA_NODEFER), on a task's stack, thus calls
  * sn_semaphore_release(), which no other handler may. That is sound because sn_foreign_may_park()
