@@ -133,7 +133,6 @@ test-all:
 	@scripts/setup test
 	@scripts/setup arm
 	@scripts/setup cross
-	@scripts/setup docs
 	@scripts/setup nightly
 	@SENNIT_TEST_PACKAGES=1 scripts/test \
 		$(filter-out $(EXCEPT),$(PRESETS) $(PARTS) $(ARM_PRESETS) $(MORE_PRESETS))

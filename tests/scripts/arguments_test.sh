@@ -14,7 +14,7 @@ expect() {
 	grep -qF -- "$2" "$scratch/err" || { cat "$scratch/err" >&2; fail "${*:3}: does not say: $2"; }
 }
 
-expect 2 'unknown group "nonsense"; expected: build, test, docs, arm, cross, demo, variants,' \
+expect 2 'unknown group "nonsense"; expected: build, test, docs, arm, cross, nightly, demo, variants,' \
 	scripts/setup nonsense
 expect 2 'unknown part "nonsense"; expected: release i386 debug checked asan tsan models benches aarch64 arm riscv64 portable s390x ppc64le musl' \
 	scripts/test nonsense
