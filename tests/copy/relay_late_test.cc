@@ -43,9 +43,10 @@ int count(sn_tcp *conn)
 
 /*
  * run() is what is tested, and begun() returns whether it waits. come() makes something arrive,
- * must not park, and returns whether it has arrived. If that took until the limit was over, or the
- * machine has stalled the test so that run() has ended before, the round does not count. Otherwise
- * check() is called when run() has ended.
+ * must not park, and returns whether it has arrived. If that took until the limit may have been
+ * over, which is counted from before run() began, the round does not count: where the machine
+ * stalls this thread, another one gets the processor, and run() may look before anything has come.
+ * Otherwise check() is called when run() has ended.
  */
 void rounds(const std::function<void(Between &)> &prepare, int (*run)(Between &),
 	    const std::function<bool(Between &)> &begun, const std::function<bool(Between &)> &come,
@@ -59,15 +60,15 @@ void rounds(const std::function<void(Between &)> &prepare, int (*run)(Between &)
 			Between between(listener);
 
 			prepare(between);
+			const int64_t earliest = sn_now() + limit;
 			Task task([&] {
 				run(between);
 				between.ended = true;
 			});
 			while (!between.ended && !begun(between))
 				sn_yield();
-			bool in_time = !between.ended;
 			const int64_t over = sn_now() + limit / 8 * 10;
-			in_time = come(between) && in_time && sn_now() < over;
+			const bool in_time = come(between) && sn_now() < earliest;
 			while (sn_now() < over)
 				;
 			task.join();
