@@ -6,7 +6,7 @@
 include(CheckLinkerFlag)
 include(GoogleTest)
 
-sennit_use_test_compiler()
+sennit_compile_cxx_by("${SENNIT_TEST_COMPILER}")
 
 set(SENNIT_GOOGLETEST_DIR /usr/src/googletest CACHE PATH "GoogleTest's source tree")
 if(NOT EXISTS ${SENNIT_GOOGLETEST_DIR}/CMakeLists.txt)
@@ -87,7 +87,7 @@ endif()
 # therefore precompiled, too, which saves a quarter of the rest. GCC reads all of it each time, up
 # to 1.3 s more; without them it also notices a test that lacks an #include.
 set(headers "<gtest/gtest.h>")
-if(SENNIT_TESTS_BY_CLANG)
+if(SENNIT_BY_CLANG)
 	list(APPEND headers "<algorithm>" "<atomic>" "<chrono>" "<functional>" "<map>" "<memory>"
 		"<random>" "<sstream>" "<string>" "<thread>" "<vector>" "<sennit/sennit.h>"
 		"${CMAKE_CURRENT_SOURCE_DIR}/support/runtime.h" "${CMAKE_CURRENT_SOURCE_DIR}/support/net.h")
