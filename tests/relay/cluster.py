@@ -20,8 +20,9 @@ PATIENCE = 180
 def hosts(n):
     """Loopback addresses that no other process uses. Nodes then have the ports of the manual."""
     _, second, *rest = own_host().split(".")
-    # The second number of own_host() is at most 65, because process ids have 22 bits.
-    return [".".join(["127", str(int(second) + 70 * i), *rest]) for i in range(1, n + 1)]
+    # The second number of own_host() is at most 65, because process ids have 22 bits. The first
+    # host is own_host() itself.
+    return [".".join(["127", str(int(second) + 70 * i), *rest]) for i in range(n)]
 
 
 def eventually(holds, what):
@@ -119,8 +120,12 @@ class Writer:
         n = 0
         while not self.stopping.wait(0.05):
             n += 1
-            done = subprocess.run(self.write(n), capture_output=True, text=True, timeout=PATIENCE,
-                                  check=False)
+            try:
+                done = subprocess.run(self.write(n), capture_output=True, text=True,
+                                      timeout=PATIENCE, check=False)
+            except subprocess.TimeoutExpired as error:
+                self.failed.append(str(error))
+                continue
             if done.returncode == 0:
                 self.written.append((n, done.stdout.strip()))
             else:

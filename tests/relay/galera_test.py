@@ -87,7 +87,9 @@ class Galera(cluster.Cluster):
         hosts = cluster.hosts(3)
         self.nodes = [Node(self, host, hosts) for host in hosts]
         self.nodes[0].start("--wsrep-new-cluster")
-        self.nodes[0].ask("create user clustercheck@localhost; create database d;"
+        self.nodes[0].ask("create user clustercheck@localhost;"
+                          "grant connection admin on *.* to clustercheck@localhost;"
+                          "create database d;"
                           "create table d.t (i int primary key);"
                           "create user u; grant all on d.* to u")
         check = self.root + "/clustercheck"

@@ -63,6 +63,7 @@ class Node:
     def __init__(self, test, host, etcd):
         self.test = test
         self.host = host
+        self.patroni = None
         self.folder = f"{test.root}/{host}"
         os.mkdir(self.folder, 0o700)
         with open(self.folder + "/patroni.yml", "w", encoding="utf-8") as file:
@@ -70,8 +71,7 @@ class Node:
         if USER:
             for path in self.folder, file.name:
                 shutil.chown(path, USER, USER)
-        test.addCleanup(self.kill_postgres)
-        test.addCleanup(self.kill_patroni)
+        test.addCleanup(self.end)
         self.start()
 
     def start(self):
@@ -92,15 +92,31 @@ class Node:
         self.patroni.kill()
         self.patroni.wait()
 
-    def kill_postgres(self):
+    def signal_postgres(self, number):
+        """Returns whether there is one."""
         try:
             with open(self.folder + "/data/postmaster.pid", encoding="ascii") as file:
                 pid = int(file.readline())
             with open(f"/proc/{pid}/cmdline", "rb") as file:
-                if self.folder.encode() in file.read():
-                    os.kill(pid, signal.SIGKILL)
+                if self.folder.encode() not in file.read():
+                    return False
+            os.kill(pid, number)
+            return True
         except (FileNotFoundError, ProcessLookupError):
-            pass
+            return False
+
+    def kill_postgres(self):
+        self.signal_postgres(signal.SIGKILL)
+
+    def end(self):
+        if self.patroni:
+            self.kill_patroni()
+        # A PostgreSQL that is killed leaves its shared memory.
+        self.signal_postgres(signal.SIGQUIT)
+        try:
+            eventually(lambda: not self.signal_postgres(0), "the end of PostgreSQL")
+        except AssertionError:
+            self.kill_postgres()
 
 
 def psql(host, port, command):

@@ -69,6 +69,13 @@ static void need(int result, const char *what)
 	}
 }
 
+static void need_quic(int result, const char *what)
+{
+	if (result < 0) {
+		die(what, ngtcp2_strerror(result));
+	}
+}
+
 static ngtcp2_tstamp now(void)
 {
 	struct timespec time;
@@ -228,9 +235,9 @@ static struct peer *new_client(const struct sockaddr_in *remote, const char *nam
 	limits(&settings, &params);
 	random_id(&source);
 	random_id(&destination);
-	need(ngtcp2_conn_client_new(&peer->connection, &destination, &source, &path, version,
-				    &callbacks, &settings, &params, NULL, peer),
-	     "client");
+	need_quic(ngtcp2_conn_client_new(&peer->connection, &destination, &source, &path, version,
+					 &callbacks, &settings, &params, NULL, peer),
+		  "client");
 	ngtcp2_conn_set_tls_native_handle(peer->connection, peer->tls);
 	return peer;
 }
@@ -256,9 +263,9 @@ static struct peer *new_server(const struct sockaddr_in *remote, const char *nam
 	limits(&settings, &params);
 	params.original_dcid = head.dcid;
 	random_id(&source);
-	need(ngtcp2_conn_server_new(&peer->connection, &head.scid, &source, &path, head.version,
-				    &callbacks, &settings, &params, NULL, peer),
-	     "server");
+	need_quic(ngtcp2_conn_server_new(&peer->connection, &head.scid, &source, &path,
+					 head.version, &callbacks, &settings, &params, NULL, peer),
+		  "server");
 	ngtcp2_conn_set_tls_native_handle(peer->connection, peer->tls);
 	return peer;
 }
@@ -456,8 +463,9 @@ static int ask(const struct sockaddr_in *remote, const char *name, const char *h
 		result = talk(peer);
 	}
 	if (result != 0) {
-		const bool is_bad = result == NGTCP2_ERR_CRYPTO &&
-				    gnutls_session_get_verify_cert_status(peer->tls) != 0;
+		/* All bits are set as long as there was nothing to verify. */
+		const unsigned verified = gnutls_session_get_verify_cert_status(peer->tls);
+		const bool is_bad = result == NGTCP2_ERR_CRYPTO && verified != 0 && ~verified != 0;
 		fprintf(stderr, "%s%s\n", ngtcp2_strerror(result),
 			is_bad ? ": the certificate is not verified" : "");
 	} else {

@@ -11,7 +11,6 @@ was built (scripts/setup test installs it), or aioquic (pip install aioquic). Sk
 is built without OpenSSL.
 """
 import asyncio
-import datetime
 import os
 import subprocess
 import sys
