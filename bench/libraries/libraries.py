@@ -128,8 +128,10 @@ def main():
     print("| --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
     curl, openssl = program("libcurl", "curl"), program("OpenSSL", "openssl")
     libpq = program("libpq", "libpq")
-    if curl or openssl:
-        serve = os.path.join(options.build, "bench/libraries/bench-library-openssl")
+    serve = os.path.join(options.build, "bench/libraries/bench-library-openssl")
+    if curl and not os.path.exists(serve):
+        print("libcurl is left out: its server is that of OpenSSL")
+    elif curl or openssl:
         with subprocess.Popen([serve, "serve"], stdout=subprocess.PIPE, text=True) as server:
             plain, tls = server.stdout.readline().split()
             if curl:

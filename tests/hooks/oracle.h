@@ -182,19 +182,20 @@ inline int read_in_child(int fd)
 	int status = 0, told[2];
 	char byte = 0;
 
-	EXPECT_EQ(0, pipe2(told, O_CLOEXEC));
+	if (pipe2(told, O_CLOEXEC) < 0)
+		return -errno;
 	const pid_t child = fork();
 	if (child == 0) {
 		const ssize_t n = read(dup(fd), &byte, 1);
 		(void)!write(told[1], "r", 1);
 		_exit(n == 1 ? byte : 1);
 	}
+	close(told[1]); // so that the end of the child, if it dies before, ends the wait
 	while (read(told[0], &byte, 1) < 0 && is_interrupted())
 		;
 	while (waitpid(child, &status, 0) < 0 && is_interrupted())
 		;
 	close(told[0]);
-	close(told[1]);
 	return WEXITSTATUS(status);
 }
 

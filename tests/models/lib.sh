@@ -14,9 +14,9 @@
 #   reached                comes last: each line was executed in one of the variants that hold.
 #
 # With SENNIT_NO_MUTANTS=1, as in the gate, caught and more do nothing. What is left reaches every
-# line, and catches each mutant that it catches together with `more`. holds and caught print how
-# many states there were, and how long the search took. Variants that are too large for every day run only with
-# SENNIT_LONG_MODELS=1.
+# line. When it was chosen, it caught each mutant that all variants together catch; whoever adds
+# another keeps that. holds and caught print how many states there were, and how long the search
+# took. Variants that are too large for every day run only with SENNIT_LONG_MODELS=1.
 # shellcheck shell=bash
 # shellcheck source-path=SCRIPTDIR/../support
 source "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
@@ -32,15 +32,16 @@ depth=${SENNIT_LONG_MODELS:+5000000}
 depth=${depth:-300000}
 memory=${SENNIT_LONG_MODELS:+6000}
 memory=${memory:-1500}
-# Below some three million states, optimizing the verifier takes longer than running it. tcc compiles
-# it in a thirtieth of the time that gcc takes without optimizing, and the result is as fast.
+# Below some three million states, optimizing the verifier takes longer than running it. tcc
+# compiles it in a thirtieth of the time that gcc takes without optimizing, and the result is as
+# fast.
 compile=(gcc -O0)
 command -v tcc >/dev/null && compile=(tcc)
 [ -z "${SENNIT_LONG_MODELS:-}" ] || compile=(gcc -O2)
 # A hash table of 32 MiB. To clear the default one, of 128, takes as long as a small search.
 table=${SENNIT_LONG_MODELS:+24}
 table=${table:-22}
-# Huge pages, where the kernel gives them, save a sixth of a search, which looks up states at random.
+# Huge pages, where the kernel gives them, save a sixth of a search: it looks up states at random.
 export GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 touch "$scratch/executed" "$scratch/unreached"
 

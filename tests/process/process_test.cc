@@ -1315,11 +1315,14 @@ TASK_TEST(ProcessStress, ManyAtOnce)
 	std::atomic<bool> stop = false;
 	Task opens([&] {
 		while (!stop) {
-			int ends[2];
+			for (int i = 0; i < 16; i++) {
+				int ends[2];
 
-			if (pipe(ends) == 0) {
-				close(ends[0]);
-				close(ends[1]);
+				if (pipe(ends) == 0) {
+					EXPECT_EQ(0, close(ends[0]));
+					EXPECT_EQ(0, close(ends[1]));
+				}
+				sn_yield();
 			}
 			sn_sleep(20 * test::us); // otherwise it would keep a CPU busy
 		}

@@ -212,6 +212,12 @@ int yielding()
 	return test::is_short() && (TEST_TSAN || TEST_ASAN) ? 200 : test::scaled(10000);
 }
 
+void expect_no_dearer(double yield, double before)
+{
+	if (yielding() == test::scaled(10000)) // of fewer, one stall of the machine is much
+		EXPECT_LT(yield, 8 * before);
+}
+
 // Only one thread is left. What each task costs it does not depend on how many others wait: no
 // wake-up goes through the queue in search of a task whose thread is free, unless there is one.
 TEST(LimitOfThreads, AYieldCostsWhatItDoesBelowTheLimit)
@@ -229,9 +235,9 @@ TEST(LimitOfThreads, AYieldCostsWhatItDoesBelowTheLimit)
 		EXPECT_GT(test::stats().thread_limit_hits, 0u);
 		blocked.end();
 		printf("a yield: %.0f ns, at the limit %.0f ns\n", before, at_the_limit);
-		EXPECT_LT(at_the_limit, 8 * before);
+		expect_no_dearer(at_the_limit, before);
 		// And what it did before, once threads have come back.
-		EXPECT_LT(test::cost_of_a_yield(n), 8 * before);
+		expect_no_dearer(test::cost_of_a_yield(n), before);
 	});
 }
 
@@ -272,7 +278,7 @@ TEST(LimitOfThreads, AYieldCostsTheSameBesideTasksThatSayThatTheyBlock)
 			EXPECT_EQ(0, sn_join(task, nullptr));
 		blocked.end();
 		printf("a yield: %.0f ns, at the limit %.0f ns\n", before, at_the_limit);
-		EXPECT_LT(at_the_limit, 8 * before);
+		expect_no_dearer(at_the_limit, before);
 	});
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // How soon waiting work runs when the thread of its processor has blocked without a bracket, after
-// a time in which the monitor had nothing to do. The median over the rounds is compared with how
-// late a plain thread wakes at the same time, because the work depends on several such wake-ups
-// (the monitor's, and that of the thread that gets the processor).
+// a time in which the monitor had nothing to do. The median over the rounds (of few: a good one) is
+// compared with how late a plain thread wakes at the same time, because the work depends on several
+// such wake-ups (the monitor's, and that of the thread that gets the processor).
 #include <algorithm>
 #include <atomic>
 #include <filesystem>

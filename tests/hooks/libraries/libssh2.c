@@ -73,7 +73,9 @@ struct client {
 /* For calls that return a pointer: why it is NULL. */
 static int status_of(const struct client *client, const void *made)
 {
-	return made ? 0 : libssh2_session_last_errno(client->session);
+	const int error = libssh2_session_last_errno(client->session);
+
+	return made ? 0 : error ? error : LIBSSH2_ERROR_BAD_USE;
 }
 
 static int shake_hands(struct client *client)
