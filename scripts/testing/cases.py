@@ -66,9 +66,9 @@ class Unit:
 
 
 def environment_of(preset):
-    """The environment of the preset's tests, as "NAME=value". That of tests under an emulator has
-    G_SLICE: otherwise a child that is forked while another thread of qemu allocates by GLib may
-    wait for that thread's lock forever."""
+    """The environment of the preset's tests, as "NAME=value". A preset inherits at most one other
+    here. Tests under an emulator have G_SLICE: otherwise a child that is forked while another
+    thread of qemu allocates by GLib may wait for that thread's lock forever."""
     presets = {each["name"]: each for each in
                json.loads((ROOT / "CMakePresets.json").read_text())["testPresets"]}
     if preset not in presets:
