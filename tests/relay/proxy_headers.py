@@ -77,7 +77,7 @@ def version1(rng):
             line.replace(b"TCP", b"UDP"),
             line.replace(b"TCP", b"tcp"),
             line.replace(b"\r\n", b" \r\n"),
-            line.replace(b"\r\n", b"0000\r\n"),
+            line.replace(b"\r\n", b"00000\r\n"),
             b"PROXY TCP4 1.2.3.4 1.2.3 1 2\r\n",
             b"PROXY TCP4 1.2.3.4 1.2.3.4 1 65536\r\n",
             b"PROXY TCP4 1.2.3.4 1.2.3.4 1 02\r\n",
