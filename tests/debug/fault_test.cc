@@ -295,15 +295,18 @@ TEST_F(Fault, AnAddressFarFromTheStackIsCalledThat)
 		    "address 0xfffffffffff00000: far from its stack, where nothing is mapped\n");
 }
 
-// Writes to the page of a mapped file that was truncated.
+// Writes to the first page of a mapped file that was truncated. The mapping is longer, because qemu
+// 7.2 gives a bus error's address in its own address space, for arm 4 KiB higher: with one page
+// only, a guard above it seemed to be hit.
 void touch_missing_page()
 {
+	const size_t size = 64 << 10;
 	char name[] = "/tmp/sennit-fault-XXXXXX";
 	const int fd = mkstemp(name);
 
 	unlink(name);
-	CHILD_CHECK(ftruncate(fd, 1) == 0);
-	void *at = mmap(nullptr, 1, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHILD_CHECK(ftruncate(fd, size) == 0);
+	void *at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	CHILD_CHECK(at != MAP_FAILED && ftruncate(fd, 0) == 0);
 	write_to(static_cast<char *>(at));
 }
