@@ -9,6 +9,8 @@
 #include <netdb.h>
 
 #include "hooks.h"
+
+#define _Noreturn [[noreturn]] // the header is C
 #include "hooks/real.h"
 
 namespace

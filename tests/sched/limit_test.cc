@@ -214,8 +214,10 @@ int yielding()
 
 void expect_no_dearer(double yield, double before)
 {
-	if (yielding() == test::scaled(10000)) // of fewer, one stall of the machine is much
+	// Of fewer, one stall of the machine is much.
+	if (yielding() == test::scaled(10000)) {
 		EXPECT_LT(yield, 8 * before);
+	}
 }
 
 // Only one thread is left. What each task costs it does not depend on how many others wait: no
