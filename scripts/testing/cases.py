@@ -80,11 +80,12 @@ def environment_of(preset):
     return tuple(f"{name}={value}" for name, value in variables.items())
 
 
-def list_cases(preset, selection, must_be_built=True):
-    """The tests of the preset's build that the words `selection` of ctest select. Tests whose
-    programs were not built are left out, unless must_be_built is set."""
-    listed = subprocess.run(["ctest", "--preset", preset, *selection, "--show-only=json-v1"],
-                            cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
+def list_cases(preset, selection, must_be_built=True, directory=None):
+    """The tests of the preset's build that the words `selection` of ctest select; of that in
+    `directory`, if there is one. Tests whose programs were not built are left out, unless
+    must_be_built is set."""
+    where = ["--test-dir", directory] if directory else ["--preset", preset]
+    listed = subprocess.run(["ctest", *where, *selection, "--show-only=json-v1"], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
     if listed.returncode != 0:
         raise SystemExit(f"ctest lists no tests: exit status {listed.returncode}")
     extra = environment_of(preset)
