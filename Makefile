@@ -281,6 +281,7 @@ bench-resolve: benches
 bench-hooks:
 	@scripts/setup test
 	@$(MAKE) --no-print-directory benches
+	@cmake --build --preset release -j $(JOBS) --target hooks-libraries
 	@build/release/bench/bench-hooks
 	@bench/libraries/libraries.py build/release
 
@@ -455,10 +456,11 @@ install:
 	DESTDIR='$(DESTDIR)' cmake --install build/release --prefix '$(PREFIX)'
 	@DESTDIR='$(DESTDIR)' scripts/after-install '$(PREFIX)'
 
-# VARIANTS="asan valgrind" installs only these.
+# VARIANTS="asan valgrind" installs only these. What after-install says, `install` has said already.
 install-variants: install
 	@scripts/setup variants
 	@DESTDIR='$(DESTDIR)' scripts/install-variants '$(PREFIX)' $(VARIANTS)
+	@DESTDIR='$(DESTDIR)' scripts/after-install '$(PREFIX)' >/dev/null
 
 install-preload:
 	@scripts/setup preload

@@ -110,7 +110,7 @@ def main():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("build")
     parser.add_argument("operations", nargs="*")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     program = f"{args.build}/bench/bench-shared"
     if not os.path.exists(program):
         sys.exit(f"{program} is missing: it is built with GCC for x86_64, in the release preset")

@@ -8,8 +8,10 @@ source "$(dirname "$0")/../support/lib.sh"
 
 prefix=$scratch/prefix
 mkdir -p "$scratch/bin" "$prefix/lib" "$prefix/share/gdb/auto-load"
-printf '#!/bin/sh\n[ "$1" != -p ] || cat %s\n' "$scratch/known" >"$scratch/bin/ldconfig"
-chmod +x "$scratch/bin/ldconfig"
+printf '#!/bin/sh\n[ $# != 0 ] || echo run >>%s\n[ "$1" != -p ] || cat %s\n' "$scratch/runs" \
+	"$scratch/known" >"$scratch/bin/ldconfig"
+printf '#!/bin/sh\necho 0\n' >"$scratch/bin/id"
+chmod +x "$scratch"/bin/{ldconfig,id}
 : >"$scratch/known"
 
 # says: prints what it prints.
@@ -27,3 +29,14 @@ says | grep -qF "LD_LIBRARY_PATH=$prefix/lib," || fail "does not name the folder
 
 printf '\tlibsennit.so.0.1 (libc6,x86-64) => %s/lib/libsennit.so.0.1\n' "$prefix" >"$scratch/known"
 [ -z "$(says)" ] || fail "says something although the linker looks there: $(says)"
+
+# Only root changes what the linker knows, and only without DESTDIR.
+: >"$scratch/runs"
+DESTDIR=$scratch says
+[ ! -s "$scratch/runs" ] || fail "runs ldconfig for a package"
+says
+[ -s "$scratch/runs" ] || fail "root does not run ldconfig"
+: >"$scratch/runs"
+printf '#!/bin/sh\necho 1000\n' >"$scratch/bin/id"
+says
+[ ! -s "$scratch/runs" ] || fail "a user runs ldconfig"

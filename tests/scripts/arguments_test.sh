@@ -35,11 +35,16 @@ expect 2 'which program? expected: PRESET TARGET FOLDER' scripts/as-preset relea
 
 # On a machine without apt, the packages are named.
 mkdir "$scratch/bin"
-for tool in bash cat sed tr dirname; do
+for tool in bash cat sed tr dirname paste realpath; do
 	ln -s "$(command -v $tool)" "$scratch/bin/$tool"
 done
 expect 1 'g++' env -u SENNIT_NO_SETUP PATH="$scratch/bin" bash scripts/setup build
 expect 1 'ninja-build' env -u SENNIT_NO_SETUP PATH="$scratch/bin" bash scripts/setup build
+# What a script needs, and which command installs it.
+expect 1 'clang-14 is not installed; scripts/setup test' env PATH="$scratch/bin" bash scripts/fuzz
+expect 1 'is not installed; scripts/setup test' env PATH="$scratch/bin" bash scripts/format
+expect 1 'doxygen is not installed; scripts/setup docs' env PATH="$scratch/bin" bash scripts/docs
+expect 1 'dpkg-buildpackage is not installed; scripts/setup deb' env PATH="$scratch/bin" bash scripts/deb
 
 # A machine where something is missing and the user may not install it.
 printf '#!/bin/sh\nexit 1\n' | tee "$scratch/bin/apt-get" >"$scratch/bin/dpkg-query"

@@ -20,6 +20,9 @@ SOURCE = pathlib.Path(os.environ["SENNIT_SOURCE_DIR"])
 PROGRAM = re.compile(r"build/release/(?:bench|tests|tools|examples)/\S*|bench/\S+\.py")
 BUILDS = re.compile(r"cmake --build --preset (?:release|\$preset)|scripts/as-preset")
 TAKES_A_BUILD = [path.relative_to(SOURCE) for path in sorted(SOURCE.glob("bench/*/*.py"))]
+# Benchmarks whose rows follow the build directory, with an option that may stand between the two.
+TAKES_ROWS = {"bench/shared/shared.py": "--procs", "bench/stall/stall.py": "--rounds",
+              "bench/tasks/tasks.py": "--rounds"}
 
 
 def run(*words, folder=SOURCE, **settings):
@@ -56,6 +59,13 @@ class Targets(unittest.TestCase):
                         self.assertTrue(built, f"{used.group()} is used before it is built:\n"
                                         + done.stdout)
 
+    def test_a_benchmark_of_tests_builds_these(self):
+        """bench/libraries/libraries.py takes a program that is not there for a library that is not
+        installed."""
+        said = make("-n", "bench-hooks").stdout
+        self.assertLess(said.find("--target hooks-libraries"), said.find("bench/libraries/"), said)
+        self.assertIn("--target hooks-libraries", said)
+
     def test_each_target_is_listed_and_is_no_file(self):
         text = (SOURCE / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
         targets = re.findall(r"(?m)^([a-z][\w-]*):(?!=)", text)
@@ -71,6 +81,12 @@ class Targets(unittest.TestCase):
                 with self.subTest(target, script=script):
                     self.assertTrue((SOURCE / script).exists())
 
+    def test_the_dynamic_linker_learns_of_what_is_installed(self):
+        for target in ("install", "install-variants"):
+            with self.subTest(target):
+                *_, last = make("-n", target, "PREFIX=/a b").stdout.splitlines()
+                self.assertIn("scripts/after-install '/a b'", last)
+
 
 class Scripts(unittest.TestCase):
     def test_a_benchmark_that_is_not_built_is_a_sentence(self):
@@ -81,6 +97,15 @@ class Scripts(unittest.TestCase):
                     self.assertNotIn("Traceback", done.stdout)
                     self.assertNotEqual(done.returncode, 0, done.stdout)
 
+    def test_rows_may_follow_an_option(self):
+        self.assertEqual(sorted(TAKES_ROWS), [str(each) for each in TAKES_A_BUILD
+                                              if 'nargs="*"' in (SOURCE / each).read_text()])
+        for script, option in TAKES_ROWS.items():
+            with self.subTest(script), tempfile.TemporaryDirectory() as nothing:
+                done = run("python3", SOURCE / script, nothing, option, "1", "nonsense")
+                self.assertNotIn("unrecognized", done.stdout)
+                self.assertNotEqual(done.returncode, 0, done.stdout)
+
     def test_arguments_that_none_has_are_refused(self):
         for script in ("docs", "deb", "format", "test", "fuzz"):
             with self.subTest(script):
@@ -90,6 +115,30 @@ class Scripts(unittest.TestCase):
         done = run(SOURCE / "scripts" / "no-aslr")
         self.assertEqual(done.returncode, 2, done.stdout)
         self.assertIn("usage: ", done.stdout)
+
+    def test_a_folder_is_that_of_the_caller(self):
+        """scripts/docs and scripts/deb, with tools that only take notes."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            tree, tools, caller = (root / name for name in ("tree", "tools", "caller"))
+            for name in ("scripts", "include/sennit", "packaging/debian"):
+                (tree / name).mkdir(parents=True)
+            for name in ("scripts/docs", "scripts/deb", "include/sennit/base.h"):
+                shutil.copy(SOURCE / name, tree / name)
+            (tree / "packaging/debian/control").write_text("Maintainer: nobody\n")
+            tools.mkdir()
+            caller.mkdir()
+            packed = "for kind in deb changes buildinfo; do : >../sennit.$kind; done"
+            for name, does in (("doxygen", "exit 1"), ("sphinx-build", "exit 1"), ("dh", "exit 1"),
+                               ("dpkg-buildpackage", packed)):
+                (tools / name).write_text(f"#!/bin/sh\n{does}\n")
+                (tools / name).chmod(0o755)
+            for script, made in (("docs", ""), ("deb", "sennit.deb")):
+                with self.subTest(script):
+                    done = run(tree / "scripts" / script, "out " + script, folder=caller,
+                               PATH=f"{tools}:{os.environ['PATH']}", GIT_DIR="/nowhere")
+                    self.assertTrue((caller / ("out " + script) / made).exists(), done.stdout)
+                    self.assertFalse((tree / ("out " + script)).exists())
 
     def test_files_are_found_without_git(self):
         if not shutil.which(os.environ.get("CLANG_FORMAT", "clang-format-14")):

@@ -13,7 +13,7 @@ printf '#!/bin/sh\n' >scripts/format
 # cmake --preset PART ... configures, cmake --build --preset PART ... builds.
 cat >"$scratch/bin/cmake" <<'STUB'
 #!/bin/sh
-[ "$1" = --build ] || exit 0
+[ "$1" = --build ] || { echo "$*" >>configured; exit 0; }
 echo "build $3" >>notes
 [ "$3" != "$ENDLESS" ] || { echo "$$" >endless; exec sleep 60; }
 [ "$3" != "$BROKEN" ]
@@ -64,6 +64,13 @@ grep -q '^quick=1 short=1 .*--label-exclude ^(models|benches|gate|nightly)\$$' o
 SENNIT_TEST_QUICK=1 scripts/test --gate release >out 2>&1 || { cat out >&2; fail "--gate fails"; }
 grep -q '^quick= short=1 .*--label-exclude ^(models|benches|nightly)\$$' options ||
 	{ cat options >&2; fail "--gate leaves something out"; }
+
+# The folders that are left out are the presets', or those that the user names, even none.
+: >configured
+scripts/test i386 >out 2>&1 || { cat out >&2; fail "i386 fails"; }
+SENNIT_TEST_EXCEPT='' scripts/test i386 >out 2>&1 || { cat out >&2; fail "i386 fails"; }
+[ "$(<configured)" = $'--preset i386\n--preset i386 -DSENNIT_TEST_EXCEPT=' ] ||
+	{ cat configured >&2; fail "configures another set of tests"; }
 
 # The formatting is checked beside the build, and counts.
 printf '#!/bin/sh\necho planted; exit 1\n' >scripts/format
