@@ -3,6 +3,7 @@
  * A chat server: a line from one client is sent to all others. Each connection has a task that
  * reads and one that writes; the tasks communicate only through channels. A client that reads too
  * slowly is disconnected. A client that has received its number gets every later line.
+ * Try (nc is in Debian's netcat-openbsd):
  *
  *	example-chat 127.0.0.1:7001 & nc 127.0.0.1 7001
  */

@@ -2,7 +2,7 @@
 /*
  * Prints how each clock is read on this machine, and what a read costs.
  *
- *     cmake --build build/release && build/release/examples/example-clocks
+ *	example-clocks
  *
  * The calls work without the runtime, and are also in a library of their own, sennit::clock.
  */

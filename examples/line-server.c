@@ -2,7 +2,7 @@
 /*
  * A server with a line protocol: each line is a command, and some commands are followed by bytes
  * that belong to them. Each command gets one line as the answer. A client may send many commands
- * before it reads.
+ * before it reads. Try (nc is in Debian's netcat-openbsd):
  *
  *	example-line-server 127.0.0.1:7002 & printf 'echo hi\nsum 5\nhelloquit\n' | nc 127.0.0.1 7002
  */

@@ -2,7 +2,8 @@
 /*
  * An echo server that ends within 2 s of SIGTERM or ^C. It stops accepting immediately. Its
  * sessions have 1.5 s to finish by themselves, and are then cancelled; after 1.8 s the program no
- * longer waits for sessions that ignore that. Both times can be given in ms.
+ * longer waits for sessions that ignore that. Both times can be given in ms. Try (nc is in Debian's
+ * netcat-openbsd):
  *
  *	example-shutdown 127.0.0.1:7000 1500 1800
  *	nc 127.0.0.1 7000                              (then ^C of the server)

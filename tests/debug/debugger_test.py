@@ -129,6 +129,10 @@ def kernels_core(scratch):
 def main():
     if os.environ["SENNIT_SANITIZE"]:
         skip("sanitizers have frames of their own, and reserve more memory than a core should have")
+    text = gdb("sennit tasks", "sennit bt all", arguments=[PROGRAM])
+    if text.count("sennit: there is no process and no core file") != 2 or "Python" in text:
+        print("without a process gdb prints:", text)
+        sys.exit(1)
     with tempfile.TemporaryDirectory() as scratch:
         # These guards are mappings of their own. Where gdb cannot read a page, it leaves out a
         # megabyte around it from its core files. The kernel does not.

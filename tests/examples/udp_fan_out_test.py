@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 # Labels: musl
 """examples/udp-fan-out.c: connections are recognized by their ids, from whatever address their
-datagrams come."""
+datagrams come. The client in its first lines prints the answers."""
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -51,6 +52,14 @@ try:
     first.send(ids[0])
     if first.recv(2000) != ids[0] + b"%d bytes" % totals[ids[0]]:
         fail("what was dropped was counted")
+    # The client that the first lines of the program show.
+    with open(os.path.join(os.environ["SENNIT_SOURCE_DIR"], "examples/udp-fan-out.c"),
+              encoding="utf-8") as file:
+        typed = re.search(r"python3 -c '([^']*)'", file.read())[1].replace("\n *\t", "\n")
+    done = subprocess.run([sys.executable, "-c", typed.replace("5301", str(port))], text=True,
+                          capture_output=True, timeout=PATIENCE, check=False)
+    if done.stdout != "".join(f"b'12345678{5 * n} bytes'\n" for n in (1, 2, 3)):
+        fail(f"the client of the first lines prints {done.stdout}{done.stderr}")
     if server.poll() is not None:
         fail(f"the server has ended with {server.returncode}")
     first.close()

@@ -3,7 +3,7 @@
 """
 The documented commands work from a checkout in which nothing was ever built: each target that
 `make` lists builds what it runs, and each script reports what is wrong instead of printing a
-traceback.
+traceback. What the documents and the first lines of the examples say can be typed.
 
 The targets are not run here, which would take hours; the test only reads their commands.
 """
@@ -23,6 +23,10 @@ TAKES_A_BUILD = [path.relative_to(SOURCE) for path in sorted(SOURCE.glob("bench/
 # Benchmarks whose rows follow the build directory, with an option that may stand between the two.
 TAKES_ROWS = {"bench/shared/shared.py": "--procs", "bench/stall/stall.py": "--rounds",
               "bench/tasks/tasks.py": "--rounds"}
+PAGES = [SOURCE / "README.md", SOURCE / "CONTRIBUTING.md", *sorted((SOURCE / "docs").rglob("*.md"))]
+EXAMPLES = [path for path in sorted(SOURCE.glob("examples/*.c*")) if path.suffix in (".c", ".cc")]
+# Tools that scripts/setup does not install, and their packages.
+TOOLS = {"nc": "netcat-openbsd", "dig": "bind9-dnsutils"}
 
 
 def run(*words, folder=SOURCE, **settings):
@@ -174,6 +178,54 @@ class Scripts(unittest.TestCase):
                 os.killpg(first.pid, 9)
             self.assertEqual(second.returncode, 2, second.stdout)
             self.assertIn(f"process {first.pid} tests in this folder", second.stdout)
+
+
+class Documents(unittest.TestCase):
+    def test_the_programs_of_benchmarks_are_built_first(self):
+        listed = "".join(path.read_text() for path in sorted(SOURCE.glob("bench/*/CMakeLists.txt")))
+        seen = 0
+        for page in PAGES:
+            text = page.read_text(encoding="utf-8")
+            for folder, stem in re.findall(r"build/release/bench/(?:(\w+)/)?bench-([\w-]+)", text):
+                with self.subTest(page.name, program=stem):
+                    seen += 1
+                    self.assertTrue("make benches" in " ".join(text.split()),
+                                    "the page does not name what builds it: make benches")
+                    source = f"{folder}/{stem.removeprefix(folder + '-')}" if folder else stem
+                    self.assertTrue(f"(bench-{stem} " in listed
+                                    or any(SOURCE.glob(f"bench/{source}.c*")))
+        self.assertGreater(seen, 4)
+
+    def test_commands_of_the_documents_can_be_typed(self):
+        targets = set(re.search(r"(?m)^\.PHONY: (.*)$", make("-pn", "help").stdout)[1].split())
+        seen = set()
+        for page in PAGES:
+            text = page.read_text(encoding="utf-8")
+            # In code, after what sets variables.
+            for target in re.findall(r"(?:^ {4}|^\$ |`)(?:\w+=\S* |sudo )*make\s+([a-z][\w-]+)", text,
+                                     re.M):
+                seen.add(target)
+                self.assertIn(target, targets, page)
+            # A clone has no build directory yet.
+            built = re.search(r"cmake --build --preset (\w+)", text)
+            if built:
+                self.assertIn(f"cmake --preset {built[1]}", text[:built.start()], page)
+        self.assertGreater(len(seen), 30)
+
+    def test_examples_begin_with_a_command_that_can_be_typed(self):
+        self.assertGreater(len(EXAMPLES), 20)
+        for path in [*EXAMPLES, SOURCE / "examples/http-server/main.cc"]:
+            name = "http-server" if path.stem == "main" else path.stem
+            text = path.read_text(encoding="utf-8")
+            head = text.partition("*/\n/*")[2].partition("*/")[0]
+            commands = "\n".join(re.findall(r"(?m)^ \*(?:\t| {4,})(.*)$", head))
+            with self.subTest(path.name):
+                self.assertRegex(commands, rf"(?<![\w-])example-{name}\b")
+                # As the program that the build makes, and not as its source.
+                self.assertEqual(re.findall(r'"(usage: (?!%s|example-)\S*)', text), [])
+                for tool, package in TOOLS.items():
+                    if re.search(rf"(?<![\w-]){tool} ", commands):
+                        self.assertIn(package, head)
 
 
 class Configuring(unittest.TestCase):
