@@ -36,7 +36,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
 import common  # noqa: E402
-from common import built, free_port, loudly  # noqa: E402
+from common import built, free_port, loudly, our_program  # noqa: E402
 
 ROWS = {"hello 64": ("/", 64), "hello 1000": ("/", 1000), "new": ("/", 64), "db": ("/db?n=7", 64),
         "tls 64": ("/", 64), "tls new": ("/", 64)}
@@ -244,6 +244,7 @@ def main():
     rows = options.what.split(",")
     if not set(rows) <= set(ROWS):
         parser.error(f"there are {', '.join(ROWS)}")
+    our_program(options.build, "examples/example-http-server", "build")
     cpus = sorted(os.sched_getaffinity(0))
     ours, theirs = cpus[:options.processors], cpus[options.processors:] or cpus
     servers = []

@@ -21,7 +21,7 @@ import time
 
 from http import Server, build_peers, contestants, make_certificate
 
-from common import family
+from common import family, our_program
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 BODY = b"hello, world\n"
@@ -94,6 +94,7 @@ def main():
     if options.tls:
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    our_program(build, "examples/example-http-server", "build")
     programs = build_peers(os.path.join(build, "bench/http/peers"))
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o755)

@@ -37,7 +37,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
 from common import (TICK, Server, built, family, free_port, loudly,  # noqa: E402
-                    most_descriptors, write)
+                    most_descriptors, our_program, write)
 
 SIZES = [1 << 10, 4 << 10, 16 << 10, 64 << 10, 1 << 20]
 CONNECTIONS = {"file": 8, "stream": 2, "sink": 2, "new": 8}
@@ -323,6 +323,8 @@ def main():
     what = options.what.split(",")
     if not set(what) <= set(ALL):
         parser.error(f"there are {', '.join(ALL)}")
+    for program in ("load", "server", "limit"):
+        our_program(options.build, f"bench/tls/bench-tls-{program}")
     most_descriptors()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o755)

@@ -55,8 +55,8 @@ def contestants(build, kept):
     """The command and the environment of each contestant."""
     ours = [os.path.join(build, "bench/bench-wait")]
     if not os.path.exists(ours[0]):
-        sys.exit("wait.py: there is no bench-wait: it needs http_parser (Debian: libhttp-parser-dev; "
-                 "scripts/setup bench installs it, then configure again)")
+        sys.exit(f"wait.py: there is no {ours[0]}; make benches builds it if http_parser is installed "
+                 "(Debian: libhttp-parser-dev; scripts/setup bench installs it)")
     procs = {"SENNIT_PROCS": str(CPUS)}
     found = {"spin": (ours, {**procs, "SENNIT_WAIT_SPIN": "1"}), "policy": (ours, procs)}
     go = os.path.join(kept, "go")

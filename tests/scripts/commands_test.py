@@ -100,6 +100,9 @@ class Scripts(unittest.TestCase):
                     done = run("python3", SOURCE / script, nothing, SENNIT_BENCH_PEERS="none")
                     self.assertNotIn("Traceback", done.stdout)
                     self.assertNotEqual(done.returncode, 0, done.stdout)
+                    # bench/relay/share.py is given numbers.
+                    self.assertRegex(done.stdout, "make benches builds|make build builds|it is built"
+                                     "|invalid int value")
 
     def test_rows_may_follow_an_option(self):
         self.assertEqual(sorted(TAKES_ROWS), [str(each) for each in TAKES_A_BUILD
