@@ -141,6 +141,10 @@ project(c-only LANGUAGES C)
 find_package(sennit 0.1 CONFIG REQUIRED)
 add_executable(c-only ../program.c)
 target_link_libraries(c-only PRIVATE sennit::sennit)
+find_package(sennit 0.1 CONFIG QUIET COMPONENTS nonsense)
+if(sennit_FOUND OR NOT sennit_NOT_FOUND_MESSAGE MATCHES "component nonsense of sennit was not")
+	message(FATAL_ERROR "a component that was not installed: ${sennit_NOT_FOUND_MESSAGE}")
+endif()
 CMAKE
 
 version=$(sed -n 's/^Version: //p' "$pc")
