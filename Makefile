@@ -266,6 +266,7 @@ bench-stall:
 	@bench/stall/stall.py build/release --rounds $(or $(ROUNDS),3) --seconds $(or $(SECONDS),4) \
 		$(PEERS:%=--only %) $(PHOTON:%=--photon %) $(ROWS)
 
+# The short form is in the release preset's copy/copy_bench.
 bench-copy: benches
 	@scripts/setup test
 	@bench/copy/copy.py build/release

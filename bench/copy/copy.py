@@ -109,6 +109,7 @@ def main():
     chunks = [int(c) << 10 for c in arguments.chunks.split(",")] if arguments.chunks else CHUNKS
     sennit = our_program(arguments.build, "bench/copy/bench-copy-sennit")
     loop = our_program(arguments.build, "bench/copy/bench-copy-loop")
+    ends = our_program(arguments.build, "bench/copy/bench-copy-ends")
     with tempfile.TemporaryDirectory() as scratch:
         wanted = [("sennit", [sennit], None),
                   ("sennit, userspace", [sennit], {"SENNIT_PIPES": "0"}),
@@ -131,7 +132,7 @@ def main():
             for _ in range(arguments.rounds):
                 for chunk in chunks:
                     for relay in relays:
-                        relay.measure(programs + "ends", chunk, arguments.seconds)
+                        relay.measure(ends, chunk, arguments.seconds)
         finally:
             for relay in relays:
                 relay.stop()
