@@ -274,12 +274,17 @@ TEST(Control, RefusesWhatItCannotDoAndChangesNothing)
 			  .find("is not a number from 0 to 1000"),
 		  std::string::npos);
 	EXPECT_NE(with.refused({"kill"}).find("expected listener, group"), std::string::npos);
-	for (const auto &wrong : {std::vector<std::string>{},
-				  {"drain", "g"},
-				  {"frobnicate"},
-				  {"status", "now"},
-				  {"--timeout", "soon", "status"}})
-		EXPECT_NE(with.refused(wrong, 2).find("ctl"), std::string::npos);
+	const std::vector<std::pair<std::vector<std::string>, std::string>> misused = {
+		{{}, "no command"},
+		{{"weight", "g"}, "weight: an argument is missing; expected group backend weight"},
+		{{"frobnicate"}, "unknown command \"frobnicate\""},
+		{{"--admin", "a", "status"}, "unknown option \"--admin\""},
+		{{"drain", "g", "b", "--now"}, "unknown option \"--now\""},
+		{{"status", "now"}, "status: unexpected argument \"now\""},
+		{{"--timeout", "soon", "status"}, "--timeout: \"soon\" is not a duration"}};
+	for (const auto &[wrong, text] : misused)
+		EXPECT_NE(with.refused(wrong, 2).find("ctl: " + text), std::string::npos)
+			<< with.refused(wrong, 2);
 	with.config().write("nonsense");
 	EXPECT_NE(with.refused({"reload"}).find("not reloaded"), std::string::npos);
 	EXPECT_EQ(with.done({"config"}), before);

@@ -251,6 +251,32 @@ std::string variable(const char *name)
 	return value ? value : "";
 }
 
+/* CLI11's error in one line that names the offending argument, or those that are missing. */
+std::string explain_misuse(const CLI::App &app, const CLI::ParseError &error)
+{
+	const auto chosen = app.get_subcommands();
+	const std::string name = chosen.empty() ? "" : chosen.front()->get_name();
+
+	if (dynamic_cast<const CLI::RequiredError *>(&error)) {
+		std::string expected;
+		for (const auto &each : commands())
+			for (const auto &wanted : each.arguments)
+				if (name == each.name && wanted.is_required)
+					expected += std::string(" ") + wanted.option;
+		return name + ": an argument is missing; expected" + expected;
+	}
+	if (!dynamic_cast<const CLI::ExtrasError *>(&error))
+		return error.what();
+	const auto extras = app.remaining(true);
+	for (const auto &each : extras)
+		if (each.starts_with('-'))
+			return "unknown option \"" + each + "\"";
+	if (extras.empty())
+		return error.what();
+	return name.empty() ? "unknown command \"" + extras.front() + "\""
+			    : name + ": unexpected argument \"" + extras.front() + "\"";
+}
+
 int usage(const std::string &text)
 {
 	report("ctl: " + text + " (see sennit-relay ctl --help)");
@@ -294,7 +320,7 @@ int run_ctl(int argc, const char *const *argv)
 		app.parse(argc, argv);
 	} catch (const CLI::ParseError &error) {
 		if (!wants_help)
-			return usage(error.what());
+			return usage(explain_misuse(app, error));
 	}
 	if (wants_help) {
 		std::fputs(help_of_ctl, stdout);
