@@ -165,8 +165,9 @@ static int serve(void *arg)
 int main(int argc, char **argv)
 {
 	char usual[] = "127.0.0.1:5300";
-	int err = sn_run(serve, argc > 1 ? argv[1] : usual);
+	char *address = argc > 1 ? argv[1] : usual;
+	int err = sn_run(serve, address);
 
-	fprintf(stderr, "dns-server: %s\n", strerror(-err));
+	fprintf(stderr, "dns-server: %s: %s\n", address, strerror(-err));
 	return 1;
 }

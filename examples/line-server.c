@@ -116,6 +116,6 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	err = sn_run(serve, argv[1]);
-	fprintf(stderr, "line-server: %s\n", strerror(-err));
+	fprintf(stderr, "line-server: %s: %s\n", argv[1], strerror(-err));
 	return 1;
 }

@@ -115,6 +115,6 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	err = sn_run(run, &server);
 	if (err < 0)
-		fprintf(stderr, "shutdown: %s\n", strerror(-err));
+		fprintf(stderr, "shutdown: %s: %s\n", server.address, strerror(-err));
 	return err < 0;
 }

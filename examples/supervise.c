@@ -133,7 +133,7 @@ int main(int argc, char **argv)
 		s.delay = atoll(argv[2]) * MS;
 		first = 3;
 	}
-	if (first >= argc) {
+	if (first >= argc || argv[first][0] == '-') {
 		fprintf(stderr, "usage: %s [-d MS] PROGRAM [ARGUMENT...]\n", argv[0]);
 		return 2;
 	}

@@ -232,8 +232,9 @@ static int serve(void *arg)
 int main(int argc, char **argv)
 {
 	char usual[] = "127.0.0.1:5301";
-	int err = sn_run(serve, argc > 1 ? argv[1] : usual);
+	char *address = argc > 1 ? argv[1] : usual;
+	int err = sn_run(serve, address);
 
-	fprintf(stderr, "udp-fan-out: %s\n", strerror(-err));
+	fprintf(stderr, "udp-fan-out: %s: %s\n", address, strerror(-err));
 	return 1;
 }

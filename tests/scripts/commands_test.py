@@ -79,6 +79,14 @@ class Targets(unittest.TestCase):
         listed = self.listed() + ["help"]
         self.assertEqual([name for name in targets if name not in listed], [])
 
+    def test_the_path_of_a_clone_may_have_a_space(self):
+        """LD_PRELOAD takes none, so that it names a library which LD_LIBRARY_PATH leads to."""
+        text = (SOURCE / "Makefile").read_text(encoding="utf-8")
+        self.assertGreater(text.count("$(CURDIR)"), 1)
+        self.assertEqual(re.findall(r"(?m)^.*(?<!')\$\((?:CURDIR|PREFIX|DESTDIR)\)/?.*$",
+                                    re.sub(r"(?m)^\t@echo .*\n", "", text)), [])
+        self.assertEqual(re.findall(r"LD_PRELOAD=\S*/\S*", text), [])
+
     def test_each_script_that_they_name_is_there(self):
         for target in self.listed():
             for script in re.findall(r"(?<![\w/])(?:scripts|bench)/[\w/.-]+", make("-n", target).stdout):
@@ -250,7 +258,11 @@ class Configuring(unittest.TestCase):
                 f"add_subdirectory({SOURCE} sennit)\nadd_executable(user user.c)\n"
                 "target_link_libraries(user PRIVATE sennit::sennit)\n"
                 "add_executable(other user.c)\n"
-                "target_link_libraries(other PRIVATE sennit::sennit-static)\n")
+                "target_link_libraries(other PRIVATE sennit::sennit-static)\n"
+                # Where OpenSSL is installed.
+                "foreach(library IN ITEMS tls hooks)\n\tif(TARGET sennit::${library})\n"
+                "\t\ttarget_link_libraries(other PRIVATE sennit::${library}-static)\n"
+                "\tendif()\nendforeach()\n")
             (root / "user.c").write_text("#include <sennit/sennit.h>\nint main(void) { return 0; }\n")
             done = run("cmake", "-S", ".", "-B", "build", f"-DCMAKE_C_COMPILER={os.environ['CC']}",
                        f"-DCMAKE_CXX_COMPILER={os.environ['CXX']}", folder=root)
