@@ -142,7 +142,7 @@ test-of:
 	@scripts/setup test
 	@scripts/test-of $(FILE)
 
-# CASE=sched/timer/Timer.Fires PRESET=release ROUNDS=100 BUSY=4
+# CASE=sched/timer/TimerStress.StopAgainstFire PRESET=release ROUNDS=100 BUSY=4
 flaky:
 	@scripts/run-tests flaky $(or $(PRESET),release) '$(CASE)' --rounds $(or $(ROUNDS),100) \
 		--busy $(or $(BUSY),4)

@@ -24,7 +24,7 @@ MOST_AT_ONCE = 40
 class Case:
     """One test of ctest."""
 
-    name: str  # as in "sched/timer/Timer.Fires"
+    name: str  # as in "sched/timer/TimerStress.StopAgainstFire"
     command: tuple  # the words that run it, and nothing else
     directory: str
     environment: tuple  # "NAME=value", beyond what the runner has

@@ -223,6 +223,22 @@ class Documents(unittest.TestCase):
                 self.assertIn(f"cmake --preset {built[1]}", text[:built.start()], page)
         self.assertGreater(len(seen), 30)
 
+    def test_the_cases_that_are_named_exist(self):
+        seen = 0
+        for path in [*PAGES, SOURCE / "Makefile"]:
+            text = path.read_text(encoding="utf-8")
+            for layer, stem, suite, case in re.findall(
+                    r"\b(\w+)/(\w+)/([A-Z]\w+)\.([A-Z]\w+)\b", text):
+                seen += 1
+                test = SOURCE / "tests" / layer / f"{stem}_test.cc"
+                self.assertRegex(test.read_text(encoding="utf-8"), rf"\b{suite}, {case}\b", path)
+            for layer, stem, suite in re.findall(
+                    r"tests/(\w+)/\w+-(\w+)-test --gtest_filter='(\w+)\.\*'", text):
+                seen += 1
+                test = SOURCE / "tests" / layer / f"{stem}_test.cc"
+                self.assertRegex(test.read_text(encoding="utf-8"), rf"\b{suite}, \w", path)
+        self.assertGreater(seen, 2)
+
     def test_examples_begin_with_a_command_that_can_be_typed(self):
         self.assertGreater(len(EXAMPLES), 20)
         for path in [*EXAMPLES, SOURCE / "examples/http-server/main.cc"]:

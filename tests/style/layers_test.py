@@ -95,6 +95,8 @@ def graph():
     needs, owner = {}, {}
     nm = run(CC, "-print-prog-name=nm").strip() or "nm"  # an architecture may need its own
     sources = {path: source for source, path in objects()}
+    if not sources:
+        sys.exit(f"layers_test.py: there are no objects below {BUILD}/src; make build makes them")
     for path, (needed, defined) in symbols(nm, sources).items():
         source = sources[path]
         needs.setdefault(source, set()).update(needed)
