@@ -5,7 +5,8 @@
  * slowly is disconnected. A client that has received its number gets every later line.
  * Try (nc is in Debian's netcat-openbsd):
  *
- *	example-chat 127.0.0.1:7001 & nc 127.0.0.1 7001
+ *	example-chat 127.0.0.1:7001 &
+ *	nc 127.0.0.1 7001
  */
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>

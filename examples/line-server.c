@@ -4,7 +4,8 @@
  * that belong to them. Each command gets one line as the answer. A client may send many commands
  * before it reads. Try (nc is in Debian's netcat-openbsd):
  *
- *	example-line-server 127.0.0.1:7002 & printf 'echo hi\nsum 5\nhelloquit\n' | nc 127.0.0.1 7002
+ *	example-line-server 127.0.0.1:7002 &
+ *	printf 'echo hi\nsum 5\nhelloquit\n' | nc 127.0.0.1 7002
  */
 #include <errno.h>
 #include <inttypes.h>

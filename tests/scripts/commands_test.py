@@ -250,6 +250,8 @@ class Documents(unittest.TestCase):
                 self.assertRegex(commands, rf"(?<![\w-])example-{name}\b")
                 # As the program that the build makes, and not as its source.
                 self.assertEqual(re.findall(r'"(usage: (?!%s|example-)\S*)', text), [])
+                # A client in the same line would often come before the server listens.
+                self.assertNotRegex(commands, r"& \w")
                 for tool, package in TOOLS.items():
                     if re.search(rf"(?<![\w-]){tool} ", commands):
                         self.assertIn(package, head)
