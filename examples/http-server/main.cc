@@ -102,6 +102,11 @@ static bool parse(int argc, char **argv)
 		const auto *found = std::ranges::find(OPTIONS, argv[i], &option::name);
 		if (found != std::end(OPTIONS) && argv[i + 1] && set(*found, argv[i + 1]))
 			continue;
+		if (argv[i] != std::string_view("--help"))
+			std::fprintf(stderr, "http-server: %s \"%s\"\n",
+				     found == std::end(OPTIONS) ? "unknown option"
+								: "no valid value of",
+				     argv[i]);
 		std::printf("usage: example-http-server [OPTION VALUE]...\n");
 		for (const auto &each : OPTIONS)
 			std::printf("  %-16s %s\n", each.name.data(), each.help);

@@ -20,3 +20,13 @@ for program in "$SENNIT_BUILD_DIR"/examples/example-*; do
 	tried=$((tried + 1))
 done
 [ "$tried" -gt 10 ] || fail "only $tried examples were built"
+
+# A long list of options does not say which of the arguments is wrong.
+program=$SENNIT_BUILD_DIR/examples/example-http-server
+[ -x "$program" ] || exit 0
+for wrong in '--nonsense 1:unknown option "--nonsense"' '--connections x:no valid value of "--connections"' \
+	'--listen:no valid value of "--listen"'; do
+	read -r -a words <<<"${wrong%%:*}"
+	"${launcher[@]}" "$program" "${words[@]}" >"$scratch/said" 2>&1 && fail "accepts ${words[*]}"
+	grep -qF "http-server: ${wrong#*:}" "$scratch/said" || fail "does not say: ${wrong#*:}"
+done
