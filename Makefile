@@ -451,6 +451,9 @@ check-abi:
 
 # Builds only what is installed. DESTDIR is read by cmake --install from the environment.
 install:
+	@case '$(PREFIX)' in /*) ;; *) \
+		echo 'install: PREFIX is "$(PREFIX)"; expected: a path that begins with a slash' >&2; \
+		exit 2 ;; esac
 	@scripts/setup build
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS) --target sennit-installed

@@ -35,9 +35,9 @@ def run(*words, folder=SOURCE, **settings):
                           env={**os.environ, **settings})
 
 
-def make(*words, folder=SOURCE):
+def make(*words, folder=SOURCE, **settings):
     # Not as a part of the make that may run this test.
-    return run("env", "-u", "MAKEFLAGS", "-u", "MAKELEVEL", "make", *words, folder=folder)
+    return run("env", "-u", "MAKEFLAGS", "-u", "MAKELEVEL", "make", *words, folder=folder, **settings)
 
 
 class Targets(unittest.TestCase):
@@ -83,9 +83,21 @@ class Targets(unittest.TestCase):
         """LD_PRELOAD takes none, so that it names a library which LD_LIBRARY_PATH leads to."""
         text = (SOURCE / "Makefile").read_text(encoding="utf-8")
         self.assertGreater(text.count("$(CURDIR)"), 1)
-        self.assertEqual(re.findall(r"(?m)^.*(?<!')\$\((?:CURDIR|PREFIX|DESTDIR)\)/?.*$",
+        self.assertEqual(re.findall(r"(?m)^.*(?<!['\"])\$\((?:CURDIR|PREFIX|DESTDIR)\)/?.*$",
                                     re.sub(r"(?m)^\t@echo .*\n", "", text)), [])
         self.assertEqual(re.findall(r"LD_PRELOAD=\S*/\S*", text), [])
+
+    def test_a_prefix_is_not_a_folder_of_the_clone(self):
+        """As PREFIX=~/sennit would be, where the shell does not replace the tilde."""
+        with tempfile.TemporaryDirectory() as tools:
+            cmake = pathlib.Path(tools) / "cmake"
+            cmake.write_text("#!/bin/sh\necho built\nexit 1\n")
+            cmake.chmod(0o755)
+            done = make("install", "PREFIX=~/a b", PATH=f"{tools}:{os.environ['PATH']}",
+                        SENNIT_NO_SETUP="1")
+            self.assertNotEqual(done.returncode, 0)
+            self.assertNotIn("built", done.stdout)
+            self.assertIn('PREFIX is "~/a b"; expected: a path', done.stdout)
 
     def test_each_script_that_they_name_is_there(self):
         for target in self.listed():
