@@ -235,7 +235,9 @@ public:
 
 	T &value() & { return check(), **this; }
 	const T &value() const & { return check(), **this; }
-	T &&value() && { return check(), *std::move(*this); }
+	/* By value, unlike std::expected: `for (auto &each : resolve(...).value())` would otherwise
+	 * read a list that is gone, before C++23. */
+	T value() && { return check(), *std::move(*this); }
 
 	template <class U = T>
 	T value_or(U &&other) const &

@@ -51,6 +51,8 @@ TEST(Result, HoldsAnError)
 
 TEST(Result, MovesWhatCannotBeCopied)
 {
+	// By value, so that a loop over the value of a temporary keeps it.
+	static_assert(std::is_same_v<decltype(std::declval<sn::result<int>>().value()), int>);
 	sn::result<std::unique_ptr<int>> r = std::make_unique<int>(3);
 	EXPECT_EQ(**r, 3);
 	EXPECT_EQ(*r->get(), 3);
