@@ -214,29 +214,47 @@ bool sn_threads_have_mask(uint64_t mask)
  */
 static void become_like_the_first(void)
 {
-	pthread_sigmask(SIG_SETMASK, &inherited.mask, NULL);
 	prctl(PR_SET_NAME, inherited.name);
 	prctl(PR_SET_TIMERSLACK, inherited.timer_slack);
 }
 
+static void block_signals(sigset_t *former)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	if (SENNIT_CHECKED)
+		sigdelset(&all, SIGSYS); /* wait/system_call.c */
+	pthread_sigmask(SIG_SETMASK, &all, former);
+}
+
+/* Without signals wherever it takes locks of the runtime and is not attached: a handler could not
+ * know that it has interrupted the runtime, and sennit-run's fork() would wait for such a lock
+ * (tools/run/library/forks.c). */
 static void *thread_main(void *arg)
 {
 	struct sn_thread *self = arg;
+	sigset_t former;
 	bool lingers;
 
+	block_signals(&former);
 	become_like_the_first();
 	/* Waits until the creator has stored this thread's handle. */
 	sn_lock(&sn_threads.start_lock);
 	sn_unlock(&sn_threads.start_lock);
 	self->stack_high = (const char *)__builtin_frame_address(0) + 2 * sizeof(void *);
 	sn_thread_attach(self);
+	pthread_sigmask(SIG_SETMASK, &inherited.mask, NULL);
 	sn_cpu_timer_begin(self);
 	sn_collector_thread_begins(self);
 	thread_loop(self);
 	sn_collector_thread_ends(self);
+	block_signals(&former);
 	sn_thread_detach(self);
 	lingers = self->lingers = sn_has_children();
 	thread_dismiss(self);
+	/* For the destructors of the program's thread-locals. */
+	pthread_sigmask(SIG_SETMASK, &former, NULL);
 	if (lingers)
 		sn_linger();
 	return NULL;
