@@ -118,6 +118,24 @@ int sn_world_spawn(sn_fn *fn, struct sn_adopted *thread);
 /* Marks the calling thread as the program's own: the threads that it creates become tasks. */
 void sn_world_is_ours(void);
 
+/* Whether the calling thread runs code of the runtime or of this library that may hold a lock for
+ * which fork() waits, so that the caller is a signal handler. It does so in tasks that are in the
+ * runtime, on the runtime's threads outside tasks, and between the calls below. */
+bool sn_world_is_inside(void);
+
+/* Bracket such code. They nest. A task must not park in between. */
+void sn_world_enter(void);
+void sn_world_leave(void);
+
+/* The same with one of this library's locks that fork() takes. */
+void sn_world_lock(pthread_mutex_t *mutex);
+void sn_world_unlock(pthread_mutex_t *mutex);
+
+/* sn_semaphore_release() of one permit; sn_semaphore_acquire() until the deadline, or -1: not at
+ * all. From tasks, and from other threads, which are inside until it returns. */
+void sn_world_release(sn_semaphore *semaphore);
+int sn_world_acquire(sn_semaphore *semaphore, int64_t deadline);
+
 /* Runs main() as a task of a runtime on this thread; does not return unless that fails. */
 int sn_world_run_main(sn_fn *fn, void *arg);
 
@@ -198,7 +216,8 @@ void sn_sem_join(void);
 void sn_run_watch_forks(void);
 
 /* Whether this is the process that the handlers know: not in a child of a bare system call, of
- * vfork() or of _Fork(), where a task is still taken for one. Costs a system call. */
+ * vfork(), of _Fork() or of a signal handler that has interrupted the runtime, where a task is
+ * still taken for one. Costs a system call. */
 bool sn_run_own_process(void);
 
 /* ---- start.c ---- */

@@ -80,14 +80,14 @@ void sn_run_thread_ends(void)
 	if (state == LEAVES)
 		sn_world_stop();
 	else if (state == WAITS)
-		sn_semaphore_release(&none_left, 1);
+		sn_world_release(&none_left);
 }
 
 _Noreturn void sn_run_exit_last(void)
 {
 	atomic_store(&main_state, WAITS);
 	while (atomic_load(&unfinished) > 0)
-		if (sn_semaphore_acquire(&none_left) < 0)
+		if (sn_world_acquire(&none_left, SN_NO_DEADLINE) < 0)
 			break;
 	exit(0);
 }

@@ -15,6 +15,12 @@
  * thread of the runtime, for which the caller of pthread_create() waits, perhaps in a constructor
  * and with the dynamic linker's lock: so its functions must not be asked then whose they are.
  *
+ * A signal handler may fork although it has interrupted the runtime or this library, which may hold
+ * their locks then; or another fork(), after the first of these handlers has begun and before the
+ * last has ended, when all of the locks may be held. Such a fork() is like _Fork(): no handler of
+ * this library or of the runtime does anything, neither in the parent nor in the child. As POSIX
+ * says, the child must not return from the signal handler, and calls only what is safe there.
+ *
  * Who may write what: a handler's place is taken by one fetch_add; `forking` is written under the
  * lock that sn_world_before_fork() takes; `process` by the first thread, and in a child; the rest
  * by the first thread, before any other.
@@ -40,8 +46,27 @@ static uintptr_t runtime_first, runtime_end; /* addresses of libsennit */
 static struct sn_adopted *forking;
 static _Atomic pid_t process;
 
+/* How many calls of fork() the calling thread is in that have interrupted the runtime: a handler
+ * may have interrupted such a one, too. */
+static __thread __attribute__((tls_model("initial-exec"))) volatile sig_atomic_t interrupts;
+
+/* Whether the fork() that ends is such a one. If it is not, none is left: those that have
+ * interrupted it have ended. */
+static bool ends_one(void)
+{
+	if (interrupts == 0)
+		return false;
+	interrupts--;
+	return true;
+}
+
+/* From the first lock until the last is released, sn_world_is_inside(). */
 static void before_fork(void)
 {
+	if (interrupts > 0 || sn_world_is_inside()) {
+		interrupts++;
+		return;
+	}
 	sn_world_before_fork();
 	sn_adopted_before_fork();
 	forking = sn_adopted_self();
@@ -52,6 +77,8 @@ static void before_fork(void)
 
 static void in_parent(void)
 {
+	if (ends_one())
+		return;
 	for (int i = 0; i < atomic_load(&nested_length); i++)
 		if (nested[i].parent)
 			nested[i].parent();
@@ -62,6 +89,8 @@ static void in_parent(void)
 /* First the runtime's, after which the calls are no longer those of a task. */
 static void in_child(void)
 {
+	if (ends_one())
+		return;
 	atomic_store(&process, getpid());
 	for (int i = 0; i < atomic_load(&nested_length); i++)
 		if (nested[i].child)

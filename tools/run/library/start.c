@@ -151,7 +151,9 @@ static void report(void)
 	if (getpid() != first_process || !is_still_stderr())
 		return;
 	sn_hooks_stats(&hooks);
+	sn_world_enter();
 	sn_run_stats(&run);
+	sn_world_leave();
 	dprintf(report_to,
 		"sennit-run: threads that became tasks: %" PRIu64 ", alive now: %" PRIu64
 		", that did not: %" PRIu64 "\n"

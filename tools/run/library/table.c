@@ -65,13 +65,13 @@ struct sn_adopted *sn_adopted_take(void)
 {
 	struct sn_adopted *thread;
 
-	pthread_mutex_lock(&lock);
+	sn_world_lock(&lock);
 	thread = free_list;
 	if (thread)
 		free_list = thread->next_free;
 	else
 		thread = take_new();
-	pthread_mutex_unlock(&lock);
+	sn_world_unlock(&lock);
 	if (!thread)
 		return NULL;
 	memset(thread, 0, sizeof *thread);
@@ -83,20 +83,20 @@ void sn_adopted_leave(struct sn_adopted *thread)
 {
 	if (atomic_fetch_sub(&thread->owners, 1) > 1)
 		return;
-	pthread_mutex_lock(&lock);
+	sn_world_lock(&lock);
 	thread->next_free = free_list;
 	free_list = thread;
-	pthread_mutex_unlock(&lock);
+	sn_world_unlock(&lock);
 }
 
 void sn_adopted_before_fork(void)
 {
-	pthread_mutex_lock(&lock);
+	sn_world_lock(&lock);
 }
 
 void sn_adopted_after_fork(void)
 {
-	pthread_mutex_unlock(&lock);
+	sn_world_unlock(&lock);
 }
 
 struct sn_adopted *sn_adopted_was(void)
@@ -123,5 +123,5 @@ void sn_adopted_in_child(struct sn_adopted *forking)
 	}
 	free_list = NULL;
 	used = 0;
-	pthread_mutex_unlock(&lock);
+	sn_world_unlock(&lock);
 }

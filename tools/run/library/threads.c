@@ -194,7 +194,7 @@ static int wait_for(struct sn_adopted *thread, int64_t deadline)
 	int err;
 
 	if (deadline < 0)
-		return sn_semaphore_try_acquire(&thread->ended);
+		return sn_world_acquire(&thread->ended, deadline);
 	if (task && !sn_run_own_process()) /* the thread is not in this process */
 		return sn_semaphore_try_acquire(&thread->ended) < 0 ? -ESRCH : 0;
 	if (task && (task->locks > 0 || sn_foreign_may_park() < 0))
@@ -203,8 +203,7 @@ static int wait_for(struct sn_adopted *thread, int64_t deadline)
 		sn_foreign_tie();
 	if (task && !pinned)
 		atomic_fetch_add_explicit(&sn_run_counts.parked, 1, memory_order_relaxed);
-	err = deadline == SN_NO_DEADLINE ? sn_semaphore_acquire(&thread->ended)
-					 : sn_semaphore_acquire_until(&thread->ended, deadline);
+	err = sn_world_acquire(&thread->ended, deadline);
 	if (pinned)
 		sn_unpin();
 	else if (task)

@@ -96,7 +96,7 @@ static inline void sn_run_wake(const struct sn_run_chain *chain)
 {
 	for (struct sn_run_waiter *waiter = chain->first, *next; waiter; waiter = next) {
 		next = waiter->next;
-		sn_semaphore_release(&waiter->woken, 1);
+		sn_world_release(&waiter->woken);
 	}
 }
 

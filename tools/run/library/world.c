@@ -22,6 +22,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -42,12 +43,100 @@ static sn_semaphore stop = SN_SEMAPHORE_INIT(0); /* a permit when the runtime is
 
 static _Atomic bool ends; /* main() has ended by pthread_exit() */
 
-static __thread bool ours, inside;
+/* Of the calling thread. Signal handlers read all of them but the first. */
+#define OWN static __thread __attribute__((tls_model("initial-exec")))
+OWN bool ours;
+OWN volatile bool inside;        /* its code outside tasks is the runtime's */
+OWN volatile sig_atomic_t depth; /* see sn_world_is_inside() */
 
 void sn_world_is_ours(void)
 {
 	ours = true;
 }
+
+/* ---- code that a signal handler may interrupt ---- */
+
+bool sn_world_is_inside(void)
+{
+	return depth > 0 || (!sn_foreign_self() && (inside || sn_private_self()));
+}
+
+/* A task does not leave its thread between these two, because it counts as one with a lock: not
+ * even if a handler that interrupts it makes calls which park. */
+void sn_world_enter(void)
+{
+	struct sn_foreign *task = sn_foreign_self();
+
+	if (task)
+		task->locks++;
+	atomic_signal_fence(memory_order_seq_cst);
+	depth++;
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+void sn_world_leave(void)
+{
+	struct sn_foreign *task = sn_foreign_self();
+
+	atomic_signal_fence(memory_order_seq_cst);
+	depth--;
+	atomic_signal_fence(memory_order_seq_cst);
+	if (task)
+		task->locks--;
+}
+
+void sn_world_lock(pthread_mutex_t *mutex)
+{
+	sn_world_enter();
+	pthread_mutex_lock(mutex);
+}
+
+void sn_world_unlock(pthread_mutex_t *mutex)
+{
+	pthread_mutex_unlock(mutex);
+	sn_world_leave();
+}
+
+/* A task is marked by the runtime itself, and may park in these calls. */
+static bool enter_outside_tasks(void)
+{
+	const bool outside = !sn_foreign_self();
+
+	if (outside)
+		sn_world_enter();
+	return outside;
+}
+
+static void leave_outside_tasks(bool outside)
+{
+	if (outside)
+		sn_world_leave();
+}
+
+void sn_world_release(sn_semaphore *semaphore)
+{
+	const bool outside = enter_outside_tasks();
+
+	sn_semaphore_release(semaphore, 1);
+	leave_outside_tasks(outside);
+}
+
+int sn_world_acquire(sn_semaphore *semaphore, int64_t deadline)
+{
+	const bool outside = enter_outside_tasks();
+	int err;
+
+	if (deadline < 0)
+		err = sn_semaphore_try_acquire(semaphore);
+	else if (deadline == SN_NO_DEADLINE)
+		err = sn_semaphore_acquire(semaphore);
+	else
+		err = sn_semaphore_acquire_until(semaphore, deadline);
+	leave_outside_tasks(outside);
+	return err;
+}
+
+/* ---- the runtime ---- */
 
 static int wait_for_ever(void *arg)
 {
@@ -75,6 +164,7 @@ static int first_task(void *arg)
 
 static void *run(void *arg)
 {
+	inside = true;
 	begin_error = sn_run(first_task, NULL);
 	sn_sem_join();
 	sem_post(&begun);
@@ -132,7 +222,7 @@ bool sn_world_adopts(void)
 
 	if (!sn_foreign_self() && (!ours || inside || atomic_load(&ends)))
 		return false;
-	pthread_mutex_lock(&lock);
+	sn_world_lock(&lock);
 	if (state == NONE) {
 		err = begin();
 		state = err ? FAILED : RUNS;
@@ -145,7 +235,7 @@ bool sn_world_adopts(void)
 				strerror(-err));
 	}
 	runs = state == RUNS;
-	pthread_mutex_unlock(&lock);
+	sn_world_unlock(&lock);
 	if (!runs)
 		atomic_fetch_add(&sn_run_counts.real, 1);
 	return runs;
@@ -172,6 +262,7 @@ int sn_world_run_main(sn_fn *fn, void *arg)
 	int err;
 
 	ours = false;
+	inside = true;
 	state = RUNS;
 	sn_cond_begin();
 	sn_sem_begin();
@@ -188,12 +279,12 @@ void sn_world_main_ends(void)
 void sn_world_stop(void)
 {
 	sn_sem_end();
-	sn_semaphore_release(&stop, 1);
+	sn_world_release(&stop);
 }
 
 void sn_world_before_fork(void)
 {
-	pthread_mutex_lock(&lock);
+	sn_world_lock(&lock);
 }
 
 void sn_world_after_fork(bool child)
@@ -209,5 +300,5 @@ void sn_world_after_fork(bool child)
 		stop = (sn_semaphore)SN_SEMAPHORE_INIT(0);
 		atomic_store(&sn_run_counts.alive, 0);
 	}
-	pthread_mutex_unlock(&lock);
+	sn_world_unlock(&lock);
 }

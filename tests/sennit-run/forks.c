@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A program whose handler of SIGUSR1 forks, for forks_test.py, which preloads a library that raises
+ * the signal at the worst moments; without it nothing happens. Prints what does not hold, and its
+ * status is the number of such lines. If fork() waits for a lock that the interrupted code holds,
+ * or keeps one for which that waits, the program stands still until its alarm.
+ *
+ *	forks descriptors  threads wait for descriptors, each with a number of its own
+ *	forks wakes        main() wakes threads
+ *	forks threads      main() and a thread create threads and join them
+ *	forks nested       main() and a thread fork, and the children create threads
+ *	forks ends         a thread of the runtime ends that has a child
+ */
+#include <dlfcn.h>
+#include <gnu/libc-version.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+#define PATIENCE 60 /* seconds */
+
+int failures;
+
+/* The library's counter of that name; NULL without it. */
+static _Atomic int *counter(const char *name)
+{
+	return dlsym(RTLD_DEFAULT, name);
+}
+
+static void join(pthread_t thread)
+{
+	CHECK(pthread_join(thread, NULL) == 0);
+}
+
+/* ---- the handler ---- */
+
+static _Atomic pid_t forks; /* the thread whose fork() calls handlers */
+static _Atomic int nested;
+
+static void check_child(pid_t child)
+{
+	int status = -1;
+
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static void fork_in_handler(int signum)
+{
+	pid_t child;
+
+	(void)signum;
+	nested += forks == (pid_t)syscall(SYS_gettid);
+	child = fork();
+	if (child == 0)
+		_exit(0);
+	check_child(child);
+}
+
+/* ---- descriptors ---- */
+
+#define BUSY 4
+#define DESCRIPTORS 10
+
+static void *wait_for_descriptors(void *arg)
+{
+	const struct timeval soon = {.tv_usec = 1000};
+	int fds[DESCRIPTORS][2];
+	char byte;
+
+	for (int i = 0; i < DESCRIPTORS; i++) {
+		CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, fds[i]) == 0);
+		setsockopt(fds[i][0], SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon);
+		CHECK(recv(fds[i][0], &byte, 1, 0) < 0);
+	}
+	for (int i = 0; i < 2 * DESCRIPTORS; i++)
+		close(fds[i / 2][i % 2]);
+	return arg;
+}
+
+static void check_descriptors(void)
+{
+	pthread_t threads[BUSY];
+
+	for (int i = 0; i < BUSY; i++)
+		threads[i] = start(wait_for_descriptors, NULL);
+	for (int i = 0; i < BUSY; i++)
+		join(threads[i]);
+}
+
+/* ---- wakes ---- */
+
+#define WAKES 20
+#define WAITERS 4
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int turn; /* under the mutex; -1: the end */
+static pthread_barrier_t all_begin;
+static sem_t answered;
+
+/* Each on a runtime's thread of its own, because all of them block at first. So most wakes are for
+ * a thread that does not poll. */
+static void *answer(void *arg)
+{
+	int seen = 0;
+
+	pthread_barrier_wait(&all_begin);
+	while (seen >= 0) {
+		pthread_mutex_lock(&mutex);
+		while (turn == seen)
+			pthread_cond_wait(&changed, &mutex);
+		seen = turn;
+		pthread_mutex_unlock(&mutex);
+		sem_post(&answered);
+	}
+	return arg;
+}
+
+static void wake(int next)
+{
+	pthread_mutex_lock(&mutex);
+	turn = next;
+	pthread_mutex_unlock(&mutex);
+	pthread_cond_broadcast(&changed);
+	for (int i = 0; i < WAITERS; i++)
+		while (sem_wait(&answered) < 0)
+			;
+}
+
+/* Until signals have come often enough while main() wakes threads: they must have waited for that.
+ */
+static void check_wakes(void)
+{
+	_Atomic int *wakes = counter("test_wakes");
+	pthread_t threads[WAITERS];
+	int n = 0;
+
+	sem_init(&answered, 0, 0);
+	pthread_barrier_init(&all_begin, NULL, WAITERS);
+	for (int i = 0; i < WAITERS; i++)
+		threads[i] = start(answer, NULL);
+	do {
+		usleep(1000);
+		wake(++n);
+	} while (wakes && *wakes < WAKES);
+	wake(-1);
+	for (int i = 0; i < WAITERS; i++)
+		join(threads[i]);
+}
+
+/* ---- threads ---- */
+
+#define THREADS 5
+
+static void *nothing(void *arg)
+{
+	return arg;
+}
+
+static void *create_and_join(void *arg)
+{
+	for (int i = 0; i < THREADS; i++)
+		join(start(nothing, NULL));
+	return arg;
+}
+
+/* ---- nested calls of fork() ---- */
+
+#define FORKS 3
+
+/* Before version 2.36 the C library's fork() has a lock of its own while it calls handlers. */
+static bool handlers_may_fork(void)
+{
+	const char *version = gnu_get_libc_version();
+	const char *dot = strchr(version, '.');
+
+	return atoi(version) > 2 || (dot && atoi(dot + 1) >= 36);
+}
+
+static void block_or_not(int how)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	if (!handlers_may_fork())
+		pthread_sigmask(how, &set, NULL);
+}
+
+static void fork_begins(void)
+{
+	block_or_not(SIG_BLOCK);
+	forks = (pid_t)syscall(SYS_gettid);
+}
+
+static void fork_ends(void)
+{
+	forks = 0;
+	block_or_not(SIG_UNBLOCK);
+}
+
+/* A child that the runtime knows of can create threads. */
+static void *fork_and_create(void *arg)
+{
+	for (int i = 0; i < FORKS; i++) {
+		const pid_t child = fork();
+
+		if (child == 0) {
+			alarm(PATIENCE);
+			signal(SIGUSR1, SIG_DFL);
+			join(start(nothing, NULL));
+			_exit(failures);
+		}
+		check_child(child);
+	}
+	return arg;
+}
+
+static void check_nested(void)
+{
+	pthread_atfork(fork_begins, fork_ends, fork_ends);
+	fork_and_create(NULL);
+	join(start(fork_and_create, NULL));
+	fork_and_create(NULL);
+	CHECK(!counter("test_locks") || !handlers_may_fork() || nested > 0);
+}
+
+/* ---- the end of a thread of the runtime ---- */
+
+static int ends_child[2];
+
+/* With such a mutex the runtime's thread ends, and with a child it is detached under a lock. */
+static void *leave_mutex_and_child(void *arg)
+{
+	static pthread_mutex_t left;
+	pthread_mutexattr_t attr;
+	char byte;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+	pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
+	CHECK(pthread_mutex_init(&left, &attr) == 0);
+	CHECK(pthread_mutex_lock(&left) == 0);
+	*(pid_t *)arg = fork();
+	if (*(pid_t *)arg == 0) {
+		close(ends_child[1]);
+		_exit(read(ends_child[0], &byte, 1) != 0);
+	}
+	return NULL;
+}
+
+static void check_end(void)
+{
+	_Atomic int *ends = counter("test_ends");
+	pid_t child = -1;
+
+	CHECK(pipe(ends_child) == 0);
+	join(start(leave_mutex_and_child, &child));
+	while (ends && *ends == 0)
+		usleep(1000);
+	join(start(nothing, NULL));
+	close(ends_child[1]);
+	check_child(child);
+}
+
+int main(int argc, char **argv)
+{
+	struct sigaction action = {.sa_handler = fork_in_handler};
+	const char *what = argc > 1 ? argv[1] : "";
+
+	alarm(PATIENCE);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	sigaction(SIGUSR1, &action, NULL);
+	if (strcmp(what, "descriptors") == 0) {
+		check_descriptors();
+	} else if (strcmp(what, "wakes") == 0) {
+		check_wakes();
+	} else if (strcmp(what, "threads") == 0) {
+		create_and_join(NULL);
+		join(start(create_and_join, NULL));
+	} else if (strcmp(what, "nested") == 0) {
+		check_nested();
+	} else {
+		check_end();
+	}
+	/* The runtime still works, and fork() does all that it should. */
+	signal(SIGUSR1, SIG_DFL);
+	fork_and_create(NULL);
+	join(start(create_and_join, NULL));
+	return failures;
+}

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""sennit-run: a signal handler may fork wherever it interrupts the runtime, its locks, or another
+fork().
+"""
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+BUILD = Path(os.environ["SENNIT_BUILD_DIR"])
+SOURCE = Path(os.environ["SENNIT_SOURCE_DIR"])
+FORKS = BUILD / "tests/sennit-run/sennit-run-forks"
+PATIENCE = 200
+
+# Raises the signal while the calling thread has a mutex, which is one of libsennit-run's, and in
+# system calls of the runtime, which may have locks then.
+LIBRARY = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <sennit/foreign.h>
+_Atomic int test_locks, test_calls, test_wakes, test_ends;
+static _Atomic int busy, *wanted; /* wanted: the counter of what is interrupted */
+static int (*real_lock)(pthread_mutex_t *), (*real_unlock)(pthread_mutex_t *);
+static int (*real_control)(int, int, int, struct epoll_event *);
+static int (*real_detach)(pthread_t);
+static long (*real_syscall)(long, ...);
+__attribute__((constructor)) static void begin(void) {
+    const char *where = getenv("TEST_INTERRUPTS");
+    wanted = !where ? 0 : strcmp(where, "locks") == 0 ? &test_locks
+        : strcmp(where, "calls") == 0 ? &test_calls
+        : strcmp(where, "wakes") == 0 ? &test_wakes : &test_ends;
+    *(void **)&real_syscall = dlsym(RTLD_NEXT, "syscall");
+    *(void **)&real_control = dlsym(RTLD_NEXT, "epoll_ctl");
+    *(void **)&real_lock = dlsym(RTLD_NEXT, "pthread_mutex_lock");
+    *(void **)&real_unlock = dlsym(RTLD_NEXT, "pthread_mutex_unlock");
+    *(void **)&real_detach = dlsym(RTLD_NEXT, "pthread_detach");
+}
+__attribute__((destructor)) static void end(void) {
+    if (wanted)
+        dprintf(2, "interrupted: %d %s\n", *wanted, getenv("TEST_INTERRUPTS"));
+}
+static void interrupt(_Atomic int *count) {
+    struct sigaction action;
+    sigset_t mask;
+    if (count != wanted || atomic_exchange(&busy, 1))
+        return;
+    sigaction(SIGUSR1, NULL, &action);
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    if (action.sa_handler != SIG_DFL && !sigismember(&mask, SIGUSR1)) {
+        (*count)++;
+        raise(SIGUSR1);
+    }
+    busy = 0;
+}
+int pthread_mutex_lock(pthread_mutex_t *mutex) {
+    if (!real_lock)
+        begin();
+    const int err = real_lock(mutex);
+    interrupt(&test_locks);
+    return err;
+}
+int pthread_mutex_unlock(pthread_mutex_t *mutex) {
+    interrupt(&test_locks);
+    return real_unlock(mutex);
+}
+int epoll_ctl(int epoll, int what, int fd, struct epoll_event *event) {
+    if (!sn_foreign_self())
+        interrupt(&test_calls);
+    return real_control(epoll, what, fd, event);
+}
+/* Of a thread that ends: it may have blocked the signal, which then comes later. */
+int pthread_detach(pthread_t thread) {
+    if (wanted == &test_ends && pthread_equal(thread, pthread_self())) {
+        raise(SIGUSR1);
+        test_ends++;
+    }
+    return real_detach(thread);
+}
+/* Of main() only. */
+long syscall(long number, ...) {
+    long words[6];
+    va_list rest;
+    if (!real_syscall)
+        begin();
+    va_start(rest, number);
+    for (int i = 0; i < 6; i++)
+        words[i] = va_arg(rest, long);
+    va_end(rest);
+    if (number == SYS_futex && (words[1] & FUTEX_CMD_MASK) == FUTEX_WAKE && getpid() == gettid())
+        interrupt(&test_wakes);
+    return real_syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);
+}
+"""
+
+
+def run(*words, **options):
+    return subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False,
+                          **options)
+
+
+class Forks(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(scratch.cleanup)
+        cls.library = Path(scratch.name) / "libforks.so"
+        done = run(os.environ.get("CC", "cc"), "-x", "c", "-", "-shared", "-fPIC", "-pthread",
+                   "-o", cls.library, f"-I{SOURCE}/include",
+                   *os.environ.get("CFLAGS", "").split(), input=LIBRARY)
+        if done.returncode != 0:
+            raise unittest.SkipTest(f"no library can be made: {done.stderr[-300:]}")
+
+    def check(self, what, where):
+        plain = run(FORKS, what)
+        self.assertEqual((plain.returncode, plain.stdout), (0, ""))
+        done = run(BUILD / "tools/run/sennit-run", "--processors", "2", FORKS, what,
+                   env={**os.environ, "LD_PRELOAD": str(self.library), "TEST_INTERRUPTS": where})
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+        self.assertRegex(done.stderr, f"^interrupted: [1-9][0-9]* {where}\n$")
+
+    def test_a_handler_may_fork_in_calls_of_the_runtime(self):
+        self.check("descriptors", "calls")
+
+    def test_a_handler_may_fork_while_main_wakes_a_thread(self):
+        self.check("wakes", "wakes")
+
+    def test_a_handler_may_fork_while_threads_are_created_and_joined(self):
+        self.check("threads", "locks")
+
+    def test_a_handler_may_fork_in_another_fork(self):
+        self.check("nested", "locks")
+
+    def test_a_handler_may_fork_on_a_thread_of_the_runtime_that_ends(self):
+        self.check("ends", "ends")
+
+
+if __name__ == "__main__":
+    unittest.main()
