@@ -54,8 +54,9 @@ SN_API struct sn_foreign *sn_foreign_self(void);
  * Asks whether the calling code may make a call that parks, which costs a system call. Any thread;
  * does not park. Preserves errno. Returns 0; -ENOTSUP where sn_foreign_self() is NULL; -EBUSY when
  * the task is pinned, so that parking gains nothing, or is within a blocking bracket (blocking.h);
- * -EINTR in what may be a signal handler: the stack is not the task's, or the thread's signal mask
- * is not the one with which the runtime's threads begin.
+ * -EINTR in what may be a signal handler: the stack is not the task's, the thread's signal mask is
+ * not the one with which the runtime's threads begin, or the task is tied (below), so that the
+ * handler has interrupted a call that parks.
  */
 SN_API int sn_foreign_may_park(void);
 

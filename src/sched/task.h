@@ -23,8 +23,11 @@
  *   bound, is_bound    the thread that waits with this task on it, before it queues the task; see
  *                 also task/pin.h and tie.h
  *   tied, apart   see tie.h
- *   may_block     the thread that runs the task. It shares a byte with tied, whose writers are
- *                 never at work at the same time
+ *   may_block     the thread that runs the task. It shares a byte with tied: a store of one of the
+ *                 two loads and stores the other as well. Their writers are never at work at the
+ *                 same time, with one exception: a signal handler on the task's stack may enter
+ *                 the runtime in the middle of a store of tied (models/untie.pml). What it writes
+ *                 to may_block, a hint, is lost then; tied it leaves as it was
  *   join, result  see task/join.h
  *   generation    the party that frees the task, before its block can be another's; see
  *                 base/handle.h
@@ -247,6 +250,9 @@ static inline struct sn_task *sn_task_of(const sn_task *handle)
 static inline void sn_task_bind_to(struct sn_task *task, struct sn_thread *thread)
 {
 	task->bound = thread;
+	/* In this order: a signal handler on the task's stack that enters the runtime in between
+	 * leaves is_bound as it belongs to bound (sn_processor_regain()). models/untie.pml. */
+	sn_compiler_barrier();
 	task->is_bound = thread != NULL;
 }
 
@@ -254,8 +260,20 @@ static inline void sn_task_bind_to(struct sn_task *task, struct sn_thread *threa
  * it runs apart, any thread to which nothing is tied. */
 static inline void sn_tie_unbind(struct sn_task *task)
 {
-	sn_task_bind_to(task, sn_unlikely(task->apart) ? SN_NO_HOME : NULL);
-	task->tied = task->apart ? SN_TIED_APART : SN_TIED_NOT;
+	const bool apart = task->apart;
+
+	sn_task_bind_to(task, sn_unlikely(apart) ? SN_NO_HOME : NULL);
+	/* Last, for signal handlers on the task's stack: see sn_tie_came_back(). */
+	sn_compiler_barrier();
+	task->tied = apart ? SN_TIED_APART : SN_TIED_NOT;
+}
+
+/* Whether the running task is neither tied nor pinned, nor in the middle of becoming it, or of what
+ * undoes that: exact also in a signal handler on the task's stack. */
+static inline bool sn_tie_is_over(const struct sn_task *task)
+{
+	return task->bound == NULL ? task->tied == SN_TIED_NOT
+				   : task->bound == SN_NO_HOME && task->tied == SN_TIED_APART;
 }
 
 /* Notes, for reports, in which object the calling task is about to wait. kind is a string that

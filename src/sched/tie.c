@@ -111,7 +111,9 @@ void sn_tie_came_back(struct sn_thread *self, uint32_t lost_at)
 	    (uint32_t)(sn_now() / 1000000) - lost_at < APART_MS)
 		return;
 	task->apart = true;
-	if (!task->bound)
+	/* The caller may be a signal handler that has interrupted sn_untie() of the same task. That
+	 * stores `tied` last, by what it has read of `apart`. models/untie.pml models this. */
+	if (!task->bound && task->tied == SN_TIED_NOT)
 		sn_tie_unbind(task);
 }
 

@@ -40,6 +40,10 @@
  * task (idle.c), as it does for a task whose thread has lost its lease. Homes thus get processors
  * in the order in which all other tasks do. models/tie.pml has this handshake.
  *
+ * Signal handlers. One on the task's stack may interrupt sn_tie() and sn_untie(), and enter the
+ * runtime. The order of their stores allows for that. It may not park until the task is untied
+ * again: sn_foreign_may_park() refuses that. models/untie.pml has both.
+ *
  * A home that sleeps while tasks are tied to it does not retire (owned). But a home ends when its
  * pinned task has ended (pin.c). This is another exception: the tasks that are tied to it then
  * continue on any thread when they are woken, and its block stays until then (sn_ties_end()).

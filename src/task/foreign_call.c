@@ -80,6 +80,11 @@ int sn_foreign_may_park(void)
 		return -ENOTSUP;
 	if (self->pins > 0 || __atomic_load_n(&self->lease.blocking, __ATOMIC_RELAXED))
 		return -EBUSY;
+	/* A handler that has interrupted a call between sn_tie() and the end of sn_untie(): what it
+	 * parks in would untie the task, and the home may end while it is parked, because it does
+	 * not count the task. models/untie.pml models this. */
+	if (!sn_tie_is_over(self->task))
+		return -EINTR;
 	stack = sn_task_stack(self->task);
 	if (here < stack.low || here >= stack.high)
 		return -EINTR;

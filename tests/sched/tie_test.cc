@@ -743,9 +743,12 @@ TEST(Tie, IsNothingWhereItCannotBe)
 	EXPECT_EQ(-ENOTSUP, sn_foreign_untie());
 	test::run(1, [] {
 		EXPECT_EQ(0, sn_foreign_untie());
+		EXPECT_EQ(0, sn_foreign_may_park());
 		EXPECT_EQ(1, sn_foreign_tie());
+		EXPECT_EQ(-EINTR, sn_foreign_may_park());
 		EXPECT_EQ(0, sn_foreign_tie());
 		EXPECT_EQ(0, sn_foreign_untie());
+		EXPECT_EQ(0, sn_foreign_may_park());
 		EXPECT_EQ(0, sn_pin());
 		EXPECT_EQ(0, sn_foreign_tie());
 		EXPECT_EQ(0, sn_foreign_untie());

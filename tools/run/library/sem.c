@@ -37,7 +37,8 @@
  * sn_semaphore_release(), which no other handler may. That is sound because sn_foreign_may_park()
  * refuses handlers that have interrupted the runtime, and because of what the runtime keeps to:
  *   - each of its locks is taken with lease.inside set, so the interrupted code holds none;
- *   - sn_tie() and sn_untie(), which run without it, take no lock;
+ *   - sn_tie() and sn_untie(), which run without it, take no lock, and sn_foreign_may_park()
+ *     refuses handlers that have interrupted them (models/untie.pml);
  *   - a thread with a task that wakes others calls neither pthread_create() nor malloc()
  *     (src/sched/birth.h), so that the C library's locks may be held.
  *
