@@ -23,6 +23,7 @@ THREADS = BUILD / "tests/sennit-run/sennit-run-threads"
 CORNERS = BUILD / "tests/sennit-run/sennit-run-corners"
 WAITS = BUILD / "tests/sennit-run/sennit-run-waits"
 WINDOWS = BUILD / "tests/sennit-run/sennit-run-windows"
+BLOCKED = BUILD / "tests/sennit-run/sennit-run-blocked"
 SEMAPHORES = BUILD / "tests/sennit-run/sennit-run-semaphores"
 ECHO = BUILD / "tests/sennit-run/sennit-run-echo"
 ELF_CLASS = THREADS.read_bytes()[4]  # 1: 32 bits
@@ -520,7 +521,7 @@ class Programs(unittest.TestCase):
             self.library(library, INTERRUPTS, f"-I{SOURCE}/include",
                          f"-Wl,--version-script={versions}")
             environment = {**os.environ, "LD_PRELOAD": str(library)}
-            done = under(SEMAPHORES, "blocked", env=environment)
+            done = under(BLOCKED, env=environment)
             self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
             done = under(SEMAPHORES, "runtime", env=environment)
             self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)

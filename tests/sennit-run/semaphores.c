@@ -7,7 +7,6 @@
  *	semaphores crowd    threads and main() post, wait, and give up: no permit is lost
  *	semaphores signals  handlers post, which interrupt threads that post and wait
  *	semaphores runtime  a thread registers descriptors, and one waits for what handlers post
- *	semaphores blocked  a handler that has interrupted a wait blocks; needs the same signals
  *	semaphores each     main() posts many semaphores, for each of which a thread waits
  *	semaphores leave    main() ends by pthread_exit() while a thread waits
  */
@@ -450,60 +449,6 @@ static void check_each(void)
 	}
 }
 
-/* ---- a handler that blocks, if run_test.py sends a signal while a list's lock is held ---- */
-
-static int gate[2];
-static _Atomic pid_t may_block; /* a thread */
-static _Atomic bool blocks;
-
-static void block(int signum)
-{
-	pid_t thread = (pid_t)syscall(SYS_gettid);
-	char byte;
-
-	(void)signum;
-	if (!atomic_compare_exchange_strong(&may_block, &thread, 0))
-		return;
-	blocks = true;
-	CHECK(read(gate[0], &byte, 1) == 1);
-}
-
-static void *take_and_block(void *arg)
-{
-	may_block = (pid_t)syscall(SYS_gettid);
-	wait_for(arg);
-	return NULL;
-}
-
-/* It continues when another thread has got permits that others hand on, and would wait until
- * the alarm otherwise. */
-static void check_blocked(void)
-{
-	struct sigaction action = {.sa_handler = block};
-	/* Neighbours in memory are in different lists. */
-	static sem_t pair[2];
-	pthread_t blocked, waits;
-
-	alarm(60);
-	CHECK(pipe(gate) == 0);
-	sem_init(&pair[0], 0, 0);
-	sem_init(&pair[1], 0, 0);
-	sigaction(SIGUSR1, &action, NULL);
-	blocked = start(take_and_block, &pair[0]);
-	while (!blocks)
-		usleep(1000);
-	sem_post(&pair[0]);
-	waits = start(take_turns, &pair[1]);
-	for (int i = 0; i < TURNS; i++) {
-		sem_post(&pair[1]);
-		wait_for(&other);
-	}
-	CHECK(write(gate[1], "", 1) == 1);
-	join(blocked);
-	join(waits);
-	CHECK(value_of(&pair[0]) == 0);
-}
-
 /* ---- many threads ---- */
 
 #define CROWD 20
@@ -574,8 +519,6 @@ int main(int argc, char **argv)
 		check_interruptions(SA_NODEFER);
 	} else if (strcmp(what, "runtime") == 0) {
 		check_runtime();
-	} else if (strcmp(what, "blocked") == 0) {
-		check_blocked();
 	} else if (strcmp(what, "each") == 0) {
 		check_each();
 	} else if (strcmp(what, "leave") == 0) {
