@@ -228,16 +228,15 @@ static void block_signals(sigset_t *former)
 	pthread_sigmask(SIG_SETMASK, &all, former);
 }
 
-/* Without signals wherever it takes locks of the runtime and is not attached: a handler could not
- * know that it has interrupted the runtime, and sennit-run's fork() would wait for such a lock
- * (tools/run/library/forks.c). */
+/* Without signals, which the creator has blocked, wherever it takes locks of the runtime and is not
+ * attached: a handler could not know that it has interrupted the runtime, and sennit-run's fork()
+ * would wait for such a lock (tools/run/library/forks.c). */
 static void *thread_main(void *arg)
 {
 	struct sn_thread *self = arg;
 	sigset_t former;
 	bool lingers;
 
-	block_signals(&former);
 	become_like_the_first();
 	/* Waits until the creator has stored this thread's handle. */
 	sn_lock(&sn_threads.start_lock);
@@ -344,6 +343,7 @@ int sn_thread_start(struct sn_processor *processor, bool spinning, struct sn_tas
 {
 	struct sn_thread *thread = aligned_alloc(_Alignof(struct sn_thread), sizeof *thread);
 	pthread_attr_t attr;
+	sigset_t former;
 	int err;
 
 	if (!thread)
@@ -371,7 +371,9 @@ int sn_thread_start(struct sn_processor *processor, bool spinning, struct sn_tas
 	sn_lock(&sn_threads.start_lock);
 	/* This maps a stack under the lock, for which only threads that begin wait. */
 	sn_checked_pass();
+	block_signals(&former);
 	err = pthread_create(&thread->pthread, &attr, thread_main, thread);
+	pthread_sigmask(SIG_SETMASK, &former, NULL);
 	sn_checked_pass_end();
 	sn_unlock(&sn_threads.start_lock);
 	pthread_attr_destroy(&attr);

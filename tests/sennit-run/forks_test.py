@@ -14,8 +14,8 @@ SOURCE = Path(os.environ["SENNIT_SOURCE_DIR"])
 FORKS = BUILD / "tests/sennit-run/sennit-run-forks"
 PATIENCE = 200
 
-# Raises the signal while the calling thread has a mutex, which is one of libsennit-run's, and in
-# system calls of the runtime, which may have locks then.
+# Raises the signal while the calling thread has a mutex, which is one of libsennit-run's, in system
+# calls of the runtime, which may have locks then, and where a thread begins.
 LIBRARY = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -31,22 +31,25 @@ LIBRARY = r"""
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <sennit/foreign.h>
-_Atomic int test_locks, test_calls, test_wakes, test_ends;
+_Atomic int test_locks, test_calls, test_wakes, test_ends, test_starts;
 static _Atomic int busy, *wanted; /* wanted: the counter of what is interrupted */
 static int (*real_lock)(pthread_mutex_t *), (*real_unlock)(pthread_mutex_t *);
 static int (*real_control)(int, int, int, struct epoll_event *);
 static int (*real_detach)(pthread_t);
+static int (*real_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 static long (*real_syscall)(long, ...);
 __attribute__((constructor)) static void begin(void) {
     const char *where = getenv("TEST_INTERRUPTS");
     wanted = !where ? 0 : strcmp(where, "locks") == 0 ? &test_locks
         : strcmp(where, "calls") == 0 ? &test_calls
+        : strcmp(where, "starts") == 0 ? &test_starts
         : strcmp(where, "wakes") == 0 ? &test_wakes : &test_ends;
     *(void **)&real_syscall = dlsym(RTLD_NEXT, "syscall");
     *(void **)&real_control = dlsym(RTLD_NEXT, "epoll_ctl");
     *(void **)&real_lock = dlsym(RTLD_NEXT, "pthread_mutex_lock");
     *(void **)&real_unlock = dlsym(RTLD_NEXT, "pthread_mutex_unlock");
     *(void **)&real_detach = dlsym(RTLD_NEXT, "pthread_detach");
+    *(void **)&real_create = dlsym(RTLD_NEXT, "pthread_create");
 }
 __attribute__((destructor)) static void end(void) {
     if (wanted)
@@ -88,6 +91,25 @@ int pthread_detach(pthread_t thread) {
         test_ends++;
     }
     return real_detach(thread);
+}
+/* The signal is for those that have not blocked it; others are only counted. */
+struct start {
+    void *(*function)(void *);
+    void *arg;
+};
+static void *start_interrupted(void *arg) {
+    const struct start start = *(struct start *)arg;
+    free(arg);
+    interrupt(&test_starts);
+    if (wanted == &test_starts)
+        test_starts++;
+    return start.function(start.arg);
+}
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*function)(void *),
+                   void *arg) {
+    struct start *start = malloc(sizeof *start);
+    *start = (struct start){function, arg};
+    return real_create(thread, attr, start_interrupted, start);
 }
 /* Of main() only. */
 long syscall(long number, ...) {
@@ -139,6 +161,9 @@ class Forks(unittest.TestCase):
 
     def test_a_handler_may_fork_while_threads_are_created_and_joined(self):
         self.check("threads", "locks")
+
+    def test_a_handler_may_fork_where_a_thread_of_the_runtime_begins(self):
+        self.check("threads", "starts")
 
     def test_a_handler_may_fork_in_another_fork(self):
         self.check("nested", "locks")

@@ -162,13 +162,17 @@ static int first_task(void *arg)
 	return 0;
 }
 
-static void *run(void *arg)
+/* Its creator has blocked all signals, and waits with the lock: a handler that forks would wait for
+ * that, too, until the thread counts as inside. The mask is for the runtime's threads. */
+static void *run(void *mask)
 {
 	inside = true;
+	atomic_signal_fence(memory_order_seq_cst);
+	pthread_sigmask(SIG_SETMASK, mask, NULL);
 	begin_error = sn_run(first_task, NULL);
 	sn_sem_join();
 	sem_post(&begun);
-	return arg;
+	return NULL;
 }
 
 /* Its number is not one of the standard descriptors', to which a program may write that has closed
@@ -190,6 +194,7 @@ static int open_never(void)
 
 static int begin(void)
 {
+	sigset_t all, former;
 	pthread_attr_t attr;
 	pthread_t thread;
 	int err;
@@ -202,7 +207,10 @@ static int begin(void)
 	begin_error = 0;
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	err = sn_run_real()->pthread_create(&thread, &attr, run, NULL);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &former);
+	err = sn_run_real()->pthread_create(&thread, &attr, run, &former);
+	pthread_sigmask(SIG_SETMASK, &former, NULL);
 	pthread_attr_destroy(&attr);
 	if (err)
 		return -err;
