@@ -8,6 +8,7 @@
  *	forks descriptors  threads wait for descriptors, each with a number of its own
  *	forks wakes        main() wakes threads
  *	forks threads      main() and a thread create threads and join them
+ *	forks beside       the same in a thread, while another computes
  *	forks nested       main() and a thread fork, and the children create threads
  *	forks ends         a thread of the runtime ends that has a child
  */
@@ -56,15 +57,50 @@ static void check_child(pid_t child)
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
+#define UNUSED 100 /* a descriptor's number */
+
+/* The function is declared as one that always returns the same. */
+static pthread_t (*volatile own_handle)(void) = pthread_self;
+
+/* What the runtime hears of when a task calls it, and another fork(). */
+static _Noreturn void be_child(pthread_t self)
+{
+	pid_t child;
+	int status = -1;
+
+	alarm(PATIENCE);
+	if (dup2(STDERR_FILENO, UNUSED) != UNUSED || dup2(STDERR_FILENO, UNUSED) != UNUSED ||
+	    close(UNUSED) != 0 || own_handle() != self)
+		_exit(1);
+	child = fork();
+	if (child == 0)
+		_exit(0);
+	_exit(waitpid(child, &status, 0) == child && status == 0 ? 0 : 2);
+}
+
+static _Atomic bool computes;
+static _Atomic unsigned steps; /* of the thread that computes */
+
+/* So that the processor is not free, if the interrupted thread has lost it. */
+static void await_another_step(void)
+{
+	const unsigned seen = steps;
+
+	while (computes && steps == seen)
+		usleep(1000);
+}
+
 static void fork_in_handler(int signum)
 {
+	const pthread_t self = own_handle();
 	pid_t child;
 
 	(void)signum;
 	nested += forks == (pid_t)syscall(SYS_gettid);
+	await_another_step();
 	child = fork();
 	if (child == 0)
-		_exit(0);
+		be_child(self);
 	check_child(child);
 }
 
@@ -174,6 +210,27 @@ static void *create_and_join(void *arg)
 	for (int i = 0; i < THREADS; i++)
 		join(start(nothing, NULL));
 	return arg;
+}
+
+/* It enters the runtime, so that it has the processor. */
+static void *compute(void *arg)
+{
+	while (computes) {
+		close(UNUSED);
+		steps++;
+	}
+	return arg;
+}
+
+static void check_beside(void)
+{
+	pthread_t busy;
+
+	computes = true;
+	busy = start(compute, NULL);
+	join(start(create_and_join, NULL));
+	computes = false;
+	join(busy);
 }
 
 /* ---- nested calls of fork() ---- */
@@ -290,6 +347,8 @@ int main(int argc, char **argv)
 	} else if (strcmp(what, "threads") == 0) {
 		create_and_join(NULL);
 		join(start(create_and_join, NULL));
+	} else if (strcmp(what, "beside") == 0) {
+		check_beside();
 	} else if (strcmp(what, "nested") == 0) {
 		check_nested();
 	} else {

@@ -15,7 +15,8 @@ FORKS = BUILD / "tests/sennit-run/sennit-run-forks"
 PATIENCE = 200
 
 # Raises the signal while the calling thread has a mutex, which is one of libsennit-run's, in system
-# calls of the runtime, which may have locks then, and where a thread begins.
+# calls of the runtime, which may have locks then, and where a thread begins. "revoked": with such a
+# mutex in a task that has lost its processor.
 LIBRARY = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -29,9 +30,13 @@ LIBRARY = r"""
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
+#include <sennit/blocking.h>
 #include <sennit/foreign.h>
-_Atomic int test_locks, test_calls, test_wakes, test_ends, test_starts;
+_Atomic int test_locks, test_calls, test_wakes, test_ends, test_starts, test_revoked;
+#define SN_LEASE_REVOKED 3 /* src/sched/lease.h */
+#define MOST_REVOKED 3
 static _Atomic int busy, *wanted; /* wanted: the counter of what is interrupted */
 static int (*real_lock)(pthread_mutex_t *), (*real_unlock)(pthread_mutex_t *);
 static int (*real_control)(int, int, int, struct epoll_event *);
@@ -43,6 +48,7 @@ __attribute__((constructor)) static void begin(void) {
     wanted = !where ? 0 : strcmp(where, "locks") == 0 ? &test_locks
         : strcmp(where, "calls") == 0 ? &test_calls
         : strcmp(where, "starts") == 0 ? &test_starts
+        : strcmp(where, "revoked") == 0 ? &test_revoked
         : strcmp(where, "wakes") == 0 ? &test_wakes : &test_ends;
     *(void **)&real_syscall = dlsym(RTLD_NEXT, "syscall");
     *(void **)&real_control = dlsym(RTLD_NEXT, "epoll_ctl");
@@ -68,11 +74,24 @@ static void interrupt(_Atomic int *count) {
     }
     busy = 0;
 }
+/* As in a blocking bracket: the monitor takes the processor away, if another task waits for it. */
+static void interrupt_revoked(void) {
+    const struct timespec moment = {.tv_nsec = 1000000};
+    struct sn_private_lease *lease = sn_private_current_slow();
+    if (wanted != &test_revoked || !sn_foreign_self() || test_revoked >= MOST_REVOKED)
+        return;
+    __atomic_store_n(&lease->blocking, "", __ATOMIC_RELAXED);
+    while (__atomic_load_n(&lease->word, __ATOMIC_SEQ_CST) != SN_LEASE_REVOKED)
+        real_syscall(SYS_nanosleep, &moment, NULL);
+    interrupt(&test_revoked);
+    __atomic_store_n(&lease->blocking, NULL, __ATOMIC_RELAXED);
+}
 int pthread_mutex_lock(pthread_mutex_t *mutex) {
     if (!real_lock)
         begin();
     const int err = real_lock(mutex);
     interrupt(&test_locks);
+    interrupt_revoked();
     return err;
 }
 int pthread_mutex_unlock(pthread_mutex_t *mutex) {
@@ -145,10 +164,10 @@ class Forks(unittest.TestCase):
         if done.returncode != 0:
             raise unittest.SkipTest(f"no library can be made: {done.stderr[-300:]}")
 
-    def check(self, what, where):
+    def check(self, what, where, processors=2):
         plain = run(FORKS, what)
         self.assertEqual((plain.returncode, plain.stdout), (0, ""))
-        done = run(BUILD / "tools/run/sennit-run", "--processors", "2", FORKS, what,
+        done = run(BUILD / "tools/run/sennit-run", "--processors", str(processors), FORKS, what,
                    env={**os.environ, "LD_PRELOAD": str(self.library), "TEST_INTERRUPTS": where})
         self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
         self.assertRegex(done.stderr, f"^interrupted: [1-9][0-9]* {where}\n$")
@@ -161,6 +180,9 @@ class Forks(unittest.TestCase):
 
     def test_a_handler_may_fork_while_threads_are_created_and_joined(self):
         self.check("threads", "locks")
+
+    def test_a_child_of_a_handler_needs_no_processor(self):
+        self.check("beside", "revoked", processors=1)
 
     def test_a_handler_may_fork_where_a_thread_of_the_runtime_begins(self):
         self.check("threads", "starts")

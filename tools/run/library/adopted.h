@@ -94,6 +94,10 @@ void sn_adopted_leave(struct sn_adopted *thread);
 /* The task that the calling thread was in the parent, in a child of fork(); otherwise NULL. */
 struct sn_adopted *sn_adopted_was(void);
 
+/* In a child that the runtime does not know of: keeps what sn_adopted_was() returns, before the
+ * thread is made no task. Only reads the table. */
+void sn_adopted_keep_self(void);
+
 /* Around fork(): no other thread has the table's lock. The child's table is empty except for the
  * task that forked, or was NULL. */
 void sn_adopted_before_fork(void);
@@ -216,8 +220,8 @@ void sn_sem_join(void);
 void sn_run_watch_forks(void);
 
 /* Whether this is the process that the handlers know: not in a child of a bare system call, of
- * vfork(), of _Fork() or of a signal handler that has interrupted the runtime, where a task is
- * still taken for one. Costs a system call. */
+ * vfork() or of _Fork(), where a task is still taken for one, nor of a signal handler that has
+ * interrupted the runtime. Costs a system call. */
 bool sn_run_own_process(void);
 
 /* ---- start.c ---- */

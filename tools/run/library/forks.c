@@ -18,12 +18,15 @@
  * A signal handler may fork although it has interrupted the runtime or this library, which may hold
  * their locks then; or another fork(), after the first of these handlers has begun and before the
  * last has ended, when all of the locks may be held. Such a fork() is like _Fork(): no handler of
- * this library or of the runtime does anything, neither in the parent nor in the child. As POSIX
- * says, the child must not return from the signal handler, and calls only what is safe there.
+ * this library or of the runtime does anything, except that the child's thread is no task: hooked
+ * calls that are safe in signal handlers, such as close(), would announce what they do to the
+ * runtime, and wait for a processor or for a lock of another thread. POSIX allows the child only
+ * calls that are safe in signal handlers. It cannot return to the code that the handler has
+ * interrupted, which continues with calls of others.
  *
  * Who may write what: a handler's place is taken by one fetch_add; `forking` is written under the
- * lock that sn_world_before_fork() takes; `process` by the first thread, and in a child; the rest
- * by the first thread, before any other.
+ * lock that sn_world_before_fork() takes; `process` by the first thread, and in a child; `bare` in
+ * a child; the rest by the first thread, before any other.
  *
  * Rejected: handlers of libsennit that are registered when it is loaded. Programs that are linked
  * with it and never run it would take its locks in each fork(), and it would still not be first.
@@ -46,6 +49,10 @@ static uintptr_t runtime_first, runtime_end; /* addresses of libsennit */
 static struct sn_adopted *forking;
 static _Atomic pid_t process;
 
+/* The process is a child of a fork() that has interrupted the runtime, or a child of that: locks
+ * may be held that nobody releases. */
+static volatile bool bare;
+
 /* How many calls of fork() the calling thread is in that have interrupted the runtime: a handler
  * may have interrupted such a one, too. */
 static __thread __attribute__((tls_model("initial-exec"))) volatile sig_atomic_t interrupts;
@@ -63,7 +70,7 @@ static bool ends_one(void)
 /* From the first lock until the last is released, sn_world_is_inside(). */
 static void before_fork(void)
 {
-	if (interrupts > 0 || sn_world_is_inside()) {
+	if (bare || interrupts > 0 || sn_world_is_inside()) {
 		interrupts++;
 		return;
 	}
@@ -86,11 +93,20 @@ static void in_parent(void)
 	sn_world_after_fork(false);
 }
 
+static void become_bare(void)
+{
+	bare = true;
+	sn_adopted_keep_self();
+	sn_private_current = NULL;
+}
+
 /* First the runtime's, after which the calls are no longer those of a task. */
 static void in_child(void)
 {
-	if (ends_one())
+	if (ends_one()) {
+		become_bare();
 		return;
+	}
 	atomic_store(&process, getpid());
 	for (int i = 0; i < atomic_load(&nested_length); i++)
 		if (nested[i].child)

@@ -89,6 +89,14 @@ void sn_adopted_leave(struct sn_adopted *thread)
 	sn_world_unlock(&lock);
 }
 
+void sn_adopted_keep_self(void)
+{
+	struct sn_adopted *self = sn_adopted_self();
+
+	if (self)
+		was = self;
+}
+
 void sn_adopted_before_fork(void)
 {
 	sn_world_lock(&lock);
