@@ -15,7 +15,9 @@
  *   handle()    sn_processor_regain() with sn_tie_came_back(), or a hooked call that parks, between
  *               any two of these steps, at most HANDLERS times
  * Not modelled: `tied` is a bit-field, whose store loads the byte and stores it with its neighbour
- * may_block. A handler in between leaves `tied` as it was, and its may_block, a hint, is lost.
+ * may_block. A handler in between leaves `tied` as it was, and its may_block, a hint, is lost. Nor
+ * is what comes before: the calling thread's block is read, and then its task. A handler that parks
+ * in between may move the task, and the block is then that of a thread which runs another task.
  *
  * Other threads do not touch the fields while the task runs these calls: those that untie a task
  * have taken it out of a queue, and this one is in none, or in the global queue, where it does not

@@ -127,7 +127,13 @@ void sn_world_is_ours(void);
  * runtime, on the runtime's threads outside tasks, and between the calls below. */
 bool sn_world_is_inside(void);
 
-/* Bracket such code. They nest. A task must not park in between. */
+/*
+ * Bracket such code. They nest. A task must not park in between.
+ *
+ * Not covered: a handler that runs with the first signal mask (SA_NODEFER), interrupts the first of
+ * them before the task counts as one with a lock, and parks. The task may continue on another
+ * thread then, and the count be another task's, which passes calls through until it ends.
+ */
 void sn_world_enter(void);
 void sn_world_leave(void);
 

@@ -9,9 +9,10 @@
  * runtime, until it creates a thread in its turn.
  *
  * Which threads become tasks: those that the process's first thread or a task creates. The runtime
- * creates its threads outside tasks, and on the first thread only within sn_spawn() (`inside`).
- * Threads of the C library's own making, such as those of timers, create threads. If the runtime
- * cannot be started, the program gets threads, and stderr one line that says why.
+ * creates its threads outside tasks: on threads of its own, and on the first thread where that is
+ * `inside`: within sn_spawn(), and, if main() is a task, always. Threads of the C library's own
+ * making, such as those of timers, create threads. If the runtime cannot be started, the program
+ * gets threads, and stderr one line that says why.
  *
  * A task waits for a descriptor that never becomes ready. The runtime therefore takes it for no
  * deadlock that all tasks wait: main() may wake them. The first task waits until the runtime is to
@@ -31,6 +32,8 @@
 #include <sennit/fd.h>
 
 #include "adopted.h"
+
+#define SN_NOINLINE __attribute__((noinline))
 
 struct sn_run_counts sn_run_counts;
 
@@ -61,27 +64,42 @@ bool sn_world_is_inside(void)
 	return depth > 0 || (!sn_foreign_self() && (inside || sn_private_self()));
 }
 
-/* A task does not leave its thread between these two, because it counts as one with a lock: not
- * even if a handler that interrupts it makes calls which park. */
-void sn_world_enter(void)
+/* Not inlined: the address of `depth` is another thread's if it is taken before the task counts as
+ * one with a lock, and a handler parks then. The limits are for what sn_world_enter() does not
+ * exclude (adopted.h). */
+static SN_NOINLINE void enter_depth(void)
 {
-	struct sn_foreign *task = sn_foreign_self();
-
-	if (task)
-		task->locks++;
 	atomic_signal_fence(memory_order_seq_cst);
-	depth++;
+	if (depth < SIG_ATOMIC_MAX)
+		depth++;
 	atomic_signal_fence(memory_order_seq_cst);
 }
 
-void sn_world_leave(void)
+static SN_NOINLINE void leave_depth(void)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	if (depth > 0)
+		depth--;
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+/* A task does not leave its thread between these two, because it counts as one with a lock: not
+ * even if a handler that interrupts it makes calls which park. */
+SN_NOINLINE void sn_world_enter(void)
 {
 	struct sn_foreign *task = sn_foreign_self();
 
-	atomic_signal_fence(memory_order_seq_cst);
-	depth--;
-	atomic_signal_fence(memory_order_seq_cst);
-	if (task)
+	if (task && task->locks < UINT16_MAX)
+		task->locks++;
+	enter_depth();
+}
+
+SN_NOINLINE void sn_world_leave(void)
+{
+	struct sn_foreign *task = sn_foreign_self();
+
+	leave_depth();
+	if (task && task->locks > 0)
 		task->locks--;
 }
 
