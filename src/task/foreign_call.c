@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "sched/scan_serve.h"
 #include "sched/task.h"
 #include "sched/thread.h"
 #include "sched/thread_list.h"
@@ -38,6 +39,11 @@ struct sn_foreign *sn_foreign_self(void)
 	struct sn_thread *self = in_own_code();
 
 	return self ? &self->task->foreign : NULL;
+}
+
+int sn_private_is_runtime(void)
+{
+	return sn_private_self() || sn_scan_hidden;
 }
 
 /* Whether the signal mask is the one with which threads begin. It is not in a signal handler that

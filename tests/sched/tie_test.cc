@@ -678,7 +678,11 @@ TEST(Tie, AScannedTaskGoesOnWithItsThread)
 			while (!over) {
 				for (sn_task *task : scanned)
 					sn_task_scan(
-						task, [](const struct sn_scan *, void *) {},
+						task,
+						[](const struct sn_scan *, void *) {
+							EXPECT_EQ(nullptr, sn_foreign_self());
+							EXPECT_TRUE(sn_private_is_runtime());
+						},
 						nullptr);
 				sn_sleep(test::us);
 			}
@@ -741,7 +745,9 @@ TEST(Tie, IsNothingWhereItCannotBe)
 {
 	EXPECT_EQ(-ENOTSUP, sn_foreign_tie());
 	EXPECT_EQ(-ENOTSUP, sn_foreign_untie());
+	EXPECT_FALSE(sn_private_is_runtime());
 	test::run(1, [] {
+		EXPECT_TRUE(sn_private_is_runtime());
 		EXPECT_EQ(0, sn_foreign_untie());
 		EXPECT_EQ(0, sn_foreign_may_park());
 		EXPECT_EQ(1, sn_foreign_tie());

@@ -61,7 +61,7 @@ void sn_world_is_ours(void)
 
 bool sn_world_is_inside(void)
 {
-	return depth > 0 || (!sn_foreign_self() && (inside || sn_private_self()));
+	return depth > 0 || (!sn_foreign_self() && (inside || sn_private_is_runtime()));
 }
 
 /* Not inlined: the address of `depth` is another thread's if it is taken before the task counts as
