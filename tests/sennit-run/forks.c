@@ -9,6 +9,7 @@
  *	forks wakes        main() wakes threads
  *	forks threads      main() and a thread create threads and join them
  *	forks beside       the same in a thread, while another computes
+ *	forks joins        a signal comes while main() waits for a thread
  *	forks nested       main() and a thread fork, and the children create threads
  *	forks ends         a thread of the runtime ends that has a child
  */
@@ -48,7 +49,7 @@ static void join(pthread_t thread)
 /* ---- the handler ---- */
 
 static _Atomic pid_t forks; /* the thread whose fork() calls handlers */
-static _Atomic int nested;
+static _Atomic int nested, handled;
 
 static void check_child(pid_t child)
 {
@@ -102,6 +103,7 @@ static void fork_in_handler(int signum)
 	if (child == 0)
 		be_child(self);
 	check_child(child);
+	handled++;
 }
 
 /* ---- descriptors ---- */
@@ -233,6 +235,41 @@ static void check_beside(void)
 	join(busy);
 }
 
+/* Whether main()'s thread sleeps. */
+static bool main_sleeps(void)
+{
+	char path[64], state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)getpid());
+	file = fopen(path, "r");
+	CHECK(file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1);
+	if (file)
+		fclose(file);
+	return state == 'S';
+}
+
+static void *interrupt_join(void *arg)
+{
+	for (int i = 0; i < 3; i++) {
+		const int before = handled;
+
+		while (!main_sleeps())
+			usleep(1000);
+		CHECK(pthread_kill(*(pthread_t *)arg, SIGUSR1) == 0);
+		while (handled == before)
+			usleep(1000);
+	}
+	return arg;
+}
+
+static void check_joins(void)
+{
+	pthread_t self = pthread_self();
+
+	join(start(interrupt_join, &self));
+}
+
 /* ---- nested calls of fork() ---- */
 
 #define FORKS 3
@@ -349,6 +386,8 @@ int main(int argc, char **argv)
 		join(start(create_and_join, NULL));
 	} else if (strcmp(what, "beside") == 0) {
 		check_beside();
+	} else if (strcmp(what, "joins") == 0) {
+		check_joins();
 	} else if (strcmp(what, "nested") == 0) {
 		check_nested();
 	} else {

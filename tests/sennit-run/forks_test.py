@@ -178,6 +178,11 @@ class Forks(unittest.TestCase):
     def test_a_handler_may_fork_while_main_wakes_a_thread(self):
         self.check("wakes", "wakes")
 
+    def test_a_handler_may_fork_while_main_waits_for_a_thread(self):
+        for launcher in [], [BUILD / "tools/run/sennit-run"]:
+            done = run(*launcher, FORKS, "joins")
+            self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+
     def test_a_handler_may_fork_while_threads_are_created_and_joined(self):
         self.check("threads", "locks")
 
