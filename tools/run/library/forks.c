@@ -20,9 +20,14 @@
  * last has ended, when all of the locks may be held. Such a fork() is like _Fork(): no handler of
  * this library or of the runtime does anything, except that the child's thread is no task: hooked
  * calls that are safe in signal handlers, such as close(), would announce what they do to the
- * runtime, and wait for a processor or for a lock of another thread. POSIX allows the child only
- * calls that are safe in signal handlers. It cannot return to the code that the handler has
- * interrupted, which continues with calls of others.
+ * runtime, and wait for a processor or for a lock of another thread. POSIX restricts
+ * the child to calls that are safe in signal handlers. It does not forbid it to return from the
+ * handler, but here that is code of the runtime or of this library, which makes other calls, and
+ * needs locks and threads that the child does not have.
+ *
+ * Before version 2.36 glibc holds a lock of its own while it calls handlers of fork(). A signal
+ * handler that has interrupted such a handler stands still in its fork(), as it does without this
+ * library; programs block the signal around fork().
  *
  * Who may write what: a handler's place is taken by one fetch_add; `forking` is written under the
  * lock that sn_world_before_fork() takes; `process` by the first thread, and in a child; `bare` in

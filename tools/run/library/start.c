@@ -161,7 +161,7 @@ static void report(void)
 		", stacks: %" PRIu64 "\n"
 		"sennit-run: calls parked: %" PRIu64 ", moved to another thread: %" PRIu64 "\n"
 		"sennit-run: calls that blocked a thread: %" PRIu64 " with a lock held, %" PRIu64
-		" with signals blocked, %" PRIu64 " others\n",
+		" in a signal handler or with signals blocked, %" PRIu64 " others\n",
 		atomic_load(&sn_run_counts.adopted), atomic_load(&sn_run_counts.alive),
 		atomic_load(&sn_run_counts.real), run.threads, run.processors, run.stacks_mapped,
 		hooks.parked + atomic_load(&sn_run_counts.parked), hooks.moved, hooks.passed_held,
