@@ -90,8 +90,8 @@ struct sn_private_setting {
 SN_API void sn_private_settings(const struct sn_private_setting *settings);
 
 /* Not for programs: whether the calling thread is one of the runtime's that has begun and not
- * ended, in a task or not, also where sn_private_self() is NULL because it runs a callback, such as
- * one of sn_task_scan(). Any thread; signal handlers. */
+ * ended, in a task or not, also where sn_private_self() is NULL because it makes a scan
+ * (sn_task_scan()) or serves one. Any thread; signal handlers. */
 SN_API int sn_private_is_runtime(void);
 
 SN_END

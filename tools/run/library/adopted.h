@@ -124,8 +124,8 @@ void sn_world_is_ours(void);
 
 /* Whether the calling thread runs code of the runtime or of this library that may hold a lock for
  * which fork() waits, so that the caller is a signal handler. It does so in tasks that are in the
- * runtime, on the runtime's threads outside tasks, in callbacks of scans (sn_task_scan()), and
- * between the calls below. */
+ * runtime, on the runtime's threads outside tasks, where it makes a scan or serves one
+ * (sn_task_scan()), and between the calls below. */
 bool sn_world_is_inside(void);
 
 /*
