@@ -3,6 +3,7 @@
 /* The choice of a backend, without connections. */
 #include "backends/balance.hpp"
 
+#include <cerrno>
 #include <gtest/gtest.h>
 #include <map>
 #include <set>
@@ -344,6 +345,216 @@ TEST(Checks, NeedRiseOrFallAnswersInARow)
 		ask(false);
 	g.settings.check = {};
 	EXPECT_TRUE(g.made->has_other({g.made->backends()[1].endpoints.now()->front().at}));
+}
+
+/* Before its first check an endpoint is like a full one. */
+TEST(Checks, MayComeBeforeTheFirstConnection)
+{
+	group g(balancing::round_robin, {1, 1});
+	g.settings.check.interval = std::chrono::seconds(1);
+	g.settings.check.starts_down = true;
+	g.settings.backends[1].priority = 1;
+	const auto bad = std::make_error_code(std::errc::connection_refused);
+	const auto first = g.made->backends()[0].endpoints.now()->front().at;
+	const auto second = g.made->backends()[1].endpoints.now()->front().at;
+	EXPECT_EQ(g.choose(), "none");
+	EXPECT_TRUE(g.made->has_other({}));
+	EXPECT_TRUE(g.made->awaits_first_checks({}));
+	EXPECT_FALSE(g.made->may_be_ready(*first));
+
+	EXPECT_FALSE(g.made->checked(*second, {}));
+	EXPECT_EQ(g.choose(), "none") << "the backup waits for the primary";
+	EXPECT_TRUE(g.made->awaits_first_checks({}));
+	EXPECT_FALSE(g.made->awaits_first_checks({first}));
+	EXPECT_EQ(group::name_of(g.made->choose(0, {first})), "b1:1");
+
+	/* The check could not be made, and it is not known when it can be. */
+	first->counts.last_error = EMFILE;
+	EXPECT_EQ(g.choose(), "b1:1");
+	EXPECT_FALSE(g.made->awaits_first_checks({}));
+	EXPECT_TRUE(g.made->awaits_first_checks({second}));
+	g.made->backends()[0].endpoints.forget_checks();
+	EXPECT_EQ(g.choose(), "none") << "an error from before says nothing of the next check";
+
+	EXPECT_FALSE(g.made->checked(*first, {}));
+	EXPECT_EQ(g.choose(), "b0:1") << "one good check is enough";
+	first->counts.check = relay::checked::unknown;
+	EXPECT_TRUE(g.made->checked(*first, bad)) << "and so is a bad one";
+	EXPECT_EQ(g.choose(), "b1:1");
+	EXPECT_FALSE(g.made->has_other({second}));
+
+	/* Without checks it would stay so forever. */
+	g.made->unchecked();
+	EXPECT_EQ(g.choose(), "b0:1");
+}
+
+/* Backends of weight 1, the second one a backup, with checks that start with "down". */
+struct checked_group {
+	explicit checked_group(const std::vector<std::string> &addresses)
+	{
+		settings.check.interval = std::chrono::seconds(1);
+		settings.check.fall = 1;
+		settings.check.starts_down = true;
+		for (const auto &each : addresses)
+			settings.backends.push_back({each, 1});
+		if (settings.backends.size() > 1)
+			settings.backends[1].priority = 1;
+		registry.set_ready(true);
+	}
+	/* A pool with the settings as they are now, not in effect yet. */
+	std::shared_ptr<relay::pool> make()
+	{
+		next.emplace(registry);
+		return std::make_shared<relay::pool>(settings, "g", *next);
+	}
+	void use(const std::shared_ptr<relay::pool> &made)
+	{
+		next->commit();
+		relay::pool::lead(made);
+	}
+	static relay::endpoint &endpoint_of(relay::pool &of, std::size_t i)
+	{
+		return *of.backends()[i].endpoints.now()->front().at;
+	}
+
+	relay::registry registry;
+	relay::group_config settings;
+	std::optional<relay::registry::generation> next;
+};
+
+const auto refused = std::make_error_code(std::errc::connection_refused);
+const relay::tried_endpoints untried;
+
+/* Also one that has come while another backend, which is down by now, might have served it. */
+TEST(FirstChecks, AllThatWaitInVainAreDismissed)
+{
+	using relay::queue;
+
+	checked_group g({"10.0.0.0:1", "10.0.0.1:1"});
+	g.settings.queue.limit = 2;
+	const auto made = g.make();
+	g.use(made);
+	auto &primary = g.endpoint_of(*made, 0);
+	auto &backup = g.endpoint_of(*made, 1);
+	made->checked(backup, {});
+	relay::queued_choice first(0, untried);
+	ASSERT_EQ(made->line().enter(first), queue::entry::waits);
+	made->checked(backup, refused);
+	relay::queued_choice second(0, untried);
+	ASSERT_EQ(made->line().enter(second), queue::entry::waits);
+	made->checked(primary, refused);
+	EXPECT_EQ(made->line().look(first), queue::place::in_vain);
+	EXPECT_EQ(made->line().look(second), queue::place::in_vain);
+	EXPECT_FALSE(made->line().leave(first));
+	EXPECT_FALSE(made->line().leave(second));
+	EXPECT_EQ(made->line().waiting(), 0U);
+	relay::queued_choice late(0, untried);
+	EXPECT_EQ(made->line().enter(late), queue::entry::in_vain);
+	EXPECT_TRUE(g.registry.read().ready);
+}
+
+/* Once a backend has passed, clients wait for it as for any that is full. */
+TEST(FirstChecks, ClientsOfABackendThatHasPassedStay)
+{
+	using relay::queue;
+
+	checked_group g({"10.0.0.0:1"});
+	g.settings.queue.limit = 1;
+	g.settings.backends[0].max_connections = 1;
+	const auto made = g.make();
+	g.use(made);
+	auto &only = g.endpoint_of(*made, 0);
+	made->checked(only, {});
+	auto taken = made->choose(0, {});
+	ASSERT_TRUE(taken);
+	relay::queued_choice client(0, untried);
+	ASSERT_EQ(made->line().enter(client), queue::entry::waits);
+	EXPECT_TRUE(made->checked(only, refused));
+	EXPECT_EQ(made->line().look(client), queue::place::first);
+	EXPECT_FALSE(made->line().leave(client));
+}
+
+TEST(FirstChecks, ANameMayStillBringABackend)
+{
+	using relay::queue;
+
+	checked_group g({"10.0.0.0:1", "b.example:1"});
+	g.settings.queue.limit = 2;
+	const auto made = g.make();
+	g.use(made);
+	auto &name = made->backends()[1].endpoints;
+	relay::queued_choice client(0, untried);
+	ASSERT_EQ(made->line().enter(client), queue::entry::waits);
+	made->checked(g.endpoint_of(*made, 0), refused);
+	EXPECT_EQ(made->line().look(client), queue::place::first);
+	EXPECT_FALSE(made->has_other({}));
+	EXPECT_TRUE(made->may_get_other({}));
+	EXPECT_FALSE(g.registry.read().ready);
+
+	name.found({{"10.0.0.1:1"}});
+	made->line().changed();
+	EXPECT_EQ(made->line().look(client), queue::place::first);
+	made->checked(g.endpoint_of(*made, 1), refused);
+	EXPECT_EQ(made->line().look(client), queue::place::in_vain);
+	EXPECT_FALSE(made->may_get_other({}));
+	EXPECT_TRUE(g.registry.read().ready);
+}
+
+/* The checks of a pool can end before it takes effect. */
+TEST(FirstChecks, AreNotAwaitedWithoutChecks)
+{
+	checked_group g({"10.0.0.0:1"});
+	const auto made = g.make();
+	made->unchecked();
+	g.use(made);
+	const auto now = g.registry.read();
+	EXPECT_TRUE(now.ready);
+	EXPECT_FALSE(now.backends.front().awaits_check);
+	EXPECT_TRUE(made->choose(0, {}));
+}
+
+/* A reload that is rejected because its checks have ended changes nothing. */
+TEST(FirstChecks, OfAPoolThatDoesNotLeadChangeNothing)
+{
+	checked_group g({"10.0.0.0:1"});
+	const auto live = g.make();
+	g.use(live);
+	live->checked(g.endpoint_of(*live, 0), {});
+	g.make()->unchecked();
+	EXPECT_EQ(g.registry.read().backends.front().state, relay::health::up);
+	EXPECT_TRUE(live->choose(0, {}));
+	live->unchecked();
+	EXPECT_EQ(g.registry.read().backends.front().state, relay::health::unknown);
+	EXPECT_TRUE(live->choose(0, {}));
+}
+
+/* Only those that clients would wait for, and nobody need look in between. */
+TEST(FirstChecks, OfNewBackendsDoNotMakeTheRelayUnready)
+{
+	checked_group g({"10.0.0.0:1", "10.0.0.1:1"});
+	g.settings.backends.push_back({"10.0.0.2:1", 0});
+	const auto first = g.make();
+	g.use(first);
+	EXPECT_TRUE(first->awaits_first_checks({}));
+	first->checked(g.endpoint_of(*first, 0), {});
+	EXPECT_FALSE(first->awaits_first_checks({})) << "a backup, and one of weight 0";
+
+	g.settings.backends.push_back({"10.0.0.3:1", 1});
+	const auto second = g.make();
+	g.use(second);
+	EXPECT_TRUE(second->awaits_first_checks({}));
+	EXPECT_TRUE(g.registry.read().ready);
+}
+
+TEST(FirstChecks, AreSeenOfABackendThatReturnsSlowly)
+{
+	checked_group g({"10.0.0.0:1"});
+	const auto made = g.make();
+	g.use(made);
+	g.endpoint_of(*made, 0).counts.slow_until = INT64_MAX;
+	const auto now = g.registry.read().backends.front();
+	EXPECT_EQ(now.state, relay::health::unknown);
+	EXPECT_TRUE(now.awaits_check);
 }
 
 } // namespace

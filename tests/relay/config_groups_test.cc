@@ -77,16 +77,21 @@ TEST(ConfigGroups, HasChecks)
 	EXPECT_EQ(usual.timeout, 1s);
 	EXPECT_EQ(usual.rise, 2U);
 	EXPECT_EQ(usual.fall, 3U);
+	EXPECT_FALSE(usual.starts_down);
 	EXPECT_TRUE(usual.expect.empty());
-	const auto own = good(start + "[groups.g.check]\ninterval = '10ms'\ntimeout = '1ms'\n"
-				      "rise = 1\nfall = 1000\nsend = \"PING\\r\\n\"\n"
-				      "expect = '+PONG'\n")
-				 .groups[0]
-				 .check;
+	EXPECT_FALSE(
+		good(start + "[groups.g.check]\ninitial = 'up'\n").groups[0].check.starts_down);
+	const auto own =
+		good(start + "[groups.g.check]\ninterval = '10ms'\ntimeout = '1ms'\n"
+			     "rise = 1\nfall = 1000\ninitial = 'down'\nsend = \"PING\\r\\n\"\n"
+			     "expect = '+PONG'\n")
+			.groups[0]
+			.check;
 	EXPECT_EQ(own.interval, 10ms);
 	EXPECT_EQ(own.timeout, 1ms);
 	EXPECT_EQ(own.rise, 1U);
 	EXPECT_EQ(own.fall, 1000U);
+	EXPECT_TRUE(own.starts_down);
 	EXPECT_EQ(own.send, "PING\r\n");
 	EXPECT_EQ(own.expect.bytes, "+PONG");
 	EXPECT_FALSE(own.udp);

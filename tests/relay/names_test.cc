@@ -268,6 +268,53 @@ TEST_F(Names, TheFirstAnswerIsWaitedFor)
 	EXPECT_EQ(another.stop().status, 0);
 }
 
+TEST_F(Names, AnAddressMayHaveToPassACheckFirst)
+{
+	listener checks;
+	const auto judge = [&] {
+		auto check = checks.accept();
+		check.send("yes!");
+	};
+	const auto serves_only = [&](relay_process &relay, const std::string &address) {
+		for (int i = 0; i < 4; i++)
+			EXPECT_EQ(served_at(relay, door_), address);
+	};
+	names_->set(how::answers, {"127.0.0.2"});
+	configured_relay relay(
+		text(backend_, "[groups.g.check]\ninitial = \"down\"\ninterval = \"1h\"\n"
+			       "timeout = \"10m\"\nexpect = \"yes!\"\naddress = \"" +
+				       checks.address() + "\"\n"));
+	auto client = peer::sending("x", relay.address());
+	EXPECT_EQ(relay.metric("ready"), 0U);
+	judge();
+	EXPECT_EQ(door_.accept().receive(1), "x");
+	EXPECT_EQ(relay.metric("ready"), 1U);
+
+	names_->set(how::answers, {"127.0.0.2", "127.0.0.3"});
+	EXPECT_TRUE(eventually([&] { return metric(relay, "addresses") == 2; }));
+	serves_only(relay, "127.0.0.2");
+	judge();
+	peer kept;
+	EXPECT_TRUE(eventually([&] {
+		client = peer::sending("x", relay.address());
+		kept = door_.accept();
+		EXPECT_EQ(kept.receive(1), "x");
+		return local_host(kept) == "127.0.0.3";
+	}));
+
+	/* It is gone for a while, and still has a connection. */
+	names_->set(how::answers, {"127.0.0.2"});
+	EXPECT_TRUE(eventually([&] { return metric(relay, "addresses") == 1; }));
+	names_->set(how::answers, {"127.0.0.2", "127.0.0.3"});
+	EXPECT_TRUE(eventually([&] { return metric(relay, "addresses") == 2; }));
+	serves_only(relay, "127.0.0.2");
+	judge();
+	EXPECT_TRUE(eventually([&] { return served_at(relay, door_) == "127.0.0.3"; }));
+	client.close();
+	kept.close();
+	stop(relay);
+}
+
 /* A client that waits for the first answer and goes away gives its place back. */
 TEST_F(Names, AClientThatResetsDoesNotWaitForTheFirstAnswer)
 {

@@ -202,6 +202,17 @@ void tell_full(std::string_view listener, const pool &of, const char *limit,
 	});
 }
 
+void tell_unchecked(std::string_view listener, const pool &of, const char *limit,
+		    const char *beside) noexcept
+{
+	try_to_tell([&] {
+		emit(event_kind::limit_reached,
+		     "a client is closed, because first checks of backends of " + of.name() +
+			     " are not over yet, and " + beside,
+		     {{"listener", listener}, {"group", of.name()}, {"limit", limit}});
+	});
+}
+
 void tell_limit(std::string_view listener, const char *limit) noexcept
 {
 	try_to_tell([&] {

@@ -52,10 +52,13 @@ void tell_speaks_first(const pool &of, const endpoint &at) noexcept;
 
 /* A client of that listener is closed because the group has no backend for it, or because all of
  * them are at their max_connections and the client may not wait, or has waited too long. limit:
- * the key that was decisive; beside: why the client does not wait, in words. */
+ * the key that was decisive; beside: why the client does not wait, in words. tell_unchecked(): the
+ * same, but what it waits for is the first check of a backend. */
 void tell_no_backend(std::string_view listener, const pool &of) noexcept;
 void tell_full(std::string_view listener, const pool &of, const char *limit,
 	       const char *beside) noexcept;
+void tell_unchecked(std::string_view listener, const pool &of, const char *limit,
+		    const char *beside) noexcept;
 
 /* A client of that listener is closed because a limit of its configuration is reached. */
 void tell_limit(std::string_view listener, const char *limit) noexcept;

@@ -74,6 +74,20 @@ std::uint64_t weight_of(const backend_config &settings, const listed_endpoint &l
 	return listed.weight ? own * listed.weight : std::max<std::uint64_t>(own / 100, 1);
 }
 
+checking checking_of(const check_config &how) noexcept
+{
+	if (how.interval.count() == 0)
+		return checking::none;
+	return how.starts_down ? checking::starts_down : checking::starts_up;
+}
+
+/* Whether clients wait for the first check of the endpoint instead of using a backup. An error
+ * means that this machine could not make the check. */
+bool holds_priority(const endpoint &of) noexcept
+{
+	return of.counts.last_error.load(std::memory_order_relaxed) == 0;
+}
+
 /* Makes the endpoint return slowly until then, or later if it does so already. */
 void slow_down(endpoint_counters &its, std::int64_t until) noexcept
 {
@@ -97,19 +111,26 @@ pool::pool(const group_config &settings, const std::string &name, registry::gene
     : settings_(settings), name_(name), group_(counts.open_group(name, settings.queue.limit))
 {
 	for (const auto &each : settings.backends)
-		backends_.emplace_back(
-			each, counts.open_backend(name, each, settings.check.interval.count() > 0,
-						  agent_of(settings, each)));
+		backends_.emplace_back(each,
+				       counts.open_backend(name, each, checking_of(settings.check),
+							   agent_of(settings, each)));
 }
 
 /* A "down" of the checks counts only while there are checks that can lift it. An agent's answers
  * need no such test, because they are forgotten when the agent goes. */
-bool pool::may_be_chosen(const endpoint &one) const noexcept
+pool::access pool::access_to(const endpoint &one) const noexcept
 {
+	using relay::checked;
+
 	if (!one.agent.effect().lets_in())
-		return false;
-	return settings_.check.interval.count() == 0 ||
-	       one.counts.check.load(std::memory_order_relaxed) != checked::down;
+		return access::closed;
+	if (settings_.check.interval.count() == 0 || is_unchecked_.load(std::memory_order_relaxed))
+		return access::open;
+	const auto result = one.counts.check.load(std::memory_order_relaxed);
+	if (result == checked::down)
+		return access::closed;
+	return result == checked::unknown && settings_.check.starts_down ? access::awaited
+									 : access::open;
 }
 
 bool pool::has_endpoint(std::string_view address) const
@@ -122,24 +143,80 @@ bool pool::has_endpoint(std::string_view address) const
 	});
 }
 
-bool pool::has_other(const tried_endpoints &tried) const
+template <class Condition>
+bool pool::has_left(const tried_endpoints &tried, Condition fits) const
 {
 	kept keep;
 	return std::ranges::any_of(backends_, [&](const backend &of) {
 		return of.settings.weight > 0 &&
 		       std::ranges::any_of(of.endpoints.now(keep), [&](const auto &each) {
-			       return may_be_chosen(*each.at) && !contains(tried, *each.at);
+			       return fits(access_to(*each.at)) && !contains(tried, *each.at);
 		       });
 	});
 }
 
-bool pool::lacks_names() const
+bool pool::has_other(const tried_endpoints &tried) const
 {
-	return std::ranges::any_of(backends_,
-				   [](const backend &of) {
-					   return of.settings.weight > 0 && !of.endpoints.known();
-				   }) &&
-	       (by_source() || !has_other({}));
+	return has_left(tried, [](access to) { return to != access::closed; });
+}
+
+bool pool::starts_down() const noexcept
+{
+	return settings_.check.starts_down && settings_.check.interval.count() != 0 &&
+	       !is_unchecked_.load(std::memory_order_relaxed);
+}
+
+/* An endpoint that could not be checked waits for this machine, and does not hold its priority. */
+bool pool::awaits_first_checks(const tried_endpoints &tried) const
+{
+	if (!starts_down())
+		return false;
+	kept keep;
+	bool is_any = false;
+	auto awaited = UINT64_MAX;
+	auto open = UINT64_MAX;
+	for (const backend &of : backends_) {
+		if (of.settings.weight == 0)
+			continue;
+		if (!of.endpoints.known()) {
+			is_any = true;
+			awaited = std::min(awaited, priority_of(of.settings.priority, 0));
+			continue;
+		}
+		for (const auto &each : of.endpoints.now(keep)) {
+			const auto may = access_to(*each.at);
+			if (may == access::closed || contains(tried, *each.at))
+				continue;
+			const auto priority = priority_of(of.settings.priority, each.priority);
+			if (may == access::open)
+				open = std::min(open, priority);
+			else if (is_any = true; holds_priority(*each.at))
+				awaited = std::min(awaited, priority);
+		}
+	}
+	return is_any && awaited <= open;
+}
+
+bool pool::awaits_first_checks() const noexcept
+try {
+	return awaits_first_checks({});
+} catch (const std::bad_alloc &) {
+	return true;
+}
+
+bool pool::has_awaited() const noexcept
+try {
+	return settings_.check.starts_down &&
+	       (lacks_a_name() || has_left({}, [](access to) { return to == access::awaited; }));
+} catch (const std::bad_alloc &) {
+	return true;
+}
+
+bool pool::lacks_a_name() const noexcept
+{
+	return std::ranges::any_of(backends_, [](const backend &of) {
+		return of.settings.weight > 0 && !of.endpoints.known();
+	});
 }
 
 /* Happens only just after the start, so polling is good enough. */
@@ -180,13 +257,22 @@ pool::candidates pool::find_candidates(const tried_endpoints &tried, std::int64_
 {
 	candidates fit;
 	candidates any;
+	auto awaited = UINT64_MAX; /* the best priority of those that await their first checks */
 	for (const backend &of : backends_) {
 		if (of.settings.weight == 0)
 			continue;
 		for (const auto &each : of.endpoints.now(keep)) {
-			if (!may_be_chosen(*each.at) || contains(tried, *each.at))
+			const auto may = access_to(*each.at);
+			if (may == access::closed || contains(tried, *each.at))
 				continue;
-			/* The agent may have set it to 0 after may_be_chosen() has looked. */
+			if (may == access::awaited) {
+				if (holds_priority(*each.at))
+					awaited =
+						std::min(awaited, priority_of(of.settings.priority,
+									      each.priority));
+				continue;
+			}
+			/* The agent may have set it to 0 after access_to() has looked. */
 			const std::uint32_t percent = each.at->agent.effect().percent;
 			const auto all =
 				weight_of(of.settings, each, std::max<std::uint32_t>(percent, 1));
@@ -195,10 +281,11 @@ pool::candidates pool::find_candidates(const tried_endpoints &tried, std::int64_
 				fit.push_back({each.at.get(), weight, &of, &each});
 		}
 	}
-	candidates &best = fit.empty() ? any : fit;
+	candidates &best = fit.empty() && awaited == UINT64_MAX ? any : fit;
 	if (best.empty())
 		return {};
-	const auto first = std::ranges::min(best, {}, &candidate::priority).priority();
+	const auto first =
+		std::min(awaited, std::ranges::min(best, {}, &candidate::priority).priority());
 	std::erase_if(best, [&](const candidate &each) { return each.priority() > first; });
 	return std::move(best);
 }
@@ -233,7 +320,7 @@ bool pool::failed(endpoint &at) noexcept
 bool pool::may_be_ready(const endpoint &one) const noexcept
 {
 	const std::int64_t now = sn_now();
-	return may_be_chosen(one) && !is_silent(one, now) &&
+	return access_to(one) == access::open && !is_silent(one, now) &&
 	       now >= one.counts.ejected_until.load(std::memory_order_relaxed);
 }
 
@@ -261,8 +348,10 @@ bool pool::checked(endpoint &at, const std::error_code &answer) noexcept
 	const bool speaks_against = (was == checked::down) == !answer;
 	if (!speaks_against) {
 		its.answers_in_a_row.store(0, std::memory_order_relaxed);
-		if (!answer)
+		if (!answer && was != checked::up) {
 			its.check.store(checked::up, std::memory_order_relaxed);
+			line().changed(); /* waiters may wait for this */
+		}
 		return false;
 	}
 	const std::uint32_t row = its.answers_in_a_row.load(std::memory_order_relaxed) + 1;
@@ -292,9 +381,19 @@ bool pool::checked(endpoint &at, const std::error_code &answer) noexcept
 
 void pool::unchecked() noexcept
 {
-	for (const backend &each : backends_)
-		each.endpoints.forget_checks();
+	is_unchecked_.store(true);
+	/* Before it leads, its endpoints belong to another pool, which may stay. */
+	if (line().is_served_by(*this))
+		forget_checks();
 	line().changed();
+}
+
+void pool::forget_checks() noexcept
+{
+	for (const backend &each : backends_) {
+		each.endpoints.forget_checks();
+		each.endpoints.start_down(false);
+	}
 }
 
 agent_state::change pool::heard(endpoint &at, const agent_id &agent, const agent_answer &answer)
@@ -381,6 +480,8 @@ void pool::lead(const std::shared_ptr<pool> &which) noexcept
 	which->line().set_limit(which->settings_.queue.limit);
 	which->ready().set_most(which->settings_.preconnect.most);
 	which->line().use(which);
+	if (which->is_unchecked_.load())
+		which->forget_checks();
 }
 
 queue::giver::answer pool::give_place(queue::waiter &to,
@@ -395,6 +496,14 @@ try {
 	return answer::none;
 } catch (const std::bad_alloc &) {
 	return answer::no_memory;
+}
+
+bool pool::may_serve(const queue::waiter &which) const noexcept
+try {
+	return !settings_.check.starts_down ||
+	       may_get_other(static_cast<const queued_choice &>(which).tried);
+} catch (const std::bad_alloc &) {
+	return true;
 }
 
 /* Two clients that have tried the same endpoints can use the same places, because room does not

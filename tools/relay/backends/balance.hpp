@@ -33,9 +33,14 @@
  *
  * Checks. An endpoint whose checks failed `fall` times in a row is down, and is not chosen, not
  * even if all are down: checks are configured explicitly and mean what they say. After `rise`
- * consecutive successes it comes back, slowly as after an ejection. Before the first result an
- * endpoint counts as up. The first result alone decides, because `fall` is for endpoints that have
- * been seen to work.
+ * consecutive successes it comes back, slowly as after an ejection. The first result alone decides,
+ * because `fall` is for endpoints that have been seen to work, and `rise` for those that have been
+ * seen to fail.
+ *
+ * Before the first result an endpoint counts as up, or, if the checks are set to start with "down",
+ * as full: no connection goes to it, clients wait for it in the queue, and it holds its priority,
+ * because a backup is not wanted if the primary is only a moment late. If this machine lacked the
+ * resources for its first check, it does not hold the priority any more.
  *
  * Agents. The answer of an endpoint's agent (agent_state.hpp) counts in addition to the
  * configuration, the checks and the failures: an endpoint is chosen only if none of these excludes
@@ -156,6 +161,8 @@ public:
 	static void lead(const std::shared_ptr<pool> &which) noexcept;
 	answer give_place(queue::waiter &to,
 			  const std::shared_ptr<queue::giver> &itself) noexcept override;
+	bool has_awaited() const noexcept override;
+	bool may_serve(const queue::waiter &which) const noexcept override;
 	bool are_alike(const queue::waiter &a, const queue::waiter &b) const noexcept override;
 	queue &line() const noexcept { return group_->line; }
 
@@ -214,8 +221,19 @@ public:
 	/* Whether choose() needs the source. */
 	bool by_source() const noexcept { return settings_.balance == balancing::source_hash; }
 
-	/* Whether an endpoint that may be chosen and has a weight is left to try. */
+	/* Whether an endpoint that may be chosen, now or after its first check, and has a weight is
+	 * left to try. may_get_other(): also one that a first lookup may find, if it will be
+	 * checked first. */
 	bool has_other(const tried_endpoints &tried) const;
+	bool may_get_other(const tried_endpoints &tried) const
+	{
+		return has_other(tried) || (settings_.check.starts_down && lacks_a_name());
+	}
+
+	/* Whether the endpoints that clients would get, those of the best priority that is left,
+	 * have still to pass a first check or to be looked up before it. */
+	bool awaits_first_checks(const tried_endpoints &tried) const;
+	bool awaits_first_checks() const noexcept override;
 
 	/*
 	 * Waits for first lookups of names, until the deadline, or until gone() is true. Waits only
@@ -226,6 +244,11 @@ public:
 	void await_names(sn::deadline until, const std::function<bool()> &gone) const;
 
 private:
+	static std::uint64_t priority_of(std::uint32_t of_backend, std::uint32_t listed) noexcept
+	{
+		return std::uint64_t{of_backend} << 32 | listed;
+	}
+
 	struct candidate {
 		endpoint *to;
 		std::uint64_t weight; /* in hundredths, at least 1 */
@@ -234,7 +257,7 @@ private:
 
 		std::uint64_t priority() const noexcept
 		{
-			return std::uint64_t{of->settings.priority} << 32 | listed->priority;
+			return priority_of(of->settings.priority, listed->priority);
 		}
 	};
 	using candidates = std::vector<candidate>;
@@ -252,8 +275,14 @@ private:
 	static std::size_t source_hash(const candidates &among, std::uint64_t source);
 
 	ticket choose_from(candidates among, std::uint64_t source, std::int64_t now);
-	bool may_be_chosen(const endpoint &one) const noexcept;
-	bool lacks_names() const;
+	enum class access { open, awaited, closed };
+	access access_to(const endpoint &one) const noexcept;
+	template <class Condition>
+	bool has_left(const tried_endpoints &tried, Condition fits) const;
+	bool starts_down() const noexcept;
+	bool lacks_a_name() const noexcept;
+	bool lacks_names() const { return lacks_a_name() && (by_source() || !has_other({})); }
+	void forget_checks() noexcept;
 
 	const group_config &settings_;
 	const std::string name_;
@@ -262,6 +291,7 @@ private:
 	std::deque<backend> backends_;
 	std::mutex lock_; /* held during a round robin choice */
 	std::atomic<std::uint64_t> turn_{0};
+	std::atomic<bool> is_unchecked_{false}; /* the checks have ended */
 };
 
 } // namespace relay

@@ -36,6 +36,7 @@ public:
 private:
 	void go(const backend_config &of, visit &which) override;
 	std::size_t stack_of(const backend_config &of) const override;
+	bool is_urgent(const endpoint &of) const override;
 	const check_place &place_for(const backend_config &of) const noexcept;
 	std::error_code ask(const backend_config &of, const endpoint &at, sn::deadline until,
 			    std::string &detail);
@@ -53,6 +54,13 @@ std::size_t checker::stack_of(const backend_config &of) const
 		       : 0;
 }
 
+/* Clients may be waiting for it, because it gets none before its first check. */
+bool checker::is_urgent(const endpoint &of) const
+{
+	return pool_.settings().check.starts_down &&
+	       of.counts.check.load(std::memory_order_relaxed) == checked::unknown;
+}
+
 void checker::go(const backend_config &of, visit &which)
 {
 	const auto &how = pool_.settings().check;
@@ -63,8 +71,10 @@ void checker::go(const backend_config &of, visit &which)
 	 * made again, because the shortage has other events, too. */
 	if (counts && is_shortage(answer)) {
 		auto &last = which.at().counts.last_error;
-		if (last.exchange(answer.value(), std::memory_order_relaxed) != answer.value())
+		if (last.exchange(answer.value(), std::memory_order_relaxed) != answer.value()) {
+			pool_.line().changed(); /* waiters may now use a backup */
 			tell_shortage(pool_, which.at(), answer);
+		}
 	} else if (counts) {
 		take(which.at(), answer, detail);
 	}

@@ -63,15 +63,30 @@ bool has_source_for(const std::string &address)
 	return static_cast<bool>(sn::udp::connect(address, sn::now()));
 }
 
-/* A name shows the state of its endpoint with the lowest rank. */
-int rank(health state)
+/* Forgets the error, too: without a result it would mean that no check can be made. */
+void forget_check(endpoint &of) noexcept
 {
-	switch (state) {
+	of.counts.last_error.store(0, std::memory_order_relaxed);
+	of.counts.check.store(checked::unknown, std::memory_order_relaxed);
+}
+
+/* Whether an endpoint that has this state may not be chosen before its first check. One that
+ * returns slowly, or was ejected, may have to be checked again. */
+bool awaits_first_check(const endpoint &of, health state) noexcept
+{
+	return (state == health::unknown || state == health::slow || state == health::ejected) &&
+	       of.counts.check.load(std::memory_order_relaxed) == checked::unknown;
+}
+
+/* A name shows the state of its endpoint with the lowest rank. */
+int rank(const endpoint_snapshot &of)
+{
+	switch (of.state) {
 	case health::up:
 	case health::unchecked:
 		return 0;
 	case health::unknown:
-		return 1;
+		return of.awaits_check ? 3 : 1;
 	case health::slow:
 		return 2;
 	case health::ejected:
@@ -178,8 +193,12 @@ std::shared_ptr<endpoint> endpoints::find_or_make(const std::string &address)
 	const auto listed = std::ranges::lower_bound(*list_, address, {}, address_of);
 	if (listed != list_->end() && listed->at->address == address)
 		return listed->at;
-	if (const auto gone = gone_.find(address); gone != gone_.end())
+	if (const auto gone = gone_.find(address); gone != gone_.end()) {
+		/* Nobody has checked it in the meantime. */
+		if (starts_down_)
+			forget_check(*gone->second);
 		return gone->second;
+	}
 	auto made = std::make_shared<endpoint>(configured_, address);
 	set(made->counts.bandwidth, bandwidth_, sn_now());
 	made->agent.belongs_to(agent_);
@@ -228,9 +247,15 @@ void endpoints::forget_checks() noexcept
 {
 	const std::lock_guard lock(lock_);
 	for (const auto &each : *list_)
-		each.at->counts.check.store(checked::unknown, std::memory_order_relaxed);
+		forget_check(*each.at);
 	for (const auto &each : gone_)
-		each.second->counts.check.store(checked::unknown, std::memory_order_relaxed);
+		forget_check(*each.second);
+}
+
+void endpoints::start_down(bool is_so) noexcept
+{
+	const std::lock_guard lock(lock_);
+	starts_down_ = is_so;
 }
 
 void endpoints::use_agent(const agent_id &agent) noexcept
@@ -264,6 +289,7 @@ void endpoints::read(backend_snapshot &into, std::uint32_t weight, std::uint64_t
 	into.is_resolve_failing = failing();
 	add_totals(into, totals_of_forgotten_);
 	into.state = weight == 0 ? health::drained : down() ? health::down : health::unknown;
+	into.awaits_check = starts_down_ && into.state == health::unknown;
 	into.agent.is_there = agent_ != nullptr;
 	agent_snapshot agent_of_best;
 	std::uint64_t percents = 0;
@@ -274,6 +300,9 @@ void endpoints::read(backend_snapshot &into, std::uint32_t weight, std::uint64_t
 		read_health(*each.at, is_checked, one);
 		if (weight == 0)
 			one.state = health::drained;
+		one.awaits_check = starts_down_ && awaits_first_check(*each.at, one.state);
+		if (one.awaits_check)
+			one.state = health::unknown;
 		one.weight = each.weight;
 		one.priority = each.priority;
 		one.limit = lower_limit(limit, one.agent.limit);
@@ -281,8 +310,9 @@ void endpoints::read(backend_snapshot &into, std::uint32_t weight, std::uint64_t
 		is_limited &= one.limit != 0;
 		add_totals(into, one);
 		into.addresses.push_back(one.address);
-		if (into.addresses.size() == 1 || rank(one.state) < rank(into.state)) {
+		if (into.addresses.size() == 1 || rank(one) < rank(into)) {
 			into.state = one.state;
+			into.awaits_check = one.awaits_check;
 			into.last_error = one.last_error;
 			agent_of_best = one.agent;
 		}

@@ -130,6 +130,10 @@ public:
 	/* Resets the results of earlier checks. */
 	void forget_checks() noexcept;
 
+	/* Whether endpoints get no connections before their first check (balance.hpp). Then one
+	 * that returns to its name has to be checked again. */
+	void start_down(bool is_so) noexcept;
+
 	/* use_agent() sets the agent of each endpoint, also of future ones. forget_agent()
 	 * resets its earlier answers. */
 	void use_agent(const agent_id &agent) noexcept;
@@ -160,6 +164,7 @@ private:
 	endpoint_snapshot totals_of_forgotten_;
 	bandwidth_config bandwidth_;
 	agent_id agent_;
+	bool starts_down_ = false;
 
 	std::atomic<state> state_{unknown};
 	std::atomic<std::uint64_t> changes_{0}; /* under lock_ */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "backends/queue.hpp"
 
+#include <optional>
 #include <utility>
 
 namespace relay
@@ -29,6 +30,10 @@ queue::entry queue::enter(waiter &who) noexcept
 	serve(with);
 	if (!who.waits_)
 		return entry::served;
+	if (with && !with->may_serve(who)) {
+		unlink(who);
+		return entry::in_vain;
+	}
 	/* A full queue does not matter if the newcomer can be served immediately. */
 	if (waiting_.load(std::memory_order_relaxed) > limit()) {
 		unlink(who);
@@ -41,15 +46,23 @@ queue::place queue::look(const waiter &who) noexcept
 {
 	const std::lock_guard lock(lock_);
 	if (!who.waits_)
-		return place::given;
+		return who.is_in_vain_ ? place::in_vain : place::given;
 	return first_ == &who ? place::first : place::behind;
+}
+
+bool queue::is_served_by(const giver &which) noexcept
+{
+	std::shared_ptr<giver> with; /* released without the lock */
+	const std::lock_guard lock(lock_);
+	with = latest_.lock();
+	return with.get() == &which;
 }
 
 bool queue::leave(waiter &who) noexcept
 {
 	const std::lock_guard lock(lock_);
 	if (!who.waits_)
-		return true;
+		return !who.is_in_vain_;
 	unlink(who);
 	return false;
 }
@@ -70,10 +83,8 @@ void queue::changed() noexcept
  * the search ends. If one backend refuses connections and another is full, all waiters have tried
  * the one that refuses; without skipping, each freed place would cost a choice for every waiter.
  */
-void queue::serve(const std::shared_ptr<giver> &with) noexcept
+void queue::give_places(const std::shared_ptr<giver> &with) noexcept
 {
-	if (!with)
-		return; /* the first pool of the group is about to take effect */
 	bool is_plain_over = false;
 	const waiter *in_vain = nullptr; /* the last one, not plain, without a place */
 	std::size_t others = not_plain_; /* how many that are not plain are left */
@@ -99,6 +110,41 @@ void queue::serve(const std::shared_ptr<giver> &with) noexcept
 		}
 		each = next;
 	}
+}
+
+/* Called with the lock held. Wakes those that wait in vain, wherever in the queue they are. */
+void queue::dismiss(const giver &with) noexcept
+{
+	std::optional<bool> may_serve_plain; /* the same for all of them */
+	for (waiter *each = first_; each;) {
+		waiter *const next = each->next_;
+		if (!each->is_plain_ || !may_serve_plain) {
+			const bool may_serve = with.may_serve(*each);
+			if (each->is_plain_)
+				may_serve_plain = may_serve;
+			each->is_in_vain_ = !may_serve;
+		} else {
+			each->is_in_vain_ = !*may_serve_plain;
+		}
+		if (each->is_in_vain_) {
+			unlink(*each);
+			each->rings.ring();
+		}
+		each = next;
+	}
+}
+
+/* Called with the lock held. */
+void queue::serve(const std::shared_ptr<giver> &with) noexcept
+{
+	if (!with)
+		return; /* the first pool of the group is about to take effect */
+	give_places(with);
+	if (!first_checks_are_over() && !with->awaits_first_checks())
+		first_checks_are_over_.store(true, std::memory_order_relaxed);
+	const bool has_awaited = with->has_awaited();
+	if (std::exchange(has_awaited_, has_awaited) && !has_awaited)
+		dismiss(*with);
 }
 
 void queue::unlink(waiter &who) noexcept

@@ -20,6 +20,10 @@
  * came before (c), (d) comes after (a). Other changes (a check, a lookup, a reload) are rare and
  * take the lock, under which (a) and (b) are one step.
  *
+ * Clients wait as well while the only backends that they could use have still to pass their first
+ * check (balance.hpp). When the last one of these checks has ended, clients for which no backend is
+ * left leave immediately.
+ *
  * An ejection ends by time alone, which wakes nobody, so the first waiter tries again ten times a
  * second. That also makes up for an attempt that failed for lack of memory.
  *
@@ -60,8 +64,8 @@ public:
 		waiter(const waiter &) = delete;
 		waiter &operator=(const waiter &) = delete;
 
-		/* Rung when the waiter is given a place and when it becomes the first. Others
-		 * may ring it, too. */
+		/* Rung when the waiter is given a place, when it waits in vain, and when it becomes
+		 * the first. Others may ring it, too. */
 		bell rings;
 
 	protected:
@@ -76,6 +80,7 @@ public:
 		waiter *previous_ = nullptr;
 		waiter *next_ = nullptr;
 		bool waits_ = false;
+		bool is_in_vain_ = false; /* has left, because no place can become free */
 	};
 
 	/* Gives places to waiters. */
@@ -91,6 +96,12 @@ public:
 		 * giver. */
 		virtual answer give_place(waiter &to,
 					  const std::shared_ptr<giver> &itself) noexcept = 0;
+		/* Whether backends have still to pass their first check, or to be looked up before
+		 * it. When that ends, waiters leave that may_serve() says wait in vain. */
+		virtual bool has_awaited() const noexcept { return false; }
+		virtual bool may_serve(const waiter &) const noexcept { return true; }
+		/* Whether clients would have to wait for such backends now. */
+		virtual bool awaits_first_checks() const noexcept { return false; }
 		/* Whether two waiters that are not plain can use the same places. Called under
 		 * the queue's lock. */
 		virtual bool are_alike(const waiter &, const waiter &) const noexcept
@@ -116,12 +127,12 @@ public:
 	/* Whether nobody waits, so that a newcomer overtakes nobody. */
 	bool is_empty() const noexcept { return waiting_.load() == 0; }
 
-	enum class entry { served, waits, full };
+	enum class entry { served, waits, full, in_vain };
 	/* Enters the queue until leave(), unless it is full. If the waiter is served immediately,
 	 * it need not wait, but must leave. */
 	entry enter(waiter &who) noexcept;
 
-	enum class place { given, first, behind };
+	enum class place { given, first, behind, in_vain };
 	place look(const waiter &who) noexcept;
 
 	/* Leaves the queue. Returns true if the waiter has been given a place. */
@@ -141,6 +152,16 @@ public:
 	/* How often the first of the queue calls changed(). */
 	static constexpr std::chrono::milliseconds beat{100};
 
+	/* Whether this is the latest giver. */
+	bool is_served_by(const giver &which) noexcept;
+
+	/* Whether there has been a moment at which clients did not have to wait for first checks.
+	 */
+	bool first_checks_are_over() const noexcept
+	{
+		return first_checks_are_over_.load(std::memory_order_relaxed);
+	}
+
 	std::uint64_t waiting() const noexcept { return waiting_.load(); }
 	std::uint64_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
 
@@ -153,13 +174,17 @@ public:
 
 private:
 	void serve(const std::shared_ptr<giver> &with) noexcept;
+	void give_places(const std::shared_ptr<giver> &with) noexcept;
+	void dismiss(const giver &with) noexcept;
 	void unlink(waiter &who) noexcept;
 
-	std::mutex lock_; /* guards the list, its counts and latest_ */
+	std::mutex lock_; /* guards the list, its counts, latest_ and has_awaited_ */
 	waiter *first_ = nullptr;
 	waiter *last_ = nullptr;
 	std::size_t not_plain_ = 0; /* how many in the list are not plain */
 	std::weak_ptr<giver> latest_;
+	bool has_awaited_ = false; /* what the giver said last */
+	std::atomic<bool> first_checks_are_over_{false};
 	std::atomic<std::uint64_t> waiting_{0}; /* changed under the lock */
 	std::atomic<std::uint64_t> limit_{0};
 };

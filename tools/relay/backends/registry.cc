@@ -118,7 +118,7 @@ registry::generation::open_listener(const std::string &name, const std::string &
 
 std::shared_ptr<backend_counters> registry::generation::open_backend(const std::string &group,
 								     const backend_config &settings,
-								     bool is_checked,
+								     checking how,
 								     const agent_id &agent)
 {
 	const auto named = [&](const auto &each) {
@@ -130,15 +130,18 @@ std::shared_ptr<backend_counters> registry::generation::open_backend(const std::
 		const auto at = std::ranges::find_if(of_.backends_, named);
 		if (at != of_.backends_.end())
 			found = *at;
+		if (found && found->gone_ && how == checking::starts_down)
+			found->endpoints.forget_checks();
 	}
 	if (!found) {
 		found = new_backends_.emplace_back(
 			std::make_shared<backend_counters>(group, settings.address));
 		found->endpoints.limit_bandwidth(settings.bandwidth);
 		found->endpoints.use_agent(agent);
+		found->endpoints.start_down(how == checking::starts_down);
 	}
 	backends_.push_back({found, settings.weight, settings.priority, settings.max_connections,
-			     is_checked, settings.bandwidth, agent});
+			     how, settings.bandwidth, agent});
 	return found;
 }
 
@@ -165,6 +168,7 @@ void registry::generation::commit() noexcept
 {
 	const std::int64_t now = sn_now();
 	const std::lock_guard lock(of_.lock_);
+	static_cast<void>(of_.first_checks_are_over()); /* before there are new groups */
 	for (const auto &each : of_.listeners_)
 		each->gone_ = true;
 	for (const auto &each : of_.backends_)
@@ -185,9 +189,10 @@ void registry::generation::commit() noexcept
 		each.counts->weight_ = each.weight;
 		each.counts->priority_ = each.priority;
 		each.counts->limit_ = each.limit;
-		each.counts->is_checked_ = each.is_checked;
+		each.counts->is_checked_ = each.how != checking::none;
 		each.counts->endpoints.limit_bandwidth(each.bandwidth);
-		if (!each.is_checked)
+		each.counts->endpoints.start_down(each.how == checking::starts_down);
+		if (each.how == checking::none)
 			each.counts->endpoints.forget_checks();
 		each.counts->endpoints.use_agent(each.agent);
 		each.counts->gone_ = false;
@@ -268,15 +273,27 @@ void registry::forget_sources() noexcept
 		each->source_bandwidths.forget_full(now);
 }
 
+/* Called under the lock. Once true it stays so, and so it does for each group: backends that are
+ * new later do not make a process that serves others unready. */
+bool registry::first_checks_are_over() const noexcept
+{
+	if (!first_checks_are_over_)
+		first_checks_are_over_ =
+			!groups_.empty() && std::ranges::all_of(groups_, [](const auto &each) {
+				return each->gone_ || each->line.first_checks_are_over();
+			});
+	return first_checks_are_over_;
+}
+
 snapshot registry::read() const
 {
 	snapshot now;
 	fill_process(now);
-	now.ready = ready_.load(std::memory_order_relaxed);
 	now.uptime = sn::now() - began_;
 	{
 		const std::lock_guard lock(lock_);
 		forget_gone();
+		now.ready = first_checks_are_over() && ready_.load(std::memory_order_relaxed);
 		for (const auto &listener : listeners_) {
 			now.listeners.push_back(read_listener(*listener));
 			now.active += now.listeners.back().active;

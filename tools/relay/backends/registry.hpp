@@ -110,6 +110,9 @@ private:
 	bool gone_ = false;
 };
 
+/* Whether a backend is checked, and what counts before its first check. */
+enum class checking : unsigned char { none, starts_up, starts_down };
+
 struct group_counters {
 	explicit group_counters(std::string called) : name(std::move(called)) {}
 
@@ -130,7 +133,8 @@ public:
 	/* Bytes delivered by all listeners, to backends and to clients. */
 	std::pair<std::uint64_t, std::uint64_t> bytes() const;
 
-	/* Whether new connections are wanted from now on. */
+	/* Whether new connections are wanted from now on. A snapshot is ready only when the checks
+	 * for which clients had to wait at the start are over, too. */
 	void set_ready(bool ready) noexcept { ready_.store(ready, std::memory_order_relaxed); }
 
 	bool ready() const noexcept { return ready_.load(std::memory_order_relaxed); }
@@ -150,6 +154,7 @@ public:
 
 private:
 	void forget_gone() const;
+	bool first_checks_are_over() const noexcept;
 	static listener_snapshot read_listener(const listener_counters &of);
 	static backend_snapshot read_backend(backend_counters &of);
 	static group_snapshot read_group(const group_counters &of);
@@ -167,6 +172,7 @@ private:
 	/* The sum of the bytes of listeners that have been forgotten. */
 	mutable std::pair<std::uint64_t, std::uint64_t> bytes_of_gone_{};
 	std::atomic<bool> ready_{false};
+	mutable bool first_checks_are_over_ = false; /* under lock_ */
 	sn::clock::time_point began_ = sn::now();
 	std::function<void(snapshot &)> fill_;
 	history past_;
@@ -186,10 +192,12 @@ public:
 							 const std::string &address,
 							 const listener_config &settings);
 	/* Opens the counters of a backend. If it has no checks, the results of earlier checks
-	 * are forgotten; if it has another agent, or none, the answers of the earlier agent are. */
+	 * are forgotten; so are those of a backend that was gone, if it may get no connections
+	 * before a check. If it has another agent, or none, the answers of the earlier agent are
+	 * forgotten. */
 	std::shared_ptr<backend_counters> open_backend(const std::string &group,
-						       const backend_config &settings,
-						       bool is_checked, const agent_id &agent);
+						       const backend_config &settings, checking how,
+						       const agent_id &agent);
 
 	/* Opens the counters of a group. limit: for the queue of a new group; pool::lead() sets
 	 * the limit of an existing one. */
@@ -212,7 +220,7 @@ private:
 		std::uint32_t weight;
 		std::uint32_t priority;
 		std::uint64_t limit;
-		bool is_checked;
+		checking how;
 		bandwidth_config bandwidth;
 		agent_id agent;
 	};

@@ -163,6 +163,7 @@ private:
 		auto &its = at.endpoints;
 		if (!its.failed())
 			return;
+		pool_.line().changed(); /* clients may wait for the first lookup */
 		const std::string why = explain(error);
 		auto fields = fields_of(pool_, at);
 		fields.emplace_back("error", why);

@@ -35,7 +35,7 @@ bool visitor::visit::counts() const noexcept
  * are spread over half an interval, or over a second if that is shorter. Each endpoint's second
  * visit follows after half an interval to a whole one; from then on each endpoint has its own place
  * in the interval. The places are multiples of the golden ratio, which are spread evenly for any
- * number of endpoints.
+ * number of endpoints. Urgent first visits are not spread.
  */
 std::shared_ptr<visitor::plan> visitor::make_plan(const std::shared_ptr<endpoint> &of)
 {
@@ -47,7 +47,9 @@ std::shared_ptr<visitor::plan> visitor::make_plan(const std::shared_ptr<endpoint
 			std::chrono::duration<double, std::nano>(in) * (at * 0x1p-32));
 	};
 	auto made = std::make_shared<plan>(of);
-	made->next = sn::now() + place(std::min(half, longest_first_round));
+	made->next = sn::now();
+	if (!is_urgent(*of))
+		made->next += place(std::min(half, longest_first_round));
 	made->pause = half + place(half);
 	return made;
 }

@@ -4,10 +4,11 @@
  * backend has a task (watcher.hpp), and each visit that is under way has another one, so that a
  * slow endpoint does not delay others.
  *
- * The first visit of an endpoint starts immediately, or as soon as a lookup has found its address.
- * The next one starts an interval after the start of the previous one, or as soon as the previous
- * one has ended if that took longer. The visits of an address end when the address is gone from its
- * name. Results that arrive after the visits were stopped do not count.
+ * The first visit of an endpoint starts soon, or soon after a lookup has found its address; an
+ * urgent one starts immediately. The next one starts an interval after the start of the previous
+ * one, or as soon as the previous one has ended if that took longer. The visits of an address end
+ * when the address is gone from its name. Results that arrive after the visits were stopped do not
+ * count.
  */
 #ifndef RELAY_VISITOR_HPP
 #define RELAY_VISITOR_HPP
@@ -76,6 +77,8 @@ protected:
 	virtual void go(const backend_config &of, visit &which) = 0;
 	/* The stack size of the visit's task; 0: the default. */
 	virtual std::size_t stack_of(const backend_config &) const { return 0; }
+	/* Whether somebody may be waiting for the first visit of the endpoint. */
+	virtual bool is_urgent(const endpoint &) const { return false; }
 
 private:
 	using plans = std::vector<std::shared_ptr<plan>>;

@@ -141,7 +141,8 @@ struct check_config {
 	std::uint32_t rise = 2; /* consecutive successes after which a down backend is up */
 	std::uint32_t fall = 3; /* consecutive failures after which it is down */
 	when_down on_down = when_down::keep;
-	std::string send;    /* sent once connected */
+	bool starts_down = false; /* a backend gets no connections before its first good check */
+	std::string send;         /* sent once connected */
 	byte_pattern expect; /* prefix of the answer; empty, and no regex: connecting is enough */
 	/* Must be found in the answer, or in its body if that is HTTP; null: there is none. */
 	std::shared_ptr<const regex> expect_regex{};

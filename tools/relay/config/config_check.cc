@@ -214,6 +214,7 @@ void read_check(section in, check_config &into)
 	in.choice<when_down>(
 		"on_down", into.on_down,
 		{{"keep", when_down::keep}, {"drain", when_down::drain}, {"cut", when_down::cut}});
+	in.choice<bool>("initial", into.starts_down, {{"up", false}, {"down", true}});
 	read_check_place(in, into.at);
 	if (bool by_tls = false; in.flag("tls", by_tls))
 		into.tls = by_tls;

@@ -107,6 +107,9 @@ public:
 	 * that no listener uses. Call it in a task. */
 	void done();
 
+	/* Whether there is an old process that serves until done(). */
+	bool has_former() const noexcept { return ready_ >= 0; }
+
 private:
 	struct entry {
 		int fd = -1;

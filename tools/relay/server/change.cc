@@ -24,6 +24,12 @@ namespace relay
 namespace
 {
 
+using namespace std::chrono_literals;
+
+/* How long the first checks may keep a new process from taking over. The old one waits for twice as
+ * long (handover.cc). */
+constexpr auto longest_first_checks = 30s;
+
 /* The listener with these settings among them; null if there is none. */
 listening *find_listener(const listener_config &of, const listeners &among)
 {
@@ -108,6 +114,21 @@ void change::announce() const
 	std::fflush(stdout);
 }
 
+/*
+ * After a handover nothing is known of the backends, but the old process serves until the new one
+ * does, and knows them. Polling is good enough for what happens once. Waits in vain if a check has
+ * no result, so clients may have to wait as after any other start.
+ */
+void change::await_first_checks() const
+{
+	if (!all_.inherited.has_former())
+		return;
+	const auto awaits = [](const auto &each) { return each && each->awaits_first_checks(); };
+	for (const auto until = sn::after(longest_first_checks);
+	     std::ranges::any_of(pools_.made(), awaits) && sn::now() < until;)
+		sn::sleep(5ms);
+}
+
 /* Starts the checks, lookups and keepers, and the new listeners. If one of them cannot be
  * started, stops all of them and throws. */
 void change::start(watchers &watching)
@@ -132,6 +153,7 @@ void change::start(watchers &watching)
 			if (auto ready = watch_ready(each, all_.stock))
 				watching.push_back(std::move(ready));
 		}
+		await_first_checks();
 		for (; started < opened_.size(); started++)
 			opened_[started]->start();
 	} catch (const std::exception &) {

@@ -54,6 +54,7 @@ public:
 private:
 	std::unique_ptr<listening> open(const listener_config &settings, std::string &why);
 	bool make_tls();
+	void await_first_checks() const;
 	void start(watchers &watching);
 	void retire(watchers &which) noexcept;
 

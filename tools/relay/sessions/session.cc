@@ -139,7 +139,14 @@ bool session::connect()
 		until = began_ + lifetime;
 	const std::uint64_t source = hash_of(host_of(client_address_));
 	tried_endpoints tried;
+	std::error_code failed; /* why the last one of these could not be used */
 	unsigned rounds = 0;
+	const auto wait_for_next_round = [&] {
+		const auto then = wait_to_retry(failed, *tried.back(), rounds++, until);
+		if (then == retrying::again)
+			tried.clear();
+		return then;
+	};
 
 	all_.stock.make_room();
 	if (await_names(until)) {
@@ -152,12 +159,21 @@ bool session::connect()
 		const placing placed = next ? placing::given : take_place(source, tried, next);
 		if (placed == placing::over)
 			return false;
-		if (placed == placing::none_left)
+		if (placed == placing::none_left && tried.empty())
 			break;
 		if (until != sn::no_deadline)
 			until += sn::now() - asked;
 		if (lifetime.count() != 0)
 			until = std::min(until, began_ + lifetime);
+		if (placed == placing::none_left) {
+			/* The others have failed while it waited for them. */
+			const auto then = wait_for_next_round();
+			if (then == retrying::over)
+				return false;
+			if (then == retrying::no)
+				break;
+			continue;
+		}
 		if (!tried.empty() || rounds != 0) {
 			/* Attempts that end soon are not watched. */
 			if (attempts::has_left(client_.native_handle())) {
@@ -200,30 +216,28 @@ bool session::connect()
 			end(cause::lifetime);
 			return false;
 		}
-		const bool ours = is_shortage(connected.error());
+		failed = connected.error();
+		const bool ours = is_shortage(failed);
 		if (!ours)
 			next->counts.failures.add();
 		ended_ = ours ? termination::no_memory : termination::connect_failed;
 		const bool is_ejected = !ours && to_->failed(*next.get());
 		if (is_ejected)
 			all_.counters.ejections.add();
-		tell_failed(via_->counts->name, *to_, *next.get(), connected.error(), refusal_,
-			    ours, is_ejected);
-		error_ = refusal_.empty()
-				 ? check_error_text(connected.error().value(), next->address)
-				 : refusal_;
+		tell_failed(via_->counts->name, *to_, *next.get(), failed, refusal_, ours,
+			    is_ejected);
+		error_ = refusal_.empty() ? check_error_text(failed.value(), next->address)
+					  : refusal_;
 		if (until != sn::no_deadline && sn::now() >= until)
 			break;
 		if (to_->has_other(tried))
 			continue;
-		const endpoint &last = *next.get(); /* kept alive by `tried` */
-		next = {};                          /* frees the place during the wait */
-		const auto then = wait_to_retry(connected.error(), last, rounds++, until);
+		next = {}; /* frees the place during the wait */
+		const auto then = wait_for_next_round();
 		if (then == retrying::over)
 			return false;
 		if (then == retrying::no)
 			break;
-		tried.clear();
 	}
 	tell_no_backend(via_->counts->name, *to_);
 	if (tried.empty() && rounds == 0)

@@ -205,6 +205,8 @@ private:
 	placing wait_in_queue(queued_choice &mine);
 	placing stop_waiting(queued_choice &mine, woken why);
 	enum class retrying { again, no, over };
+	void tell_not_waiting(const tried_endpoints &tried, const char *limit,
+			      const char *beside) const;
 	retrying wait_to_retry(const std::error_code &error, const endpoint &at, unsigned times,
 			       sn::deadline until);
 	woken wait_beside(bell &rings, sn::deadline until);

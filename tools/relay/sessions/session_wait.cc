@@ -70,13 +70,12 @@ session::placing session::take_place(std::uint64_t source, const tried_endpoints
 	into = to_->choose_in_turn(source, tried);
 	if (into)
 		return placing::given;
-	if (!to_->has_other(tried))
+	if (!to_->may_get_other(tried))
 		return placing::none_left;
 	if (to_->line().limit() == 0 && to_->line().is_empty()) {
 		ended_ = termination::refused_limit;
 		all_.counters.refused.add();
-		tell_full(via_->counts->name, *to_, "backends.max_connections",
-			  "the group has no queue");
+		tell_not_waiting(tried, "backends.max_connections", "the group has no queue");
 		return placing::over;
 	}
 
@@ -87,11 +86,13 @@ session::placing session::take_place(std::uint64_t source, const tried_endpoints
 		ended_ = termination::queue_full;
 		all_.counters.refused.add();
 		to_->line().full.add();
-		tell_full(via_->counts->name, *to_, "queue", "its queue is full");
+		tell_not_waiting(tried, "queue", "its queue is full");
 		return placing::over;
 	case queue::entry::waits:
 		placed = wait_in_queue(mine);
 		break;
+	case queue::entry::in_vain:
+		return placing::none_left;
 	case queue::entry::served:
 		break;
 	}
@@ -103,6 +104,17 @@ session::placing session::take_place(std::uint64_t source, const tried_endpoints
 	}
 	into = std::move(mine.got);
 	return placing::given;
+}
+
+/* Reports a client that is closed although a backend may have a place for it later. */
+void session::tell_not_waiting(const tried_endpoints &tried, const char *limit,
+			       const char *beside) const
+{
+	if (to_->awaits_first_checks(tried))
+		tell_unchecked(via_->counts->name, *to_, to_->line().limit() ? limit : "queue",
+			       beside);
+	else
+		tell_full(via_->counts->name, *to_, limit, beside);
 }
 
 /* Waits in the queue. The first in the queue wakes at each beat, see queue.hpp. */
@@ -119,6 +131,10 @@ session::placing session::wait_in_queue(queued_choice &mine)
 		const auto at = line.look(mine);
 		if (at == queue::place::given) {
 			placed = stop_waiting(mine, woken::rung);
+			break;
+		}
+		if (at == queue::place::in_vain) {
+			placed = placing::none_left;
 			break;
 		}
 		auto next = until;
@@ -159,8 +175,7 @@ session::placing session::stop_waiting(queued_choice &mine, woken why)
 	ended_ = termination::queue_timeout;
 	all_.counters.refused.add();
 	line.timeouts.add();
-	tell_full(via_->counts->name, *to_, "queue_timeout",
-		  "the client has waited for queue_timeout");
+	tell_not_waiting(mine.tried, "queue_timeout", "the client has waited for queue_timeout");
 	return placing::over;
 }
 

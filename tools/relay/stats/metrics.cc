@@ -107,7 +107,7 @@ void add_process(page &to, const snapshot &now)
 
 	to.metric("info", "gauge", "The running version; always 1.");
 	to.sample({{"version", now.version}}, 1);
-	one("ready", "gauge", now.ready, "1 while new connections are wanted, 0 while draining.");
+	one("ready", "gauge", now.ready, "1 while /ready answers 200, else 0.");
 	to.metric("uptime_seconds", "gauge", "Time since the relay began to serve.");
 	to.sample("", {}, seconds(now.uptime));
 	one("sessions", "gauge", now.active, "Connections that are open, over all listeners.");
@@ -305,10 +305,10 @@ void add_lists(page &to, const snapshot &now)
 			  seconds(each.read));
 }
 
-bool is_used(health state) noexcept
+bool is_used(const endpoint_snapshot &of) noexcept
 {
-	return state == health::up || state == health::slow || state == health::unknown ||
-	       state == health::unchecked;
+	return of.state == health::up || of.state == health::slow ||
+	       (of.state == health::unknown && !of.awaits_check) || of.state == health::unchecked;
 }
 
 /* Groups have gauges only, because a sum of counters would fall when a reload removes a backend. */
@@ -344,7 +344,7 @@ void add_backends(page &to, const snapshot &now, metrics_detail detail)
 	using b = backend_snapshot;
 
 	each_backend("backend_up", "gauge", "1 when the backend is given connections.",
-		     [](const b &each) -> std::uint64_t { return is_used(each.state); });
+		     [](const b &each) -> std::uint64_t { return is_used(each); });
 	each_backend("backend_connections", "gauge", "Connections to the backend.",
 		     [](const b &each) { return each.active; });
 	each_backend("backend_connected_total", "counter", "Connections made to the backend.",
@@ -454,7 +454,7 @@ void add_endpoints(page &to, const snapshot &now)
 	};
 
 	each_endpoint("endpoint_up", "gauge", "1 when the address is given connections.",
-		      [](const e &one) -> std::uint64_t { return is_used(one.state); });
+		      [](const e &one) -> std::uint64_t { return is_used(one); });
 	to.metric("endpoint_state", "gauge", "The state that the address is in; always 1.");
 	every([&](const backend_snapshot &of, const e &one) {
 		to.sample({{"group", of.route},

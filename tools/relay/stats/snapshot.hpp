@@ -28,7 +28,7 @@ namespace relay
 
 /* Whether a backend is given connections. Users see these names. */
 enum class health : unsigned char {
-	unknown,   /* no check has ended yet; it is given connections */
+	unknown,   /* no check has ended yet; see awaits_check below */
 	up,        /* the last checks succeeded */
 	slow,      /* has come back, and gets fewer connections for a while */
 	down,      /* active checks fail, its agent says so, or its name has never resolved */
@@ -127,6 +127,9 @@ struct agent_snapshot {
 struct endpoint_snapshot {
 	std::string address; /* of a backend: as configured, unique within the group */
 	health state = health::unchecked;
+	/* It gets no connections before its first check. False: nothing keeps it from them while
+	 * its state is `unknown`. */
+	bool awaits_check = false;
 	std::uint32_t weight = 1;    /* of a backend: as configured; of an endpoint: within it */
 	std::uint32_t priority = 0;  /* lower values come first */
 	std::uint64_t active = 0;    /* connections, including those being made */
