@@ -4,6 +4,7 @@ What the tests with clusters of databases share: hosts for the nodes, the relay 
 configuration in docs/relay-reference.md, servers whose output is shown if the test fails, and a
 client that writes again and again.
 """
+import itertools
 import os
 import re
 import subprocess
@@ -84,6 +85,7 @@ class Cluster(programs.Traffic):
         self.assertNotIn("10.0.0.", text)
         # A busy machine answers late, and no node of these tests hangs.
         text = text.replace('interval = "1s"\n', 'interval = "1s"\ntimeout = "20s"\n')
+        text = re.sub(r"(\[groups\.\w+\]\n)", r'\1queue_timeout = "1m"\n', text)
         relay = RelayByConfig('admin = "127.0.0.1:0"\n' + text)
         self.addCleanup(relay.stop)
         self.assertEqual(len(relay.listens), n)
@@ -117,19 +119,18 @@ class Writer:
         self.thread.start()
 
     def run(self):
-        n = 0
-        while not self.stopping.wait(0.05):
-            n += 1
+        for n in itertools.count(1):
             try:
                 done = subprocess.run(self.write(n), capture_output=True, text=True,
                                       timeout=PATIENCE, check=False)
+                if done.returncode == 0:
+                    self.written.append((n, done.stdout.strip()))
+                else:
+                    self.failed.append(done.stderr.strip())
             except subprocess.TimeoutExpired as error:
                 self.failed.append(str(error))
-                continue
-            if done.returncode == 0:
-                self.written.append((n, done.stdout.strip()))
-            else:
-                self.failed.append(done.stderr.strip())
+            if self.stopping.wait(0.05):
+                return
 
     def more(self, node):
         """Waits for some more writes at that node."""

@@ -5,7 +5,8 @@
 Two nodes of PostgreSQL that Patroni manages, and the relay with the configuration of the manual.
 The primary is killed: first as a machine that dies, then Patroni alone, whose PostgreSQL stays a
 primary for itself. Clients that write reach one primary after the other and never another node,
-open sessions are cut, no acknowledged write is lost, and clients that read reach the replica.
+also when the relay has just started. Open sessions are cut, no acknowledged write is lost, and
+clients that read reach the replica.
 
 Environment: as for traffic.py. Skips when a program is missing; scripts/setup nightly installs
 them.
@@ -172,15 +173,17 @@ class Patroni(cluster.Cluster):
 
     def test_writes_reach_only_the_primary(self):
         first, second = self.first, self.second
+        self.ask(first.host, 5432, "create table t (i int primary key)")
+        eventually(lambda: self.ask(second.host, 5432, "select to_regclass('t')"), "the table")
         self.relay, (self.write, self.read) = self.relay_of_the_manual(
             "[listeners.write]", [first.host, second.host])
-        self.wait_for(self.relay, "primary", [first.host])
-        self.ask("127.0.0.1", self.write, "create table t (i int primary key)")
         self.writer = cluster.Writer(lambda n: psql(
             "127.0.0.1", self.write, f"insert into t values ({n}) returning {WHERE}"))
         self.addCleanup(self.writer.stop)
-        self.assert_reads_at(second)
+        # The first writes wait for the checks: each second one would come to the replica.
         self.writer.more(first.host)
+        self.wait_for(self.relay, "primary", [first.host])
+        self.assert_reads_at(second)
 
         # Both, as when a machine dies.
         first.kill_patroni()
