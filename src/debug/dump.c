@@ -528,7 +528,7 @@ static int dump_to(int fd, int64_t patience, struct sn_task *me)
 /* Inlined, so that the stack of the task that calls sn_dump() has a frame of that name. */
 static inline __attribute__((always_inline)) int dump(int fd, int64_t patience)
 {
-	struct sn_private_lease *lease = sn_private_current;
+	struct sn_private_lease *lease;
 	struct sn_task *me = sn_task_of(sn_self());
 	int err;
 
@@ -538,8 +538,7 @@ static inline __attribute__((always_inline)) int dump(int fd, int64_t patience)
 	if (err < 0)
 		return err;
 	/* As in sn_task_scan(), the thread is outside the runtime, and unknown to it. */
-	sn_private_current = NULL;
-	sn_compiler_barrier();
+	lease = sn_scan_hide();
 	if (atomic_exchange(&under_way, true)) {
 		sn_foreign_leave();
 		err = -EBUSY;
@@ -547,8 +546,7 @@ static inline __attribute__((always_inline)) int dump(int fd, int64_t patience)
 		err = dump_to(fd, patience, me);
 		atomic_store(&under_way, false);
 	}
-	sn_compiler_barrier();
-	sn_private_current = lease;
+	sn_scan_unhide(lease);
 	return err;
 }
 

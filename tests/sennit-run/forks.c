@@ -63,15 +63,17 @@ static void check_child(pid_t child)
 /* The function is declared as one that always returns the same. */
 static pthread_t (*volatile own_handle)(void) = pthread_self;
 
+static pthread_key_t key;
+
 /* What the runtime hears of when a task calls it, and another fork(). */
-static _Noreturn void be_child(pthread_t self)
+static _Noreturn void be_child(pthread_t self, const void *value)
 {
 	pid_t child;
 	int status = -1;
 
 	alarm(PATIENCE);
 	if (dup2(STDERR_FILENO, UNUSED) != UNUSED || dup2(STDERR_FILENO, UNUSED) != UNUSED ||
-	    close(UNUSED) != 0 || own_handle() != self)
+	    close(UNUSED) != 0 || own_handle() != self || pthread_getspecific(key) != value)
 		_exit(1);
 	child = fork();
 	if (child == 0)
@@ -94,6 +96,7 @@ static void await_another_step(void)
 static void fork_in_handler(int signum)
 {
 	const pthread_t self = own_handle();
+	const void *value = pthread_getspecific(key);
 	pid_t child;
 
 	(void)signum;
@@ -101,7 +104,7 @@ static void fork_in_handler(int signum)
 	await_another_step();
 	child = fork();
 	if (child == 0)
-		be_child(self);
+		be_child(self, value);
 	check_child(child);
 	handled++;
 }
@@ -209,6 +212,7 @@ static void *nothing(void *arg)
 
 static void *create_and_join(void *arg)
 {
+	CHECK(pthread_setspecific(key, &key) == 0);
 	for (int i = 0; i < THREADS; i++)
 		join(start(nothing, NULL));
 	return arg;
@@ -313,7 +317,7 @@ static void *fork_and_create(void *arg)
 
 		if (child == 0) {
 			alarm(PATIENCE);
-			signal(SIGUSR1, SIG_DFL);
+			signal(SIGUSR1, SIG_IGN);
 			join(start(nothing, NULL));
 			_exit(failures);
 		}
@@ -376,6 +380,7 @@ int main(int argc, char **argv)
 
 	alarm(PATIENCE);
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	CHECK(pthread_key_create(&key, NULL) == 0);
 	sigaction(SIGUSR1, &action, NULL);
 	if (strcmp(what, "descriptors") == 0) {
 		check_descriptors();
@@ -393,8 +398,9 @@ int main(int argc, char **argv)
 	} else {
 		check_end();
 	}
-	/* The runtime still works, and fork() does all that it should. */
-	signal(SIGUSR1, SIG_DFL);
+	/* The runtime still works, and fork() does all that it should. A signal may still be
+	 * pending in a thread that ends. */
+	signal(SIGUSR1, SIG_IGN);
 	fork_and_create(NULL);
 	join(start(create_and_join, NULL));
 	return failures;

@@ -133,7 +133,8 @@ bool sn_world_is_inside(void);
  *
  * Not covered: a handler that runs with the first signal mask (SA_NODEFER), interrupts the first of
  * them before the task counts as one with a lock, and parks. The task may continue on another
- * thread then, and the count be another task's, which passes calls through until it ends.
+ * thread then, and the count be another task's, which passes calls through until it ends, or
+ * counts as one without a lock that it has.
  */
 void sn_world_enter(void);
 void sn_world_leave(void);
@@ -230,6 +231,9 @@ void sn_run_watch_forks(void);
  * vfork() or of _Fork(), where a task is still taken for one, nor of a signal handler that has
  * interrupted the runtime. Costs a system call. */
 bool sn_run_own_process(void);
+
+/* Whether it is a child of such a signal handler. */
+bool sn_run_is_bare(void);
 
 /* ---- start.c ---- */
 

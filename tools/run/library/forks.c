@@ -98,6 +98,11 @@ static void in_parent(void)
 	sn_world_after_fork(false);
 }
 
+bool sn_run_is_bare(void)
+{
+	return bare;
+}
+
 static void become_bare(void)
 {
 	bare = true;

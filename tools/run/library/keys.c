@@ -58,9 +58,18 @@ static int delete (pthread_key_t key)
 	return sn_run_real()->pthread_key_delete(key);
 }
 
-static void *get(pthread_key_t key)
+/* Whose values the calling thread has, or NULL if it has the C library's. The child of a signal
+ * handler's fork() has those of the task whose handle it has. */
+static struct sn_adopted *owner(void)
 {
 	struct sn_adopted *thread = sn_adopted_self();
+
+	return thread || !sn_run_is_bare() ? thread : sn_adopted_was();
+}
+
+static void *get(pthread_key_t key)
+{
+	struct sn_adopted *thread = owner();
 	struct sn_adopted_value *place;
 
 	if (!thread || key >= PTHREAD_KEYS_MAX)
@@ -72,7 +81,7 @@ static void *get(pthread_key_t key)
 /* A number, because compilers may take a pointer for one to an object. */
 static int set(pthread_key_t key, uintptr_t value)
 {
-	struct sn_adopted *thread = sn_adopted_self();
+	struct sn_adopted *thread = owner();
 	struct sn_adopted_value *place;
 
 	if (!thread || key >= PTHREAD_KEYS_MAX)
