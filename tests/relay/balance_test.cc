@@ -453,6 +453,25 @@ TEST(FirstChecks, AllThatWaitInVainAreDismissed)
 	EXPECT_TRUE(g.registry.read().ready);
 }
 
+/* The check ends between the newcomer's choice and its place in the queue. */
+TEST(FirstChecks, ANewcomerMayWaitInVain)
+{
+	using relay::queue;
+
+	checked_group g({"10.0.0.0:1"});
+	g.settings.queue.limit = 1;
+	const auto made = g.make();
+	g.use(made);
+	relay::queued_choice before(0, untried);
+	ASSERT_EQ(made->line().enter(before), queue::entry::waits);
+	EXPECT_FALSE(made->line().leave(before));
+	g.endpoint_of(*made, 0).counts.check = relay::checked::down;
+	relay::queued_choice newcomer(0, untried);
+	EXPECT_EQ(made->line().enter(newcomer), queue::entry::in_vain);
+	EXPECT_FALSE(made->line().leave(newcomer));
+	EXPECT_EQ(made->line().waiting(), 0U);
+}
+
 /* Once a backend has passed, clients wait for it as for any that is full. */
 TEST(FirstChecks, ClientsOfABackendThatHasPassedStay)
 {
@@ -498,6 +517,18 @@ TEST(FirstChecks, ANameMayStillBringABackend)
 	EXPECT_EQ(made->line().look(client), queue::place::in_vain);
 	EXPECT_FALSE(made->may_get_other({}));
 	EXPECT_TRUE(g.registry.read().ready);
+}
+
+TEST(FirstChecks, ABackupWaitsForTheNameOfThePrimary)
+{
+	checked_group g({"a.example:1", "10.0.0.1:1"});
+	const auto made = g.make();
+	g.use(made);
+	made->checked(g.endpoint_of(*made, 1), {});
+	EXPECT_FALSE(made->choose(0, {}));
+	EXPECT_TRUE(made->awaits_first_checks({}));
+	made->backends()[0].endpoints.failed();
+	EXPECT_TRUE(made->choose(0, {}));
 }
 
 /* The checks of a pool can end before it takes effect. */

@@ -257,10 +257,13 @@ pool::candidates pool::find_candidates(const tried_endpoints &tried, std::int64_
 {
 	candidates fit;
 	candidates any;
-	auto awaited = UINT64_MAX; /* the best priority of those that await their first checks */
+	/* The best priority of those that await their first checks, or the lookup before these. */
+	auto awaited = UINT64_MAX;
 	for (const backend &of : backends_) {
 		if (of.settings.weight == 0)
 			continue;
+		if (starts_down() && !of.endpoints.known())
+			awaited = std::min(awaited, priority_of(of.settings.priority, 0));
 		for (const auto &each : of.endpoints.now(keep)) {
 			const auto may = access_to(*each.at);
 			if (may == access::closed || contains(tried, *each.at))

@@ -29,7 +29,7 @@ queue::entry queue::enter(waiter &who) noexcept
 	with = latest_.lock();
 	serve(with);
 	if (!who.waits_)
-		return entry::served;
+		return who.is_in_vain_ ? entry::in_vain : entry::served;
 	if (with && !with->may_serve(who)) {
 		unlink(who);
 		return entry::in_vain;
@@ -139,9 +139,10 @@ void queue::serve(const std::shared_ptr<giver> &with) noexcept
 {
 	if (!with)
 		return; /* the first pool of the group is about to take effect */
-	give_places(with);
+	/* First, so that whoever is served finds the relay ready. */
 	if (!first_checks_are_over() && !with->awaits_first_checks())
 		first_checks_are_over_.store(true, std::memory_order_relaxed);
+	give_places(with);
 	const bool has_awaited = with->has_awaited();
 	if (std::exchange(has_awaited_, has_awaited) && !has_awaited)
 		dismiss(*with);

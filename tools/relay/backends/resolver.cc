@@ -88,6 +88,7 @@ public:
 		for (backend &each : of.backends())
 			if (concerns(each) && !each.endpoints.known())
 				each.endpoints.failed();
+		of.line().changed();
 	}
 
 private:

@@ -230,7 +230,7 @@ bool session::connect()
 					  : refusal_;
 		if (until != sn::no_deadline && sn::now() >= until)
 			break;
-		if (to_->has_other(tried))
+		if (to_->may_get_other(tried))
 			continue;
 		next = {}; /* frees the place during the wait */
 		const auto then = wait_for_next_round();
