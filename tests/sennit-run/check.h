@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 extern int failures; /* written by any thread: the program is about to fail */
@@ -32,6 +34,26 @@ static inline pthread_t start(void *(*fn)(void *arg), void *arg)
 		exit(100);
 	}
 	return thread;
+}
+
+/* A thread: waits for as many descriptors as the integer says, 1 ms for each. Each has a number of
+ * its own, so that the runtime registers it. */
+static inline void *wait_for_descriptors(void *number)
+{
+	const struct timeval soon = {.tv_usec = 1000};
+	const int n = *(const int *)number;
+	int(*fds)[2] = malloc((size_t)n * sizeof *fds);
+	char byte;
+
+	for (int i = 0; i < n; i++) {
+		CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, fds[i]) == 0);
+		setsockopt(fds[i][0], SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon);
+		CHECK(recv(fds[i][0], &byte, 1, 0) < 0);
+	}
+	for (int i = 0; i < 2 * n; i++)
+		close(fds[i / 2][i % 2]);
+	free(fds);
+	return NULL;
 }
 
 /* Waits until the thread of main() has ended, and the process continues without it. */

@@ -23,9 +23,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -244,8 +242,6 @@ static void check_interruptions(int flags)
 
 /* ---- handlers that interrupt the runtime, if run_test.py sends signals there ---- */
 
-#define DESCRIPTORS 50
-
 static _Atomic int handled, got;
 static _Atomic bool ends;
 
@@ -265,31 +261,15 @@ static void *take_until_the_end(void *arg)
 	return arg;
 }
 
-/* Each has a number of its own, so that the runtime registers it. */
-static void *wait_for_descriptors(void *arg)
-{
-	const struct timeval soon = {.tv_usec = 1000};
-	int fds[DESCRIPTORS][2];
-	char byte;
-
-	for (int i = 0; i < DESCRIPTORS; i++) {
-		CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, fds[i]) == 0);
-		setsockopt(fds[i][0], SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon);
-		CHECK(recv(fds[i][0], &byte, 1, 0) < 0);
-	}
-	for (int i = 0; i < 2 * DESCRIPTORS; i++)
-		close(fds[i / 2][i % 2]);
-	return arg;
-}
-
 static void check_runtime(void)
 {
 	struct sigaction action = {.sa_handler = post_and_count, .sa_flags = SA_NODEFER}, former;
 	pthread_t taker;
+	int descriptors = 50;
 
 	sigaction(SIGUSR1, &action, &former);
 	taker = start(take_until_the_end, NULL);
-	join(start(wait_for_descriptors, NULL));
+	join(start(wait_for_descriptors, &descriptors));
 	ends = true;
 	sem_post(&semaphore);
 	join(taker);
