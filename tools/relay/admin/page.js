@@ -457,7 +457,8 @@ function draw(now) {
 	const parts = ["ready"];
 	if (down) parts.push(many(down, "backend", "backends") + " down");
 	if (others) parts.push(down ? others + " more in trouble" : many(others, "backend", "backends") + " in trouble");
-	state(now.ready ? parts.length > 1 ? "warn" : "good" : "bad", now.ready ? parts.join(", ") : "not ready");
+	if (!now.ready) state("bad", "not ready");
+	else state(parts.length > 1 ? "warn" : "good", parts.join(", "));
 }
 function again() { if (newest) draw(newest); }
 

@@ -25,6 +25,18 @@ std::string name_of(const pool &of, const endpoint &at)
 	return "backend " + at.name() + " of " + of.name();
 }
 
+/* what: which backends stand in the way; is_so: how. */
+void tell_not_waiting(std::string_view listener, const pool &of, const char *what,
+		      const char *is_so, const char *limit, const char *beside) noexcept
+{
+	try_to_tell([&] {
+		emit(event_kind::limit_reached,
+		     std::string("a client is closed, because ") + what + " of " + of.name() +
+			     is_so + ", and " + beside,
+		     {{"listener", listener}, {"group", of.name()}, {"limit", limit}});
+	});
+}
+
 void emit_shortage(const std::string &what, const std::string &why, event_fields fields)
 {
 	emit(event_kind::no_memory, what + " could not be made for lack of a resource: " + why,
@@ -194,23 +206,14 @@ void tell_no_backend(std::string_view listener, const pool &of) noexcept
 void tell_full(std::string_view listener, const pool &of, const char *limit,
 	       const char *beside) noexcept
 {
-	try_to_tell([&] {
-		emit(event_kind::limit_reached,
-		     "a client is closed, because each backend of " + of.name() +
-			     " is at its max_connections, and " + beside,
-		     {{"listener", listener}, {"group", of.name()}, {"limit", limit}});
-	});
+	tell_not_waiting(listener, of, "each backend", " is at its max_connections", limit, beside);
 }
 
 void tell_unchecked(std::string_view listener, const pool &of, const char *limit,
 		    const char *beside) noexcept
 {
-	try_to_tell([&] {
-		emit(event_kind::limit_reached,
-		     "a client is closed, because first checks of backends of " + of.name() +
-			     " are not over yet, and " + beside,
-		     {{"listener", listener}, {"group", of.name()}, {"limit", limit}});
-	});
+	tell_not_waiting(listener, of, "first checks of backends", " are not over yet", limit,
+			 beside);
 }
 
 void tell_limit(std::string_view listener, const char *limit) noexcept

@@ -18,12 +18,13 @@
  * A signal handler may fork although it has interrupted the runtime or this library, which may hold
  * their locks then; or another fork(), after the first of these handlers has begun and before the
  * last has ended, when all of the locks may be held. Such a fork() is like _Fork(): no handler of
- * this library or of the runtime does anything, except that the child's thread is no task: hooked
- * calls that are safe in signal handlers, such as close(), would announce what they do to the
- * runtime, and wait for a processor or for a lock of another thread. POSIX restricts
- * the child to calls that are safe in signal handlers. It does not forbid it to return from the
- * handler, but here that is code of the runtime or of this library, which makes other calls, and
- * needs locks and threads that the child does not have.
+ * this library or of the runtime does anything but this: the child's thread is no task any more.
+ * Otherwise hooked calls that are safe in signal handlers, such as close(), would tell the runtime
+ * of what they do, and wait for a processor or for a lock of another thread. The handlers of
+ * libsennit-hooks run, because they take no lock. POSIX restricts the child to calls that are safe
+ * in signal handlers. It does not forbid it to return from the handler, but here that is code of
+ * the runtime or of this library, which makes other calls, and needs locks and threads that the
+ * child does not have.
  *
  * Before version 2.36 glibc holds a lock of its own while it calls handlers of fork(). A signal
  * handler that has interrupted such a handler stands still in its fork(), as it does without this
@@ -31,7 +32,7 @@
  *
  * Who may write what: a handler's place is taken by one fetch_add; `forking` is written under the
  * lock that sn_world_before_fork() takes; `process` by the first thread, and in a child; `bare` in
- * a child; the rest by the first thread, before any other.
+ * a child; `interrupts` by its thread; the rest by the first thread, before any other.
  *
  * Rejected: handlers of libsennit that are registered when it is loaded. Programs that are linked
  * with it and never run it would take its locks in each fork(), and it would still not be first.
