@@ -410,6 +410,54 @@ TASK_TEST(SelectScope, IsToldOfCancellationAndClosing)
 	}
 }
 
+// The opener closes the scope after the report, but before the task that it woke has run. Returns
+// whether that task had left the select when the call returned.
+bool close_under_a_watcher()
+{
+	Chan<int> hold;
+	sn_scope *scope = nullptr;
+	std::atomic<bool> watching{false}, left{false};
+
+	EXPECT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+	EXPECT_EQ(0, sn_scope_go(
+			     scope,
+			     [](void *chan) {
+				     int value;
+
+				     return static_cast<Chan<int> *>(chan)->recv(&value);
+			     },
+			     &hold));
+	Task watcher([&] {
+		sn_case cases[] = {end_of(scope)};
+
+		watching = true;
+		EXPECT_EQ(0, select(cases));
+		left = true;
+		return 0;
+	});
+
+	while (!watching || hold.receivers() == 0)
+		sn_yield();
+	EXPECT_EQ(0, hold.send(1)); // makes the task of the scope runnable
+	sn_yield();                 // lets it end, which makes the watcher runnable
+	EXPECT_EQ(0, sn_scope_close(scope));
+	const bool had_left = left;
+
+	watcher.join();
+	return had_left;
+}
+
+// With one processor tasks run in turn, unless the kernel puts a thread aside in between. Such
+// rounds prove nothing.
+TASK_TEST(SelectScope, IsNotClosedUnderAWatcher, 1)
+{
+	int rounds = 1;
+
+	while (rounds < 100 && !close_under_a_watcher())
+		rounds++;
+	EXPECT_GT(100, rounds);
+}
+
 TASK_TEST(SelectScope, TellsTheErrorOfATask)
 {
 	sn_scope *scope = nullptr;

@@ -56,6 +56,25 @@ extern "C" const char *__lsan_default_suppressions()
 // If set, a socket gets the port that it connects to as its own, as can happen by chance.
 std::atomic<bool> meets_itself;
 
+namespace
+{
+
+// Sockets that set this and do not listen may share a port.
+void share_port(int fd)
+{
+	const int on = 1;
+
+	EXPECT_EQ(0, setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on));
+}
+
+void bind_to(int fd, const sockaddr *address, socklen_t length)
+{
+	share_port(fd);
+	EXPECT_EQ(0, bind(fd, address, length)) << strerror(errno);
+}
+
+} // namespace
+
 // Notes the attempt. Those to 127.0.1.N fail with the error N.
 extern "C" int connect(int fd, const sockaddr *address, socklen_t length)
 {
@@ -71,8 +90,8 @@ extern "C" int connect(int fd, const sockaddr *address, socklen_t length)
 		errno = int(ntohl(v4->sin_addr.s_addr) & 255);
 		return -1;
 	}
-	if (meets_itself && bind(fd, address, length) != 0)
-		ADD_FAILURE() << "bind: " << strerror(errno);
+	if (meets_itself)
+		bind_to(fd, address, length);
 	return real(fd, address, length);
 }
 
@@ -131,13 +150,21 @@ class Addresses
 public:
 	Addresses(const std::vector<int> &answering, const std::vector<int> &silent)
 	{
-		for (int attempt = 0; attempt < 100 && !try_once(answering, silent); attempt++)
-			clear();
-		EXPECT_NE(0, port_);
+		reserve_port();
+		for (const int last : answering)
+			listen_at(last, 4096);
+		for (const int last : silent) {
+			silent_.push_back(listen_at(last, 0));
+			fill(last);
+		}
 		const std::lock_guard guard(tried_lock);
 		tried.clear();
 	}
-	~Addresses() { clear(); }
+	~Addresses()
+	{
+		for (const int fd : fds_)
+			close(fd);
+	}
 	Addresses(const Addresses &) = delete;
 	Addresses &operator=(const Addresses &) = delete;
 
@@ -173,36 +200,28 @@ public:
 	void refuse_at_first() { shutdown(silent_[0], SHUT_RD); }
 
 private:
-	bool try_once(const std::vector<int> &answering, const std::vector<int> &silent)
+	// Takes a port that no other process uses at any address, so that those that should refuse
+	// do. A port that the kernel chooses is never one that sockets share.
+	void reserve_port()
 	{
-		port_ = 0;
-		for (const int last : answering)
-			if (listen_at(last, 4096) < 0)
-				return false;
-		for (const int last : silent) {
-			const int fd = listen_at(last, 0);
+		const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		sockaddr_in any = {};
+		socklen_t length = sizeof any;
 
-			if (fd < 0)
-				return false;
-			silent_.push_back(fd);
-			fill(last);
-		}
-		if (port_ == 0)
-			port_ = unused_port();
-		return true;
+		fds_.push_back(fd);
+		any.sin_family = AF_INET;
+		bind_to(fd, reinterpret_cast<sockaddr *>(&any), sizeof any);
+		EXPECT_EQ(0, getsockname(fd, reinterpret_cast<sockaddr *>(&any), &length));
+		port_ = ntohs(any.sin_port);
 	}
 	int listen_at(int last, int backlog)
 	{
 		const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 		sockaddr_in at = at_loopback(last, port_);
-		socklen_t length = sizeof at;
 
 		fds_.push_back(fd);
-		if (bind(fd, reinterpret_cast<sockaddr *>(&at), sizeof at) < 0 ||
-		    listen(fd, backlog) < 0)
-			return -1;
-		EXPECT_EQ(0, getsockname(fd, reinterpret_cast<sockaddr *>(&at), &length));
-		port_ = ntohs(at.sin_port);
+		bind_to(fd, reinterpret_cast<sockaddr *>(&at), sizeof at);
+		EXPECT_EQ(0, listen(fd, backlog)) << strerror(errno);
 		return fd;
 	}
 	// A backlog of 0 is full after one connection. Further SYNs are dropped.
@@ -217,25 +236,6 @@ private:
 			connect(fd, reinterpret_cast<sockaddr *>(&at), sizeof at);
 			fds_.push_back(fd);
 		}
-	}
-	// The port is bound at an address that no test connects to, so that no other test gets it.
-	int unused_port()
-	{
-		const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		sockaddr_in at = at_loopback(200, 0);
-		socklen_t length = sizeof at;
-
-		fds_.push_back(fd);
-		EXPECT_EQ(0, bind(fd, reinterpret_cast<sockaddr *>(&at), sizeof at));
-		EXPECT_EQ(0, getsockname(fd, reinterpret_cast<sockaddr *>(&at), &length));
-		return ntohs(at.sin_port);
-	}
-	void clear()
-	{
-		for (const int fd : fds_)
-			close(fd);
-		fds_.clear();
-		silent_.clear();
 	}
 
 	std::vector<int> fds_, silent_;

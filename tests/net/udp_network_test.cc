@@ -494,6 +494,19 @@ TEST(UdpGroups, AreJoinedAndLeft)
 		EXPECT_EQ(1, sender.send("y", to));
 		EXPECT_EQ("y", member.receive());
 		EXPECT_TRUE(other.is_empty());
+		// The sender's own address leads to loopback, too. Without one only the setting
+		// does.
+		for (const char *unbound : {"0.0.0.0:0", "[::]:0"}) {
+			if (!test::have(unbound))
+				continue;
+			Socket anywhere(unbound);
+
+			EXPECT_EQ(0,
+				  sn_udp_set(anywhere.get(), SN_UDP_MULTICAST_INTERFACE, int(lo)));
+			EXPECT_EQ(0, sn_udp_set(anywhere.get(), SN_UDP_MULTICAST_TTL, 0));
+			EXPECT_EQ(1, anywhere.send("z", to)) << unbound;
+			EXPECT_EQ("z", member.receive()) << unbound;
+		}
 	});
 }
 

@@ -513,6 +513,8 @@ TASK_TEST(Unix, SaysWhoIsThere, 1)
 	EXPECT_EQ(int(path.size()), sn_unix_local_address(conn, text, sizeof text));
 	EXPECT_EQ(path, text);
 	EXPECT_EQ(-ENOSPC, sn_unix_local_address(conn, text, path.size()));
+	EXPECT_EQ(-EINVAL, sn_unix_local_address(conn, nullptr, sizeof text));
+	EXPECT_EQ(-EINVAL, sn_unix_peer_address(conn, nullptr, sizeof text));
 	const int pidfd = sn_unix_peer_pidfd(conn);
 	EXPECT_TRUE(pidfd >= 0 || pidfd == -ENOPROTOOPT) << pidfd;
 	if (pidfd >= 0) {
