@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The cost of a hooked call beyond that of the C library's own: on a thread without a task, in a
- * task that has no hooks, and in one that has them. Prints ns per call, medians of 15 rounds.
+ * task that has no hooks, and in one that has them. Prints ns per call, medians of the rounds.
  *
- *	bench-hooks
+ *	bench-hooks [rounds, default 15]
  */
 #include <poll.h>
 #include <pthread.h>
@@ -18,10 +18,11 @@
 #include "check.h"
 #include "hooks/real.h"
 
-#define ROUNDS 15
+#define MOST_ROUNDS 15
 #define CALLS 100000
 
 static int pair[2];
+static int rounds = MOST_ROUNDS;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /* Nothing waits, because the bytes to receive have been sent. A round makes two calls, one of each
@@ -85,16 +86,16 @@ static double time_of(void (*call)(void))
 
 static void row(const char *what, void (*real)(void), void (*hooked)(void))
 {
-	double reals[ROUNDS], hookeds[ROUNDS];
+	double reals[MOST_ROUNDS], hookeds[MOST_ROUNDS];
 
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; i < rounds; i++) {
 		reals[i] = time_of(real);
 		hookeds[i] = time_of(hooked);
 	}
-	qsort(reals, ROUNDS, sizeof *reals, compare);
-	qsort(hookeds, ROUNDS, sizeof *hookeds, compare);
-	printf("  %-30s %8.1f %8.1f %+8.1f\n", what, reals[ROUNDS / 2], hookeds[ROUNDS / 2],
-	       hookeds[ROUNDS / 2] - reals[ROUNDS / 2]);
+	qsort(reals, (size_t)rounds, sizeof *reals, compare);
+	qsort(hookeds, (size_t)rounds, sizeof *hookeds, compare);
+	printf("  %-30s %8.1f %8.1f %+8.1f\n", what, reals[rounds / 2], hookeds[rounds / 2],
+	       hookeds[rounds / 2] - reals[rounds / 2]);
 }
 
 static void rows(const char *where)
@@ -155,10 +156,13 @@ static int in_tasks(void *arg)
 	return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	pthread_t thread;
 
+	if (argc > 1)
+		rounds = atoi(argv[1]);
+	CHECK(rounds > 0 && rounds <= MOST_ROUNDS);
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
 	rows("on a thread without a task");
 	CHECK(pthread_create(&thread, NULL, echo_thread, &pair[1]) == 0);

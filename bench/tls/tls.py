@@ -318,7 +318,7 @@ def main():
     if options.idle_rounds is None:
         options.idle_rounds = min(options.rounds, 3)
     if options.quick:
-        options.rounds, options.seconds, options.idle = 1, 0.3, 100
+        options.rounds, options.seconds, options.idle = 1, 0.1, 100
         options.idle_rounds, options.settle = 1, 0.1
     what = options.what.split(",")
     if not set(what) <= set(ALL):
