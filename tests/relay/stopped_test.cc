@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Labels: core */
+/* Labels: core long */
 /*
  * Idle limits that pass while the relay is stopped, as on a machine that is paused or migrated. The
  * relay saw nothing, but that does not prove that the peers were silent: bytes that wait in the

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Labels: long */
 /*
  * What many clients get over UDP, as seen from outside: every datagram that arrives at a backend or
  * a client was sent to it, and arrives whole, once, in its session and from the right address. All

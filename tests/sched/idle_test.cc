@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Labels: long
 //
 // A program that has nothing to do uses no processor time, however many tasks wait in it.
 //
