@@ -108,6 +108,8 @@ struct endpoint {
 	/* Round robin's credit. Relaxed, because for a moment after a reload, two pools of the
 	 * same group may choose at the same time, and a mixed order is as good as any. */
 	std::atomic<std::int64_t> credit{0};
+	/* How often it has returned to its name and had to be checked again (names.hpp). */
+	std::atomic<std::uint64_t> returns{0};
 
 	/* Whether it is one of the addresses of a name. */
 	bool resolved() const noexcept { return backend != address; }

@@ -195,8 +195,10 @@ std::shared_ptr<endpoint> endpoints::find_or_make(const std::string &address)
 		return listed->at;
 	if (const auto gone = gone_.find(address); gone != gone_.end()) {
 		/* Nobody has checked it in the meantime. */
-		if (starts_down_)
+		if (starts_down_) {
 			forget_check(*gone->second);
+			gone->second->returns.fetch_add(1, std::memory_order_release);
+		}
 		return gone->second;
 	}
 	auto made = std::make_shared<endpoint>(configured_, address);

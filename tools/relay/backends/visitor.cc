@@ -60,8 +60,8 @@ void visitor::follow(plans &known, const endpoint_list &now)
 	plans next;
 	next.reserve(now.size());
 	for (const auto &each : now) {
-		const auto there = std::ranges::find(known, each.at,
-						     [](const auto &plan) { return plan->of; });
+		const auto there = std::ranges::find_if(
+			known, [&each](const auto &plan) { return plan->is_of(each.at); });
 		next.push_back(there == known.end() ? make_plan(each.at) : *there);
 	}
 	for (const auto &each : known)

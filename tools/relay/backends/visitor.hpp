@@ -34,9 +34,24 @@ public:
 protected:
 	/* The visits of one endpoint. */
 	struct plan {
-		explicit plan(std::shared_ptr<endpoint> which) : of(std::move(which)) {}
+		explicit plan(std::shared_ptr<endpoint> which)
+		    : of(std::move(which)), returns(returns_of(*of))
+		{
+		}
+
+		bool is_of(const std::shared_ptr<endpoint> &which) const noexcept
+		{
+			return of == which && returns == returns_of(*of);
+		}
+		static std::uint64_t returns_of(const endpoint &which) noexcept
+		{
+			return which.returns.load(std::memory_order_acquire);
+		}
 
 		const std::shared_ptr<endpoint> of;
+		/* Differs if the endpoint was gone, and has returned before the backend's task
+		 * looked. */
+		const std::uint64_t returns;
 		std::atomic<bool> is_gone{false};      /* set by the backend's task */
 		std::atomic<bool> is_under_way{false}; /* set there, cleared by the visit */
 		/* Only the backend's task uses these. */

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* Labels: core */
+/* The visits of endpoints for checks and agents: when they are made, without connections. */
+#include "backends/visitor.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <gtest/gtest.h>
+#include <memory>
+
+namespace
+{
+
+constexpr const char *first = "10.0.0.1:80";
+constexpr const char *second = "10.0.0.2:80";
+
+/* Visits that only count those of the first address. All are urgent. */
+class counted_visits final : public relay::visitor
+{
+public:
+	explicit counted_visits(std::chrono::nanoseconds interval)
+	    : visitor(interval, "visit", "visits")
+	{
+	}
+	void failed(relay::pool &, const char *) override {}
+	/* Waits for so many visits, and returns how many there were. */
+	int await(int most) const
+	{
+		for (const auto until = sn::after(std::chrono::seconds(20));
+		     made_ < most && sn::now() < until;)
+			sn::sleep(std::chrono::milliseconds(1));
+		return made_;
+	}
+
+private:
+	void go(const relay::backend_config &, visit &which) override
+	{
+		made_ += which.at().address == first;
+		which.end();
+	}
+	bool is_urgent(const relay::endpoint &) const override { return true; }
+
+	std::atomic<int> made_{0};
+};
+
+/* A group whose only backend is a name with the first address. */
+struct named_group {
+	named_group()
+	{
+		settings.backends.push_back({.address = "backend.test:80"});
+		relay::registry::generation next(registry);
+		made = std::make_unique<relay::pool>(settings, "g", next);
+		next.commit();
+		its().found({{first}});
+	}
+
+	relay::backend &backend() { return made->backends().front(); }
+	relay::endpoints &its() { return backend().endpoints; }
+
+	relay::registry registry;
+	relay::group_config settings;
+	std::unique_ptr<relay::pool> made;
+};
+
+/* Also if the address was gone for such a short time that nobody has noticed. */
+TEST(Visits, OfAnAddressThatReturnsAreMadeAtOnce)
+{
+	EXPECT_EQ(sn::run([] {
+			  named_group g;
+			  g.its().start_down(true);
+			  counted_visits visits(std::chrono::hours(1));
+			  const std::atomic<bool> stopped{false};
+			  sn::scope watching;
+			  watching.go([&] { visits.watch(g.backend(), stopped); });
+			  EXPECT_EQ(visits.await(1), 1);
+			  for (int times = 2; times < 5; times++) {
+				  g.its().found({{second}});
+				  g.its().found({{first}});
+				  EXPECT_EQ(visits.await(times), times);
+			  }
+			  return 0;
+		  }),
+		  0);
+}
+
+} // namespace
