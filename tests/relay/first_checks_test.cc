@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* Labels: core */
+/* Clients that wait for the first checks of backends, without connections. */
+#include "backends/balance.hpp"
+
+#include <cstdint>
+#include <gtest/gtest.h>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+using relay::queue;
+
+namespace
+{
+
+/* Backends of weight 1, the second one a backup, with checks that start with "down". */
+struct checked_group {
+	explicit checked_group(const std::vector<std::string> &addresses)
+	{
+		settings.check.interval = std::chrono::seconds(1);
+		settings.check.fall = 1;
+		settings.check.starts_down = true;
+		for (const auto &each : addresses)
+			settings.backends.push_back({each, 1});
+		if (settings.backends.size() > 1)
+			settings.backends[1].priority = 1;
+		registry.set_ready(true);
+	}
+	/* A pool with the settings as they are now, not in effect yet. */
+	std::shared_ptr<relay::pool> make()
+	{
+		next.emplace(registry);
+		return std::make_shared<relay::pool>(settings, "g", *next);
+	}
+	void use(const std::shared_ptr<relay::pool> &made)
+	{
+		next->commit();
+		relay::pool::lead(made);
+	}
+	static relay::endpoint &endpoint_of(relay::pool &of, std::size_t i)
+	{
+		return *of.backends()[i].endpoints.now()->front().at;
+	}
+
+	relay::registry registry;
+	relay::group_config settings;
+	std::optional<relay::registry::generation> next;
+};
+
+const auto refused = std::make_error_code(std::errc::connection_refused);
+const relay::tried_endpoints untried;
+
+/* Also one that has come while another backend, which is down by now, might have served it. */
+TEST(FirstChecks, AllThatWaitInVainAreDismissed)
+{
+	checked_group g({"10.0.0.0:1", "10.0.0.1:1"});
+	g.settings.queue.limit = 2;
+	const auto made = g.make();
+	g.use(made);
+	auto &primary = g.endpoint_of(*made, 0);
+	auto &backup = g.endpoint_of(*made, 1);
+	made->checked(backup, {});
+	relay::queued_choice first(0, untried);
+	ASSERT_EQ(made->line().enter(first), queue::entry::waits);
+	made->checked(backup, refused);
+	relay::queued_choice second(0, untried);
+	ASSERT_EQ(made->line().enter(second), queue::entry::waits);
+	made->checked(primary, refused);
+	EXPECT_EQ(made->line().look(first), queue::place::in_vain);
+	EXPECT_EQ(made->line().look(second), queue::place::in_vain);
+	EXPECT_FALSE(made->line().leave(first));
+	EXPECT_FALSE(made->line().leave(second));
+	EXPECT_EQ(made->line().waiting(), 0U);
+	relay::queued_choice late(0, untried);
+	EXPECT_EQ(made->line().enter(late), queue::entry::in_vain);
+	EXPECT_TRUE(g.registry.read().ready);
+}
+
+/* The check ends between the newcomer's choice and its place in the queue. */
+TEST(FirstChecks, ANewcomerMayWaitInVain)
+{
+	checked_group g({"10.0.0.0:1"});
+	g.settings.queue.limit = 1;
+	const auto made = g.make();
+	g.use(made);
+	relay::queued_choice before(0, untried);
+	ASSERT_EQ(made->line().enter(before), queue::entry::waits);
+	EXPECT_FALSE(made->line().leave(before));
+	g.endpoint_of(*made, 0).counts.check = relay::checked::down;
+	relay::queued_choice newcomer(0, untried);
+	EXPECT_EQ(made->line().enter(newcomer), queue::entry::in_vain);
+	EXPECT_FALSE(made->line().leave(newcomer));
+	EXPECT_EQ(made->line().waiting(), 0U);
+}
+
+/* Once a backend has passed, clients wait for it as for any that is full. */
+TEST(FirstChecks, ClientsOfABackendThatHasPassedStay)
+{
+	checked_group g({"10.0.0.0:1"});
+	g.settings.queue.limit = 1;
+	g.settings.backends[0].max_connections = 1;
+	const auto made = g.make();
+	g.use(made);
+	auto &only = g.endpoint_of(*made, 0);
+	made->checked(only, {});
+	auto taken = made->choose(0, {});
+	ASSERT_TRUE(taken);
+	relay::queued_choice client(0, untried);
+	ASSERT_EQ(made->line().enter(client), queue::entry::waits);
+	EXPECT_TRUE(made->checked(only, refused));
+	EXPECT_EQ(made->line().look(client), queue::place::first);
+	EXPECT_FALSE(made->line().leave(client));
+}
+
+TEST(FirstChecks, ANameMayStillBringABackend)
+{
+	checked_group g({"10.0.0.0:1", "b.example:1"});
+	g.settings.queue.limit = 2;
+	const auto made = g.make();
+	g.use(made);
+	auto &name = made->backends()[1].endpoints;
+	relay::queued_choice client(0, untried);
+	ASSERT_EQ(made->line().enter(client), queue::entry::waits);
+	made->checked(g.endpoint_of(*made, 0), refused);
+	EXPECT_EQ(made->line().look(client), queue::place::first);
+	EXPECT_FALSE(made->has_other({}));
+	EXPECT_TRUE(made->may_get_other({}));
+	EXPECT_FALSE(g.registry.read().ready);
+
+	name.found({{"10.0.0.1:1"}});
+	made->line().changed();
+	EXPECT_EQ(made->line().look(client), queue::place::first);
+	made->checked(g.endpoint_of(*made, 1), refused);
+	EXPECT_EQ(made->line().look(client), queue::place::in_vain);
+	EXPECT_FALSE(made->may_get_other({}));
+	EXPECT_TRUE(g.registry.read().ready);
+}
+
+TEST(FirstChecks, ABackupWaitsForTheNameOfThePrimary)
+{
+	checked_group g({"a.example:1", "10.0.0.1:1"});
+	const auto made = g.make();
+	g.use(made);
+	made->checked(g.endpoint_of(*made, 1), {});
+	EXPECT_FALSE(made->choose(0, {}));
+	EXPECT_TRUE(made->awaits_first_checks({}));
+	made->backends()[0].endpoints.failed();
+	EXPECT_TRUE(made->choose(0, {}));
+}
+
+/* The checks of a pool can end before it takes effect. */
+TEST(FirstChecks, AreNotAwaitedWithoutChecks)
+{
+	checked_group g({"10.0.0.0:1"});
+	const auto made = g.make();
+	made->unchecked();
+	g.use(made);
+	const auto now = g.registry.read();
+	EXPECT_TRUE(now.ready);
+	EXPECT_FALSE(now.backends.front().awaits_check);
+	EXPECT_TRUE(made->choose(0, {}));
+}
+
+/* A reload that is rejected because its checks have ended changes nothing. */
+TEST(FirstChecks, OfAPoolThatDoesNotLeadChangeNothing)
+{
+	checked_group g({"10.0.0.0:1"});
+	const auto live = g.make();
+	g.use(live);
+	live->checked(g.endpoint_of(*live, 0), {});
+	g.make()->unchecked();
+	EXPECT_EQ(g.registry.read().backends.front().state, relay::health::up);
+	EXPECT_TRUE(live->choose(0, {}));
+	live->unchecked();
+	EXPECT_EQ(g.registry.read().backends.front().state, relay::health::unknown);
+	EXPECT_TRUE(live->choose(0, {}));
+}
+
+/* Only those that clients would wait for, and nobody need look in between. */
+TEST(FirstChecks, OfNewBackendsDoNotMakeTheRelayUnready)
+{
+	checked_group g({"10.0.0.0:1", "10.0.0.1:1"});
+	g.settings.backends.push_back({"10.0.0.2:1", 0});
+	const auto first = g.make();
+	g.use(first);
+	EXPECT_TRUE(first->awaits_first_checks({}));
+	first->checked(g.endpoint_of(*first, 0), {});
+	EXPECT_FALSE(first->awaits_first_checks({})) << "a backup, and one of weight 0";
+
+	g.settings.backends.push_back({"10.0.0.3:1", 1});
+	const auto second = g.make();
+	g.use(second);
+	EXPECT_TRUE(second->awaits_first_checks({}));
+	EXPECT_TRUE(g.registry.read().ready);
+}
+
+TEST(FirstChecks, AreSeenOfABackendThatReturnsSlowly)
+{
+	checked_group g({"10.0.0.0:1"});
+	const auto made = g.make();
+	g.use(made);
+	g.endpoint_of(*made, 0).counts.slow_until = INT64_MAX;
+	const auto now = g.registry.read().backends.front();
+	EXPECT_EQ(now.state, relay::health::unknown);
+	EXPECT_TRUE(now.awaits_check);
+}
+
+} // namespace
