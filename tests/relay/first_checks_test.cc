@@ -3,15 +3,45 @@
 /* Clients that wait for the first checks of backends, without connections. */
 #include "backends/balance.hpp"
 
+#include "support/runtime.h"
+
 #include <cstdint>
+#include <cstdlib>
 #include <gtest/gtest.h>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
 
 using relay::queue;
+
+namespace
+{
+
+bool is_memory_short = false;
+
+} // namespace
+
+/* The sanitizers have operators of their own. */
+#if !TEST_ASAN && !TEST_TSAN
+void *operator new(std::size_t size)
+{
+	void *const memory = is_memory_short ? nullptr : std::malloc(size ? size : 1);
+	return memory ? memory : throw std::bad_alloc();
+}
+
+void operator delete(void *memory) noexcept
+{
+	std::free(memory);
+}
+
+void operator delete(void *memory, std::size_t) noexcept
+{
+	std::free(memory);
+}
+#endif
 
 namespace
 {
@@ -149,6 +179,26 @@ TEST(FirstChecks, ABackupWaitsForTheNameOfThePrimary)
 	EXPECT_TRUE(made->awaits_first_checks({}));
 	made->backends()[0].endpoints.failed();
 	EXPECT_TRUE(made->choose(0, {}));
+}
+
+/* Nothing would change after that by which the relay could notice it. */
+TEST(FirstChecks, AreOverAlsoWithoutMemory)
+{
+	checked_group g({"a.example:1", "10.0.0.1:1"});
+	g.settings.queue.limit = 1;
+	const auto made = g.make();
+	g.use(made);
+	made->backends()[0].endpoints.found({{"10.0.0.0:1"}});
+	made->line().changed();
+	made->checked(g.endpoint_of(*made, 1), refused);
+	relay::queued_choice client(0, untried);
+	ASSERT_EQ(made->line().enter(client), queue::entry::waits);
+	auto &last = g.endpoint_of(*made, 0);
+	is_memory_short = true;
+	made->checked(last, refused);
+	is_memory_short = false;
+	EXPECT_EQ(made->line().look(client), queue::place::in_vain);
+	EXPECT_TRUE(g.registry.read().ready);
 }
 
 /* The checks of a pool can end before it takes effect. */

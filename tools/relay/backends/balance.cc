@@ -135,19 +135,21 @@ pool::access pool::access_to(const endpoint &one) const noexcept
 
 bool pool::has_endpoint(std::string_view address) const
 {
-	kept keep;
 	return std::ranges::any_of(backends_, [&](const backend &of) {
+		std::shared_ptr<const endpoint_list> keep;
 		return std::ranges::any_of(of.endpoints.now(keep), [&](const auto &each) {
 			return each.at->address == address;
 		});
 	});
 }
 
+/* Allocates no memory, and neither do the questions that use it: nobody would ask them again if
+ * they could not be answered when the last check ends. */
 template <class Condition>
-bool pool::has_left(const tried_endpoints &tried, Condition fits) const
+bool pool::has_left(const tried_endpoints &tried, Condition fits) const noexcept
 {
-	kept keep;
 	return std::ranges::any_of(backends_, [&](const backend &of) {
+		std::shared_ptr<const endpoint_list> keep;
 		return of.settings.weight > 0 &&
 		       std::ranges::any_of(of.endpoints.now(keep), [&](const auto &each) {
 			       return fits(access_to(*each.at)) && !contains(tried, *each.at);
@@ -155,7 +157,7 @@ bool pool::has_left(const tried_endpoints &tried, Condition fits) const
 	});
 }
 
-bool pool::has_other(const tried_endpoints &tried) const
+bool pool::has_other(const tried_endpoints &tried) const noexcept
 {
 	return has_left(tried, [](access to) { return to != access::closed; });
 }
@@ -167,11 +169,11 @@ bool pool::starts_down() const noexcept
 }
 
 /* An endpoint that could not be checked waits for this machine, and does not hold its priority. */
-bool pool::awaits_first_checks(const tried_endpoints &tried) const
+bool pool::awaits_first_checks(const tried_endpoints &tried) const noexcept
 {
 	if (!starts_down())
 		return false;
-	kept keep;
+	std::shared_ptr<const endpoint_list> keep;
 	bool is_any = false;
 	auto awaited = UINT64_MAX;
 	auto open = UINT64_MAX;
@@ -198,18 +200,14 @@ bool pool::awaits_first_checks(const tried_endpoints &tried) const
 }
 
 bool pool::awaits_first_checks() const noexcept
-try {
+{
 	return awaits_first_checks({});
-} catch (const std::bad_alloc &) {
-	return true;
 }
 
 bool pool::has_awaited() const noexcept
-try {
+{
 	return settings_.check.starts_down &&
 	       (lacks_a_name() || has_left({}, [](access to) { return to == access::awaited; }));
-} catch (const std::bad_alloc &) {
-	return true;
 }
 
 bool pool::lacks_a_name() const noexcept
@@ -502,11 +500,9 @@ try {
 }
 
 bool pool::may_serve(const queue::waiter &which) const noexcept
-try {
+{
 	return !settings_.check.starts_down ||
 	       may_get_other(static_cast<const queued_choice &>(which).tried);
-} catch (const std::bad_alloc &) {
-	return true;
 }
 
 /* Two clients that have tried the same endpoints can use the same places, because room does not

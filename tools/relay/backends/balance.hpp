@@ -224,15 +224,15 @@ public:
 	/* Whether an endpoint that may be chosen, now or after its first check, and has a weight is
 	 * left to try. may_get_other(): also one that a first lookup may find, if it will be
 	 * checked first. */
-	bool has_other(const tried_endpoints &tried) const;
-	bool may_get_other(const tried_endpoints &tried) const
+	bool has_other(const tried_endpoints &tried) const noexcept;
+	bool may_get_other(const tried_endpoints &tried) const noexcept
 	{
 		return has_other(tried) || (settings_.check.starts_down && lacks_a_name());
 	}
 
 	/* Whether the endpoints that clients would get, those of the best priority that is left,
 	 * have still to pass a first check or to be looked up before it. */
-	bool awaits_first_checks(const tried_endpoints &tried) const;
+	bool awaits_first_checks(const tried_endpoints &tried) const noexcept;
 	bool awaits_first_checks() const noexcept override;
 
 	/*
@@ -278,10 +278,13 @@ private:
 	enum class access { open, awaited, closed };
 	access access_to(const endpoint &one) const noexcept;
 	template <class Condition>
-	bool has_left(const tried_endpoints &tried, Condition fits) const;
+	bool has_left(const tried_endpoints &tried, Condition fits) const noexcept;
 	bool starts_down() const noexcept;
 	bool lacks_a_name() const noexcept;
-	bool lacks_names() const { return lacks_a_name() && (by_source() || !has_other({})); }
+	bool lacks_names() const noexcept
+	{
+		return lacks_a_name() && (by_source() || !has_other({}));
+	}
 	void forget_checks() noexcept;
 
 	const group_config &settings_;

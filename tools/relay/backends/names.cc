@@ -121,6 +121,14 @@ const endpoint_list &endpoints::now(std::vector<std::shared_ptr<const endpoint_l
 	return *keep.emplace_back(now());
 }
 
+const endpoint_list &endpoints::now(std::shared_ptr<const endpoint_list> &keep) const noexcept
+{
+	if (!named_)
+		return *list_;
+	keep = now();
+	return *keep;
+}
+
 void endpoints::await_change(std::uint64_t seen, sn::deadline until)
 {
 	std::unique_lock lock(waiting_);

@@ -95,8 +95,10 @@ public:
 	/* The latest result; empty if there is none. */
 	std::shared_ptr<const endpoint_list> now() const;
 
-	/* The same, without the lock if the list never changes; otherwise `keep` owns the list. */
+	/* The same, without the lock if the list never changes; otherwise `keep` owns the list.
+	 * Only the first one allocates memory. */
 	const endpoint_list &now(std::vector<std::shared_ptr<const endpoint_list>> &keep) const;
+	const endpoint_list &now(std::shared_ptr<const endpoint_list> &keep) const noexcept;
 
 	/* Grows with each change of now(). */
 	std::uint64_t changes() const noexcept { return changes_.load(std::memory_order_acquire); }
