@@ -419,4 +419,41 @@ TEST(Initial, AHandoverWaitsForTheFirstChecks)
 	EXPECT_EQ(status, 0);
 }
 
+/* Nobody would accept clients if the new process waited any longer. */
+TEST(Initial, AHandoverWaitsForNobodyIfTheOldProcessHasEnded)
+{
+	using clock = std::chrono::steady_clock;
+	constexpr auto soon = 15s; /* half of the time for which it waits otherwise */
+	constexpr unsigned tries = 3;
+
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	/* A loaded machine may be slow once, but not each time. */
+	auto shortest = clock::duration::max();
+	for (unsigned i = 0; i < tries && shortest > soon; i++) {
+		judged a('a');
+		configured_relay relay(text(a.toml()));
+		a.judge(true);
+		ASSERT_TRUE(becomes_ready(relay));
+		static_cast<void>(relay.next_error(" info serving "));
+		relay.signal(SIGUSR2);
+		ASSERT_TRUE(eventually([&] { return a.is_asked(); }));
+		relay.signal(SIGKILL);
+		const auto start = clock::now();
+		auto client = peer::sending("who", relay.address());
+		ASSERT_TRUE(has_queued(relay, 1));
+		shortest = std::min(shortest, clock::now() - start);
+		a.judge(true);
+		EXPECT_EQ(client.receive(1), "a");
+		EXPECT_EQ(served_by(relay, 2), "aa");
+		const std::string said = relay.next_error(" info serving ");
+		const pid_t pid = std::atoi(said.c_str() + said.find(" pid=") + 5);
+		EXPECT_EQ(kill(pid, SIGTERM), 0);
+		EXPECT_EQ(relay.wait().status, 128 + SIGKILL);
+		int status = -1;
+		EXPECT_EQ(waitpid(pid, &status, 0), pid);
+		EXPECT_EQ(status, 0);
+	}
+	EXPECT_LE(shortest, soon);
+}
+
 } // namespace

@@ -85,13 +85,11 @@ int start(const program &what, const std::vector<handed_listener> &listeners, in
 	return err;
 }
 
-/* Waits until the new process reports that it serves; false if it does not. stop: the signal
- * that ended the wait, if one did. */
-bool await_ready(int pipe, int &stop, std::string &why)
+/* Waits until the new process reports through the pipe that it serves; false if it does not. stop:
+ * the signal that ended the wait, if one did. */
+bool await_ready(sn::result<sn::stream> &end, int &stop, std::string &why)
 try {
-	auto end = sn::stream::adopt(pipe);
 	if (!end) {
-		::close(pipe);
 		why = end.error().message();
 		return false;
 	}
@@ -163,7 +161,12 @@ pid_t hand_over(const program &what, const std::vector<handed_listener> &listene
 		return -1;
 	}
 	int stop = 0;
-	const bool is_ready = await_ready(ready[0], stop, why);
+	/* Open until the end: a new process that is to be killed must not take its loss for the end
+	 * of this process, and serve. */
+	auto end = sn::stream::adopt(ready[0]);
+	const bool is_ready = await_ready(end, stop, why);
+	if (!end)
+		::close(ready[0]);
 	if (is_ready)
 		/* The new process may have read its file before it was changed. */
 		pass_on(SIGHUP, pid);

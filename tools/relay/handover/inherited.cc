@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -307,6 +308,13 @@ void inherited::close_unused()
 			::close(each.fd);
 	}
 	entries_.clear();
+}
+
+/* A pipe reports an error once nobody can read from it. */
+bool inherited::has_former() const noexcept
+{
+	pollfd report{ready_, 0, 0};
+	return ready_ >= 0 && poll(&report, 1, 0) <= 0;
 }
 
 void inherited::done()

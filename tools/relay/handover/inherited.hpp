@@ -107,8 +107,8 @@ public:
 	 * that no listener uses. Call it in a task. */
 	void done();
 
-	/* Whether there is an old process that serves until done(). */
-	bool has_former() const noexcept { return ready_ >= 0; }
+	/* Whether there is an old process that serves until done(). False once that has ended. */
+	bool has_former() const noexcept;
 
 private:
 	struct entry {

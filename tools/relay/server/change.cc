@@ -117,15 +117,15 @@ void change::announce() const
 /*
  * After a handover nothing is known of the backends, but the old process serves until the new one
  * does, and knows them. Polling is good enough for what happens once. Waits in vain if a check has
- * no result, so clients may have to wait as after any other start.
+ * no result, so clients may have to wait as after any other start; also if the old process ends,
+ * because nobody accepts clients then.
  */
 void change::await_first_checks() const
 {
-	if (!all_.inherited.has_former())
-		return;
 	const auto awaits = [](const auto &each) { return each && each->awaits_first_checks(); };
 	for (const auto until = sn::after(longest_first_checks);
-	     std::ranges::any_of(pools_.made(), awaits) && sn::now() < until;)
+	     all_.inherited.has_former() && std::ranges::any_of(pools_.made(), awaits) &&
+	     sn::now() < until;)
 		sn::sleep(5ms);
 }
 
