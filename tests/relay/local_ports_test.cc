@@ -42,13 +42,14 @@ protected:
 		return static_cast<bool>(range << first << ' ' << last << '\n' << std::flush);
 	}
 
-	std::string config_for(const std::string &backends) const
+	std::string config_for(const std::string &backends,
+			       const std::string &check = "interval = '50ms'\nfall = 1\n") const
 	{
 		return "drain = 0\naccess_log = 'stderr'\nadmin = 'unix:" + in_ / "admin" +
 		       "'\n[listeners.a]\naddress = 'unix:" + in_ / "relay" +
 		       "'\ngroup = 'g'\nconnect_timeout = '1s'\n[groups.g]\neject_after = 1\n"
 		       "backends = [" +
-		       backends + "]\n[groups.g.check]\ninterval = '50ms'\nfall = 1\n";
+		       backends + "]\n[groups.g.check]\n" + check;
 	}
 
 	static std::string of(const listener &backend)
@@ -118,6 +119,24 @@ TEST_F(LocalPorts, EachBackendHasPortsOfItsOwn)
 	expect_well(relay, first_);
 	expect_well(relay, second_);
 	clients.clear();
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+/* Clients may wait for it, so it does not wait for the next interval. */
+TEST_F(LocalPorts, AFirstCheckIsMadeWhenThereIsAFreeOne)
+{
+	std::vector<peer> others;
+	for (std::size_t i = 0; i < ports; i++)
+		others.push_back(peer::connect(first_.address()));
+	configured_relay relay(
+		config_for("'" + first_.address() + "'", "interval = '1h'\ninitial = 'down'\n"));
+	relay.await_error("a check of backend " + first_.address() +
+			  " of g could not be made for lack of a resource: no local port is free");
+	EXPECT_EQ(relay.metric("ready"), 0U);
+	ASSERT_TRUE(set_range(20000, 20000 + 2 * ports - 1));
+	EXPECT_TRUE(eventually([&] { return relay.metric("ready") == 1; }));
+	expect_well(relay, first_);
+	EXPECT_EQ(count_of("could not be made", relay.errors()), 1U);
 	EXPECT_EQ(relay.stop().status, 0);
 }
 

@@ -22,6 +22,10 @@ namespace relay
 namespace
 {
 
+/* How soon the first check of an endpoint for which clients may be waiting is tried again, if this
+ * machine lacked a resource for it. */
+constexpr std::chrono::nanoseconds retry_short = std::chrono::milliseconds(100);
+
 class checker final : public visitor
 {
 public:
@@ -40,6 +44,7 @@ private:
 	const check_place &place_for(const backend_config &of) const noexcept;
 	std::error_code ask(const backend_config &of, const endpoint &at, sn::deadline until,
 			    std::string &detail);
+	void note_shortage(endpoint &at, const std::error_code &of);
 	void take(endpoint &at, const std::error_code &answer, const std::string &detail);
 
 	pool &pool_;
@@ -65,19 +70,18 @@ void checker::go(const backend_config &of, visit &which)
 {
 	const auto &how = pool_.settings().check;
 	std::string detail;
-	const std::error_code answer = ask(of, which.at(), sn::after(how.timeout), detail);
-	const bool counts = which.counts();
-	/* The endpoint keeps its last result. The event is emitted once until a check can be
-	 * made again, because the shortage has other events, too. */
-	if (counts && is_shortage(answer)) {
-		auto &last = which.at().counts.last_error;
-		if (last.exchange(answer.value(), std::memory_order_relaxed) != answer.value()) {
-			pool_.line().changed(); /* waiters may now use a backup */
-			tell_shortage(pool_, which.at(), answer);
-		}
-	} else if (counts) {
-		take(which.at(), answer, detail);
+	auto answer = ask(of, which.at(), sn::after(how.timeout), detail);
+	while (which.counts() && is_shortage(answer)) {
+		note_shortage(which.at(), answer);
+		if (!is_urgent(which.at()))
+			break;
+		sn_sleep(retry_short.count());
+		detail.clear();
+		answer = ask(of, which.at(), sn::after(how.timeout), detail);
 	}
+	const bool counts = which.counts();
+	if (counts && !is_shortage(answer))
+		take(which.at(), answer, detail);
 	which.end();
 	if (counts)
 		open_.end(which.at(), sn::after(how.interval),
@@ -116,6 +120,16 @@ try {
 		     detail);
 } catch (const std::bad_alloc &) {
 	return std::make_error_code(std::errc::not_enough_memory);
+}
+
+/* The endpoint keeps its last result. The event is emitted once until a check can be made again,
+ * because the shortage has other events, too. */
+void checker::note_shortage(endpoint &at, const std::error_code &of)
+{
+	if (at.counts.last_error.exchange(of.value(), std::memory_order_relaxed) == of.value())
+		return;
+	pool_.line().changed(); /* waiters may now use a backup */
+	tell_shortage(pool_, at, of);
 }
 
 void checker::take(endpoint &at, const std::error_code &answer, const std::string &detail)

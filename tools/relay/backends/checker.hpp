@@ -5,8 +5,9 @@
  * of this must end within the timeout.
  *
  * A shortage of the relay's own resources (descriptors, memory) does not count as a result, nor
- * does a result that arrives after the checks were stopped. The pool decides what a result means
- * for the endpoint (balance.hpp).
+ * does a result that arrives after the checks were stopped. A first check for which clients may be
+ * waiting is tried again soon after a shortage. The pool decides what a result means for the
+ * endpoint (balance.hpp).
  */
 #ifndef RELAY_CHECKER_HPP
 #define RELAY_CHECKER_HPP
