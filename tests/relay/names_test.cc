@@ -268,6 +268,20 @@ TEST_F(Names, TheFirstAnswerIsWaitedFor)
 	EXPECT_EQ(another.stop().status, 0);
 }
 
+/* Nobody looks the name up any more. */
+TEST_F(Names, TheFirstAnswerIsNotWaitedForIfAReloadHasRemovedTheName)
+{
+	names_->set(how::is_silent);
+	configured_relay relay(text(backend_, "resolve_timeout = \"30s\"\n"));
+	auto client = peer::sending("x", relay.address());
+	EXPECT_TRUE(
+		eventually([&] { return names_->asked() > 0 && relay.counter("active") == 1; }));
+	ASSERT_TRUE(relay.reload(text("127.0.0.2" + port_of(door_))));
+	EXPECT_EQ(door_.accept().receive(1), "x");
+	client.close();
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
 TEST_F(Names, AnAddressMayHaveToPassACheckFirst)
 {
 	listener checks;

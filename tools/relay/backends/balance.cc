@@ -384,7 +384,7 @@ void pool::unchecked() noexcept
 {
 	is_unchecked_.store(true);
 	/* Before it leads, its endpoints belong to another pool, which may stay. */
-	if (line().is_served_by(*this))
+	if (line().latest().get() == this)
 		forget_checks();
 	line().changed();
 }

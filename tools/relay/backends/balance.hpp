@@ -164,6 +164,12 @@ public:
 	bool has_awaited() const noexcept override;
 	bool may_serve(const queue::waiter &which) const noexcept override;
 	bool are_alike(const queue::waiter &a, const queue::waiter &b) const noexcept override;
+	/* The pool that serves waiting clients if it is not this one; or null. */
+	std::shared_ptr<pool> successor() const noexcept
+	{
+		auto latest = std::static_pointer_cast<pool>(line().latest());
+		return latest.get() == this ? nullptr : std::move(latest);
+	}
 	queue &line() const noexcept { return group_->line; }
 
 	/* Records the result of connecting to an endpoint. failed() is true if that ejected it. */

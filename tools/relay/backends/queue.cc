@@ -50,12 +50,10 @@ queue::place queue::look(const waiter &who) noexcept
 	return first_ == &who ? place::first : place::behind;
 }
 
-bool queue::is_served_by(const giver &which) noexcept
+std::shared_ptr<queue::giver> queue::latest() noexcept
 {
-	std::shared_ptr<giver> with; /* released without the lock */
 	const std::lock_guard lock(lock_);
-	with = latest_.lock();
-	return with.get() == &which;
+	return latest_.lock();
 }
 
 bool queue::leave(waiter &who) noexcept

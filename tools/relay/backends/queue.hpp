@@ -152,8 +152,8 @@ public:
 	/* How often the first of the queue calls changed(). */
 	static constexpr std::chrono::milliseconds beat{100};
 
-	/* Whether this is the latest giver. */
-	bool is_served_by(const giver &which) noexcept;
+	/* The latest giver; null before there is one. */
+	std::shared_ptr<giver> latest() noexcept;
 
 	/* Whether there has been a moment at which clients did not have to wait for first checks.
 	 */

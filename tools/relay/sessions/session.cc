@@ -246,18 +246,26 @@ bool session::connect()
 	return false;
 }
 
-/* Waits for the first lookups of names. Returns true if the client has gone. */
+/* Waits for the first lookups of names. A name that a reload has removed is not looked up any more,
+ * so the client then gets a backend of the new configuration. Returns true if the client has gone.
+ */
 bool session::await_names(sn::deadline until)
 {
 	auto look_at = sn::now() + attempts::interval;
 	bool has_left = false;
-	to_->await_names(until, [&] {
+	std::shared_ptr<pool> next;
+	const auto is_over = [&] {
 		if (const auto now = sn::now(); now >= look_at) {
 			look_at = now + attempts::interval;
 			has_left = attempts::has_left(client_.native_handle());
+			next = to_->successor();
 		}
-		return has_left || is_over_.load(std::memory_order_relaxed);
-	});
+		return has_left || next || is_over_.load(std::memory_order_relaxed);
+	};
+	for (to_->await_names(until, is_over); next; to_->await_names(until, is_over)) {
+		later_ = std::move(next);
+		to_ = later_.get();
+	}
 	return has_left;
 }
 

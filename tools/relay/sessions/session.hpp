@@ -244,7 +244,7 @@ private:
 	sn::tcp client_;
 	source_ticket source_;
 	pool *to_ = nullptr;          /* one of the route's; set by receive_opening() */
-	std::shared_ptr<pool> later_; /* the pool, if a reload's pool gave the place */
+	std::shared_ptr<pool> later_; /* the pool, if it is one of a later configuration */
 	std::optional<proxy_header> proxy_;
 	std::string hello_;            /* sent to the backend first */
 	std::optional<tls_facts> tls_; /* of the handshake with the client */
