@@ -2,6 +2,7 @@
 /* Labels: core */
 /* Clients that wait for the first checks of backends, without connections. */
 #include "backends/balance.hpp"
+#include "backends/watcher.hpp"
 
 #include "support/runtime.h"
 
@@ -198,6 +199,30 @@ TEST(FirstChecks, AreOverAlsoWithoutMemory)
 	made->checked(last, refused);
 	is_memory_short = false;
 	EXPECT_EQ(made->line().look(client), queue::place::in_vain);
+	EXPECT_TRUE(g.registry.read().ready);
+}
+
+/* Checks for which there is no memory, and none for the event that says so either. */
+class no_checks final : public relay::watcher::work
+{
+	void watch(relay::backend &, const std::atomic<bool> &) override { throw std::bad_alloc(); }
+	void given_up(relay::pool &of) noexcept override { of.unchecked(); }
+	void tell_ended(const relay::pool &, const char *) override { throw std::bad_alloc(); }
+};
+
+TEST(FirstChecks, AreNotAwaitedIfTheyEndForLackOfMemory)
+{
+	checked_group g({"10.0.0.0:1"});
+	const auto made = g.make();
+	g.use(made);
+	EXPECT_FALSE(made->choose(0, {}));
+	EXPECT_EQ(sn::run([&] {
+			  relay::watcher all(made, std::make_unique<no_checks>(), "check");
+			  EXPECT_TRUE(all.over(sn::after(std::chrono::seconds(20))));
+			  return 0;
+		  }),
+		  0);
+	EXPECT_TRUE(made->choose(0, {}));
 	EXPECT_TRUE(g.registry.read().ready);
 }
 

@@ -22,7 +22,7 @@ public:
 	    : visitor(interval, "visit", "visits")
 	{
 	}
-	void failed(relay::pool &, const char *) override {}
+	void tell_ended(const relay::pool &, const char *) override {}
 	/* Waits for so many visits, and returns how many there were. */
 	int await(int most) const
 	{

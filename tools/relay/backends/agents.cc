@@ -41,7 +41,10 @@ public:
 	{
 	}
 
-	void failed(pool &of, const char *why) override;
+	/* The agents are not asked any more, so an endpoint that an agent keeps out of use would
+	 * never come back. All answers are therefore forgotten. */
+	void given_up(pool &of) noexcept override { of.unheard(); }
+	void tell_ended(const pool &of, const char *why) override;
 
 private:
 	void go(const backend_config &of, visit &which) override;
@@ -88,15 +91,12 @@ void asker::go(const backend_config &of, visit &which)
 			  });
 }
 
-/* The agents are not asked any more, so an endpoint that an agent keeps out of use would never
- * come back. All answers are therefore forgotten. */
-void asker::failed(pool &of, const char *why)
+void asker::tell_ended(const pool &of, const char *why)
 {
 	emit(event_kind::agents_ended,
 	     "the agents of " + of.name() +
 		     " are no longer asked, so their answers do not count: " + why,
 	     {{"group", of.name()}, {"error", why}});
-	of.unheard();
 }
 
 } // namespace

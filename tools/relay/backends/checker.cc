@@ -35,7 +35,10 @@ public:
 	{
 	}
 
-	void failed(pool &of, const char *why) override;
+	/* Without checks an endpoint that is down would stay down forever, and the others would
+	 * count as healthy. All endpoints therefore return to the unchecked state. */
+	void given_up(pool &of) noexcept override { of.unchecked(); }
+	void tell_ended(const pool &of, const char *why) override;
 
 private:
 	void go(const backend_config &of, visit &which) override;
@@ -94,15 +97,12 @@ void checker::go(const backend_config &of, visit &which)
 			  });
 }
 
-/* Without checks an endpoint that is down would stay down forever, and the others would count as
- * healthy. All endpoints therefore return to the unchecked state. */
-void checker::failed(pool &of, const char *why)
+void checker::tell_ended(const pool &of, const char *why)
 {
 	emit(event_kind::checks_ended,
 	     "the checks of " + of.name() +
 		     " have ended, so its backends count as unchecked: " + why,
 	     {{"group", of.name()}, {"error", why}});
-	of.unchecked();
 }
 
 /* Where checks of this backend connect to. */

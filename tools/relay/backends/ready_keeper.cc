@@ -51,7 +51,7 @@ public:
 
 	bool concerns(const backend &at) const override { return at.settings.weight > 0; }
 	void watch(backend &at, const std::atomic<bool> &stopped) override;
-	void failed(pool &of, const char *why) override;
+	void tell_ended(const pool &of, const char *why) override;
 
 private:
 	/* The keeper's state for one endpoint. */
@@ -349,7 +349,7 @@ sn::clock::duration keeper::next_age() noexcept
 }
 
 /* Clients only wait longer. */
-void keeper::failed(pool &of, const char *why)
+void keeper::tell_ended(const pool &of, const char *why)
 {
 	emit(event_kind::preconnect_ended,
 	     "connections to the backends of " + of.name() + " are no longer made ahead: " + why,

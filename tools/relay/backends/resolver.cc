@@ -79,16 +79,21 @@ public:
 		}
 	}
 
-	void failed(pool &of, const char *why) override
+	/* Nobody need wait for a first lookup any longer. */
+	void given_up(pool &of) noexcept override
+	{
+		for (backend &each : of.backends())
+			if (concerns(each) && !each.endpoints.known())
+				each.endpoints.failed();
+		of.line().changed();
+	}
+
+	void tell_ended(const pool &of, const char *why) override
 	{
 		emit(event_kind::names_ended,
 		     "the names of " + of.name() +
 			     " are no longer looked up, and keep their addresses: " + why,
 		     {{"group", of.name()}, {"error", why}});
-		for (backend &each : of.backends())
-			if (concerns(each) && !each.endpoints.known())
-				each.endpoints.failed();
-		of.line().changed();
 	}
 
 private:
@@ -159,8 +164,8 @@ private:
 		fail(at, std::make_error_code(std::errc::not_enough_memory));
 	}
 
-	void fail(backend &at, const std::error_code &error)
-	{
+	void fail(backend &at, const std::error_code &error) noexcept
+	try {
 		auto &its = at.endpoints;
 		if (!its.failed())
 			return;
@@ -173,6 +178,8 @@ private:
 			     (its.down() ? "; it is down until it does"
 					 : "; its earlier addresses stay in use until it does"),
 		     std::move(fields));
+	} catch (const std::bad_alloc &) {
+		/* No memory for the event. */
 	}
 
 	std::string name(const backend &at) const

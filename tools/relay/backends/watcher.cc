@@ -40,7 +40,15 @@ try {
 	end_.acquire();
 	/* The end of the scope cancels the tasks and waits for them. */
 } catch (const std::exception &error) {
-	work_->failed(*pool_, error.what());
+	fail(error.what());
+}
+
+void watcher::fail(const char *why) noexcept
+try {
+	work_->given_up(*pool_);
+	work_->tell_ended(*pool_, why);
+} catch (const std::exception &) {
+	/* There is no memory for the event. */
 }
 
 } // namespace relay

@@ -38,9 +38,12 @@ public:
 		/* Whether there is anything to do for that backend. */
 		virtual bool concerns(const backend &) const { return true; }
 		virtual void watch(backend &at, const std::atomic<bool> &stopped) = 0;
-		/* Called when all of the work has ended, because a task could not be started or
-		 * has failed. */
-		virtual void failed(pool &of, const char *why) = 0;
+		/* Both are called when all of the work has ended, because a task could not be
+		 * started or has failed. given_up() brings the pool into a state in which nothing
+		 * waits for the work. tell_ended() emits an event, for which there may be no
+		 * memory. */
+		virtual void given_up(pool &) noexcept {}
+		virtual void tell_ended(const pool &of, const char *why) = 0;
 	};
 
 	/* Starts the work. Call it in a task. Throws if the first task cannot be started. stack:
@@ -59,6 +62,7 @@ public:
 
 private:
 	void run();
+	void fail(const char *why) noexcept;
 
 	const std::shared_ptr<pool> pool_;
 	const std::unique_ptr<work> work_;
