@@ -239,6 +239,34 @@ TEST(FirstChecks, AreNotAwaitedWithoutChecks)
 	EXPECT_TRUE(made->choose(0, {}));
 }
 
+/* A reload can remove the group while clients wait. What is known stays. */
+TEST(FirstChecks, AreNotAwaitedOfAGroupThatIsRemoved)
+{
+	for (const bool may_wait : {true, false}) {
+		checked_group g({"10.0.0.0:1", "10.0.0.1:1", "c.example:1"});
+		g.settings.check.starts_down = may_wait;
+		g.settings.backends[0].max_connections = 1;
+		g.settings.queue.limit = 2;
+		const auto made = g.make();
+		g.use(made);
+		made->checked(g.endpoint_of(*made, 0), {});
+		made->checked(g.endpoint_of(*made, 1), refused);
+		auto place = made->choose(0, {});
+		const relay::tried_endpoints tried{place.get()};
+		relay::queued_choice first(0, untried), second(0, tried);
+		ASSERT_EQ(made->line().enter(first), queue::entry::waits);
+		ASSERT_EQ(made->line().enter(second), queue::entry::waits);
+		EXPECT_FALSE(made->choose(0, tried));
+		made->end_watching();
+		EXPECT_EQ(made->line().look(first), queue::place::first);
+		EXPECT_EQ(made->line().look(second), queue::place::in_vain);
+		EXPECT_FALSE(made->choose(0, tried)) << "it is down";
+		place = {};
+		EXPECT_EQ(made->line().look(first), queue::place::given);
+		EXPECT_TRUE(made->line().leave(first));
+	}
+}
+
 /* A reload that is rejected because its checks have ended changes nothing. */
 TEST(FirstChecks, OfAPoolThatDoesNotLeadChangeNothing)
 {

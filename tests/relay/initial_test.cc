@@ -306,6 +306,24 @@ TEST(Initial, AReloadKeepsWhatIsKnown)
 	stop(relay);
 }
 
+/* Nobody checks its backends any more. Such a client is not given one that has not been checked. */
+TEST(Initial, ClientsOfAGroupThatIsRemovedDoNotWait)
+{
+	const judged a('a');
+	const judged b('b');
+	configured_relay relay(text(a.toml(), "queue_timeout = 0\n"));
+	auto client = peer::sending("who", relay.address());
+	ASSERT_TRUE(has_queued(relay, 1));
+	ASSERT_TRUE(relay.reload("drain = 0\nadmin = \"127.0.0.1:0\"\n[listeners.web]\n"
+				 "address = \"127.0.0.1:0\"\ngroup = \"h\"\n"
+				 "[groups.h]\nbackends = [\"" +
+				 b.address() + "\"]\n"));
+	EXPECT_EQ(client.receive_end(), ending::reset) << "its bytes were not read";
+	EXPECT_EQ(ended_by(relay, "no_backend"), 1U);
+	EXPECT_EQ(served_by(relay, 1), "b");
+	stop(relay);
+}
+
 TEST(Initial, ABackendThatIsAddedIsCheckedFirst)
 {
 	const judged a('a');

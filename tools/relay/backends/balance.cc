@@ -129,8 +129,9 @@ pool::access pool::access_to(const endpoint &one) const noexcept
 	const auto result = one.counts.check.load(std::memory_order_relaxed);
 	if (result == checked::down)
 		return access::closed;
-	return result == checked::unknown && settings_.check.starts_down ? access::awaited
-									 : access::open;
+	if (result != checked::unknown || !settings_.check.starts_down)
+		return access::open;
+	return is_unwatched_.load() ? access::closed : access::awaited;
 }
 
 bool pool::has_endpoint(std::string_view address) const
@@ -165,7 +166,7 @@ bool pool::has_other(const tried_endpoints &tried) const noexcept
 bool pool::starts_down() const noexcept
 {
 	return settings_.check.starts_down && settings_.check.interval.count() != 0 &&
-	       !is_unchecked_.load(std::memory_order_relaxed);
+	       !is_unchecked_.load(std::memory_order_relaxed) && !is_unwatched_.load();
 }
 
 /* An endpoint that could not be checked waits for this machine, and does not hold its priority. */
@@ -199,11 +200,6 @@ bool pool::awaits_first_checks(const tried_endpoints &tried) const noexcept
 	return is_any && awaited <= open;
 }
 
-bool pool::awaits_first_checks() const noexcept
-{
-	return awaits_first_checks({});
-}
-
 bool pool::has_awaited() const noexcept
 {
 	return settings_.check.starts_down &&
@@ -212,7 +208,7 @@ bool pool::has_awaited() const noexcept
 
 bool pool::lacks_a_name() const noexcept
 {
-	return std::ranges::any_of(backends_, [](const backend &of) {
+	return !is_unwatched_.load() && std::ranges::any_of(backends_, [](const backend &of) {
 		return of.settings.weight > 0 && !of.endpoints.known();
 	});
 }
@@ -384,7 +380,7 @@ void pool::unchecked() noexcept
 {
 	is_unchecked_.store(true);
 	/* Before it leads, its endpoints belong to another pool, which may stay. */
-	if (line().latest().get() == this)
+	if (leads())
 		forget_checks();
 	line().changed();
 }
@@ -395,6 +391,12 @@ void pool::forget_checks() noexcept
 		each.endpoints.forget_checks();
 		each.endpoints.start_down(false);
 	}
+}
+
+void pool::end_watching() noexcept
+{
+	is_unwatched_.store(true);
+	line().ended();
 }
 
 agent_state::change pool::heard(endpoint &at, const agent_id &agent, const agent_answer &answer)
@@ -501,7 +503,7 @@ try {
 
 bool pool::may_serve(const queue::waiter &which) const noexcept
 {
-	return !settings_.check.starts_down ||
+	return (!settings_.check.starts_down && !is_unwatched_.load()) ||
 	       may_get_other(static_cast<const queued_choice &>(which).tried);
 }
 

@@ -164,7 +164,9 @@ public:
 	bool has_awaited() const noexcept override;
 	bool may_serve(const queue::waiter &which) const noexcept override;
 	bool are_alike(const queue::waiter &a, const queue::waiter &b) const noexcept override;
-	/* The pool that serves waiting clients if it is not this one; or null. */
+	/* Whether waiting clients get places from this pool; and the pool from which they do if
+	 * that is another one. */
+	bool leads() const noexcept { return line().latest().get() == this; }
 	std::shared_ptr<pool> successor() const noexcept
 	{
 		auto latest = std::static_pointer_cast<pool>(line().latest());
@@ -205,6 +207,13 @@ public:
 	void unchecked() noexcept;
 
 	/*
+	 * A reload has removed the group, and with it the checks and lookups. What is known of the
+	 * backends stays, because one that is down may be a wrong one. Clients do not wait any
+	 * longer for what is not known, or for a backend that is down.
+	 */
+	void end_watching() noexcept;
+
+	/*
 	 * Records the answer of an endpoint's agent. Throws std::bad_alloc. unheard(): no agent
 	 * will be asked any more.
 	 */
@@ -239,7 +248,7 @@ public:
 	/* Whether the endpoints that clients would get, those of the best priority that is left,
 	 * have still to pass a first check or to be looked up before it. */
 	bool awaits_first_checks(const tried_endpoints &tried) const noexcept;
-	bool awaits_first_checks() const noexcept override;
+	bool awaits_first_checks() const noexcept override { return awaits_first_checks({}); }
 
 	/*
 	 * Waits for first lookups of names, until the deadline, or until gone() is true. Waits only
@@ -301,6 +310,7 @@ private:
 	std::mutex lock_; /* held during a round robin choice */
 	std::atomic<std::uint64_t> turn_{0};
 	std::atomic<bool> is_unchecked_{false}; /* the checks have ended */
+	std::atomic<bool> is_unwatched_{false}; /* end_watching() was called */
 };
 
 } // namespace relay

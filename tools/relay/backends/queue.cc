@@ -73,6 +73,15 @@ void queue::changed() noexcept
 	serve(with);
 }
 
+void queue::ended() noexcept
+{
+	std::shared_ptr<giver> with;
+	const std::lock_guard lock(lock_);
+	with = latest_.lock();
+	has_awaited_ = true;
+	serve(with);
+}
+
 /*
  * Called with the lock held. The bell is rung under the lock, because the waiter must take the lock
  * to leave and so exists until then.

@@ -149,6 +149,9 @@ public:
 	/* Call it when anything else has changed that may let a waiter be served. */
 	void changed() noexcept;
 
+	/* The same if waiters may wait in vain from now on, for which may_serve() is asked. */
+	void ended() noexcept;
+
 	/* How often the first of the queue calls changed(). */
 	static constexpr std::chrono::milliseconds beat{100};
 

@@ -21,8 +21,11 @@ watcher::~watcher()
 
 void watcher::stop() noexcept
 {
-	if (!stopped_.exchange(true, std::memory_order_relaxed))
-		end_.release();
+	if (stopped_.exchange(true, std::memory_order_relaxed))
+		return;
+	end_.release();
+	if (pool_->leads())
+		pool_->end_watching();
 }
 
 bool watcher::over(sn::deadline until)

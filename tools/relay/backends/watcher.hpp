@@ -3,8 +3,10 @@
  * Repeated work for each backend of a pool, such as checking it or looking up its name. Each
  * backend has a task, so that a slow backend does not delay the others.
  *
- * stop() does not wait for what the tasks are doing, so that a reload need not. Keep a watcher
- * until over() returns true, because the destructor waits for its tasks.
+ * stop() does not wait for what the tasks are doing, so that a reload need not. Call it when the
+ * next pool of the group leads; if there is none, nobody does the work for the clients that are
+ * left (pool::end_watching()). Keep a watcher until over() returns true, because the destructor
+ * waits for its tasks.
  */
 #ifndef RELAY_WATCHER_HPP
 #define RELAY_WATCHER_HPP
