@@ -24,10 +24,11 @@ void down_sessions::end(const endpoint &at, sn::clock::time_point until,
 	const auto then = due(since());
 	if (!then || *then > until)
 		return;
-	if (*then > sn::now())
-		sn::sleep_until(*then);
+	/* The sleep ends early if there is no memory for it. */
+	while (*then > sn::now() && !sn::cancelled())
+		sn_sleep_until(then->time_since_epoch().count());
 	/* The endpoint may have come up during the wait. */
-	if (due(since()) != then)
+	if (sn::cancelled() || due(since()) != then)
 		return;
 	if (const std::size_t n = sessions_.lose_backend(at))
 		tell_cut(pool_, at, n);

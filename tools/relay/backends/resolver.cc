@@ -63,19 +63,29 @@ public:
 
 	bool concerns(const backend &at) const override { return at.endpoints.named(); }
 
-	/* Runs until the scope is cancelled, which ends each wait. */
+	/* Runs until the scope is cancelled, which ends each wait. A lack of memory for a wait does
+	 * not end the lookups, as it does not end checks (visitor.cc). */
 	void watch(backend &at, const std::atomic<bool> &stopped) override
 	{
 		const auto &settings = pool_.settings();
 		for (unsigned denials = 0;;) {
 			const auto start = sn::now();
-			ask(at, start + settings.resolve_timeout, stopped, denials);
-			if (is_over(stopped))
-				return;
+			try {
+				ask(at, start + settings.resolve_timeout, stopped, denials);
+			} catch (const std::exception &) {
+				if (!is_over(stopped))
+					fail(at,
+					     std::make_error_code(std::errc::not_enough_memory));
+			}
 			auto pause = settings.resolve;
 			if (at.endpoints.down())
 				pause = std::min<std::chrono::nanoseconds>(pause, retry_interval);
-			sn::sleep_until(std::max(start + pause, sn::now()));
+			const auto next = std::max(start + pause, sn::now());
+			do {
+				if (is_over(stopped))
+					return;
+				sn_sleep_until(next.time_since_epoch().count());
+			} while (sn::now() < next);
 		}
 	}
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <string>
 
 namespace relay
@@ -22,6 +23,13 @@ constexpr std::chrono::nanoseconds late = 5ms;
 
 /* How soon the task tries again when a visit could not be started for lack of memory. */
 constexpr std::chrono::nanoseconds retry_short = 100ms;
+
+void tell_late(const char *what, const std::string &of) noexcept
+try {
+	emit(event_kind::no_memory, what + (" of " + of) + " are late for lack of memory");
+} catch (const std::bad_alloc &) {
+	/* Nor is there any for the event. */
+}
 
 } // namespace
 
@@ -104,7 +112,7 @@ sn::clock::time_point visitor::start_due(backend &at, sn::scope &visits, const p
 
 /*
  * Runs until the scope is cancelled, which ends each wait with an exception for the scope. If there
- * is no memory for a visit, the visit is late, instead of ending the visits: they would not begin
+ * is no memory for a visit, or for a wait, visits are late, instead of ending: they would not begin
  * again until the next reload, and failures of the backends would go unnoticed until then.
  */
 void visitor::watch(backend &at, const std::atomic<bool> &stopped)
@@ -120,10 +128,15 @@ void visitor::watch(backend &at, const std::atomic<bool> &stopped)
 		} catch (const std::exception &) {
 			if (sn::cancelled())
 				throw;
-			emit(event_kind::no_memory, what_ + (" of " + at.settings.address) +
-							    " are late for lack of memory");
+			tell_late(what_, at.settings.address);
 		}
-		at.endpoints.await_change(seen, next);
+		try {
+			at.endpoints.await_change(seen, next);
+		} catch (const std::exception &) {
+			if (sn::cancelled())
+				throw;
+			sn_sleep(retry_short.count());
+		}
 	}
 }
 
