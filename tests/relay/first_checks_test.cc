@@ -127,6 +127,28 @@ TEST(FirstChecks, ANewcomerMayWaitInVain)
 	EXPECT_EQ(made->line().waiting(), 0U);
 }
 
+/* Nobody has looked at the queue between the lookup and the end of the check that it has led to. */
+TEST(FirstChecks, AClientMayHaveComeBetweenALookupAndItsNews)
+{
+	checked_group g({"10.0.0.0:1", "b.example:1"});
+	g.settings.queue.limit = 1;
+	g.settings.backends[0].max_connections = 1;
+	const auto made = g.make();
+	made->backends()[1].endpoints.failed();
+	g.use(made);
+	auto &first = g.endpoint_of(*made, 0);
+	made->checked(first, {});
+	auto place = made->choose(0, {});
+	ASSERT_TRUE(place);
+	relay::queued_choice client(0, untried);
+	ASSERT_EQ(made->line().enter(client), queue::entry::waits);
+	made->backends()[1].endpoints.found({{"10.0.0.1:1"}});
+	first.counts.check = relay::checked::down;
+	made->checked(g.endpoint_of(*made, 1), refused);
+	EXPECT_EQ(made->line().look(client), queue::place::in_vain);
+	EXPECT_FALSE(made->line().leave(client));
+}
+
 /* Once a backend has passed, clients wait for it as for any that is full. */
 TEST(FirstChecks, ClientsOfABackendThatHasPassedStay)
 {

@@ -372,7 +372,8 @@ bool pool::checked(endpoint &at, const std::error_code &answer) noexcept
 	}
 	its.down_since.store(sn_now(), std::memory_order_relaxed);
 	its.check.store(answer ? checked::down : checked::up, std::memory_order_relaxed);
-	line().changed(); /* also when it goes down: waiters may now use a backup */
+	/* Also when it goes down: waiters may now use a backup, or wait in vain. */
+	was == checked::unknown ? line().ended() : line().changed();
 	return true;
 }
 
