@@ -11,6 +11,7 @@
 #include <csignal>
 #include <exception>
 #include <fcntl.h>
+#include <new>
 #include <spawn.h>
 #include <string_view>
 #include <sys/wait.h>
@@ -30,7 +31,7 @@ constexpr auto patience = 60s;
 /* Starts the new process. tickets: a descriptor with the TLS ticket keys, or -1. */
 int start(const program &what, const std::vector<handed_listener> &listeners, int ready,
 	  int tickets, pid_t &pid)
-{
+try {
 	std::vector<std::string> words;
 	for (char **each = environ; *each; each++)
 		words.emplace_back(*each);
@@ -83,6 +84,8 @@ int start(const program &what, const std::vector<handed_listener> &listeners, in
 	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&actions);
 	return err;
+} catch (const std::bad_alloc &) {
+	return ENOMEM; /* before there is anything to destroy */
 }
 
 /* Waits until the new process reports through the pipe that it serves; false if it does not. stop:
