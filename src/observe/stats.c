@@ -10,6 +10,7 @@
 #include "arch/sized.h"
 #include "base/counters.h"
 #include "observe/trim.h"
+#include "sched/foreign.h"
 #include "sched/processor.h"
 #include "sched/processor_list.h"
 #include "sched/runtime.h"
@@ -78,6 +79,7 @@ int sn_run_stats(struct sn_run_stats *stats)
 
 	if (!stats)
 		return -EINVAL;
+	sn_foreign_mark();
 	sn_lock(&stats_lock);
 	if (!has_run)
 		err = -ENODEV;
@@ -86,6 +88,7 @@ int sn_run_stats(struct sn_run_stats *stats)
 	else
 		current = last_stats;
 	sn_unlock(&stats_lock);
+	sn_foreign_unmark();
 	return err < 0 ? err : SN_SIZED_GIVE(stats, &current);
 }
 

@@ -2,8 +2,12 @@
 #include "sched/foreign.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdatomic.h>
 
+#include <sennit/blocking.h>
+
+#include "sched/scan_serve.h"
 #include "wait/backoff.h"
 #include "wait/checked.h"
 #include "wait/futex.h"
@@ -20,8 +24,41 @@ static _Atomic uint32_t guests;
 static _Atomic bool running;
 static bool forked; /* in a child of fork(), until its next run begins */
 
+/* How many brackets the calling thread is in. */
+static __thread volatile sig_atomic_t marks __attribute__((tls_model("initial-exec")));
+
+/* Whether the runtime knows the thread, hidden or not. */
+static bool is_known(void)
+{
+	return sn_private_self() || sn_scan_hidden;
+}
+
+/* Both are out of line. Before or after them a task may change threads, and the compiler could keep
+ * the address of a thread-local of the first thread. */
+sn_noinline void sn_foreign_mark(void)
+{
+	if (is_known())
+		return;
+	marks++;
+	sn_compiler_barrier();
+}
+
+sn_noinline void sn_foreign_unmark(void)
+{
+	sn_compiler_barrier();
+	/* A thread that was known has no mark. In a child of fork() it is not known any more. */
+	if (!is_known() && marks > 0)
+		marks--;
+}
+
+bool sn_foreign_is_marked(void)
+{
+	return marks > 0;
+}
+
 int sn_foreign_enter(void)
 {
+	sn_foreign_mark();
 	atomic_fetch_add(&inside, 1);
 	sn_checked_needed(true);
 	if (atomic_load(&running))
@@ -35,6 +72,7 @@ void sn_foreign_leave(void)
 	sn_checked_needed(false);
 	if (atomic_fetch_sub(&inside, 1) == 1 && !atomic_load(&running))
 		sn_futex_wake(&inside, 1);
+	sn_foreign_unmark();
 }
 
 uint32_t sn_foreign_go_out(void)

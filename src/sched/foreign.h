@@ -17,9 +17,15 @@
  * A task is not counted, because its thread is joined or left behind. The task of an ended run is
  * abandoned, perhaps in a callback, and its count would then never go down.
  *
+ * Each thread of the program also marks itself while it is inside, or takes a lock of the runtime
+ * otherwise, so that a signal handler knows that it has interrupted such code, and that a lock may
+ * be held (sn_private_is_runtime()). Callbacks run unmarked. The runtime's threads are known
+ * without a mark, and have none, because their tasks may continue on other threads.
+ *
  * Who may write what:
  *   the counts   every such thread, for itself; the thread of sn_run() when a run begins or ends
  *   the flag     the thread of sn_run(); in a child, the thread that called fork()
+ *   the marks    every thread, its own
  */
 #ifndef SENNIT_SCHED_FOREIGN_H
 #define SENNIT_SCHED_FOREIGN_H
@@ -40,6 +46,14 @@ uint32_t sn_foreign_go_out(void);
 /* Called after the callback. Returns 0, or -ESRCH if that run has ended; then the thread is not
  * inside, and must not leave. */
 int sn_foreign_come_back(uint32_t run);
+
+/* Bracket code in which such a thread takes a lock of the runtime without being inside. They nest,
+ * also within the calls above, and do nothing on the runtime's threads. */
+void sn_foreign_mark(void);
+void sn_foreign_unmark(void);
+
+/* Whether the calling thread is marked. For signal handlers. */
+bool sn_foreign_is_marked(void);
 
 /* The number of threads that are inside or guests. */
 uint32_t sn_foreign_count(void);

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "sched/foreign.h"
 #include "sched/scan_serve.h"
 #include "sched/task.h"
 #include "sched/thread.h"
@@ -43,7 +44,7 @@ struct sn_foreign *sn_foreign_self(void)
 
 int sn_private_is_runtime(void)
 {
-	return sn_private_self() || sn_scan_hidden;
+	return sn_private_self() || sn_scan_hidden || sn_foreign_is_marked();
 }
 
 /* Whether the signal mask is the one with which threads begin. It is not in a signal handler that

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The counts of the program's threads that are inside a call of the runtime, without a runtime
-// around them: which threads are counted, and what the end of a run waits for.
+// The program's threads that are inside a call of the runtime, mostly without a runtime around
+// them: which are counted and marked, and what the end of a run waits for.
 #include <cerrno>
 
 extern "C" {
@@ -59,6 +59,42 @@ TEST(Foreign, AGuestThatWasLeftBehindDoesNotComeBack)
 	EXPECT_EQ(0, sn_foreign_come_back(next));
 	sn_foreign_leave();
 	EXPECT_EQ(0u, sn_foreign_end(sn_now()));
+}
+
+// A signal handler relies on it. A mark that stayed would make each later fork() in sennit-run a
+// bare one.
+TEST(Foreign, AThreadIsMarkedExactlyWhileItIsInside)
+{
+	EXPECT_EQ(-ESRCH, sn_foreign_enter());
+	EXPECT_FALSE(sn_foreign_is_marked());
+	sn_foreign_begin();
+	ASSERT_EQ(0, sn_foreign_enter());
+	EXPECT_TRUE(sn_foreign_is_marked());
+	sn_foreign_mark();
+	sn_foreign_unmark();
+	EXPECT_TRUE(sn_foreign_is_marked());
+	uint32_t run = sn_foreign_go_out();
+	EXPECT_FALSE(sn_foreign_is_marked());
+	EXPECT_EQ(0, sn_foreign_come_back(run));
+	EXPECT_TRUE(sn_foreign_is_marked());
+	run = sn_foreign_go_out();
+	EXPECT_EQ(1u, sn_foreign_end(sn_now()));
+	EXPECT_EQ(-ESRCH, sn_foreign_come_back(run));
+	EXPECT_FALSE(sn_foreign_is_marked());
+	sn_foreign_begin();
+	EXPECT_EQ(-ESRCH, sn_foreign_come_back(run));
+	EXPECT_FALSE(sn_foreign_is_marked());
+	EXPECT_EQ(0u, sn_foreign_end(sn_now()));
+}
+
+// A task may be on another thread when it leaves.
+TEST(Foreign, ATaskIsNotMarked)
+{
+	test::run(1, [] {
+		ASSERT_EQ(0, sn_foreign_enter());
+		EXPECT_FALSE(sn_foreign_is_marked());
+		sn_foreign_leave();
+	});
 }
 
 } // namespace

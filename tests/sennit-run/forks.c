@@ -10,6 +10,8 @@
  *	forks threads      main() and a thread create threads and join them
  *	forks beside       the same in a thread, while another computes
  *	forks joins        a signal comes while main() waits for a thread
+ *	forks stats        signals come while main() reads the runtime's statistics
+ *	forks scans        main() scans a thread's task
  *	forks nested       main() and a thread fork, and the children create threads
  *	forks ends         a thread of the runtime ends that has a child
  */
@@ -37,6 +39,17 @@ int failures;
 static _Atomic int *counter(const char *name)
 {
 	return dlsym(RTLD_DEFAULT, name);
+}
+
+/* Calls the library's function of that name. Returns whether it has one. */
+static bool call(const char *name)
+{
+	void (*fn)(void);
+
+	*(void **)&fn = dlsym(RTLD_DEFAULT, name);
+	if (fn)
+		fn();
+	return fn;
 }
 
 static void join(pthread_t thread)
@@ -256,6 +269,46 @@ static void check_joins(void)
 	join(start(interrupt_join, &self));
 }
 
+/* ---- calls of main() that need no task ---- */
+
+#define SIGNALS 20 /* most of them find a lock held */
+
+static void *interrupt_stats(void *arg)
+{
+	for (int i = 0; i < SIGNALS; i++) {
+		const int before = handled;
+
+		CHECK(pthread_kill(*(pthread_t *)arg, SIGUSR1) == 0);
+		while (handled == before)
+			usleep(1000);
+	}
+	return NULL;
+}
+
+static void check_stats(void)
+{
+	pthread_t self = pthread_self(), thread = start(interrupt_stats, &self);
+
+	while (handled < SIGNALS)
+		if (!call("test_read_stats"))
+			usleep(1000);
+	join(thread);
+}
+
+static void *be_scanned(void *arg)
+{
+	call("test_be_scanned");
+	return arg;
+}
+
+static void check_scans(void)
+{
+	pthread_t thread = start(be_scanned, NULL);
+
+	call("test_scan");
+	join(thread);
+}
+
 /* ---- nested calls of fork() ---- */
 
 #define FORKS 3
@@ -375,6 +428,10 @@ int main(int argc, char **argv)
 		check_beside();
 	} else if (strcmp(what, "joins") == 0) {
 		check_joins();
+	} else if (strcmp(what, "stats") == 0) {
+		check_stats();
+	} else if (strcmp(what, "scans") == 0) {
+		check_scans();
 	} else if (strcmp(what, "nested") == 0) {
 		check_nested();
 	} else {

@@ -16,7 +16,8 @@ PATIENCE = 200
 
 # Raises the signal while the calling thread has a mutex, which is one of libsennit-run's, in system
 # calls of the runtime, which may have locks then, and where a thread begins. "revoked": with such a
-# mutex in a task that has lost its processor.
+# mutex in a task that has lost its processor. Also makes calls of libsennit for main(), which is not
+# linked with that.
 LIBRARY = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -34,7 +35,18 @@ LIBRARY = r"""
 #include <unistd.h>
 #include <sennit/blocking.h>
 #include <sennit/foreign.h>
-_Atomic int test_locks, test_calls, test_wakes, test_ends, test_starts, test_revoked;
+#include <sennit/run.h>
+#include <sennit/scan.h>
+_Atomic int test_locks, test_calls, test_wakes, test_ends, test_starts, test_revoked, test_scans,
+    test_stats;
+static const struct {
+    const char *name;
+    _Atomic int *count;
+} places[] = {
+    {"locks", &test_locks}, {"calls", &test_calls}, {"wakes", &test_wakes}, {"ends", &test_ends},
+    {"starts", &test_starts}, {"revoked", &test_revoked}, {"scans", &test_scans},
+    {"stats", &test_stats},
+};
 #define SN_LEASE_REVOKED 3 /* src/sched/lease.h */
 #define MOST_REVOKED 3
 static _Atomic int busy, *wanted; /* wanted: the counter of what is interrupted */
@@ -45,11 +57,9 @@ static int (*real_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *)
 static long (*real_syscall)(long, ...);
 __attribute__((constructor)) static void begin(void) {
     const char *where = getenv("TEST_INTERRUPTS");
-    wanted = !where ? 0 : strcmp(where, "locks") == 0 ? &test_locks
-        : strcmp(where, "calls") == 0 ? &test_calls
-        : strcmp(where, "starts") == 0 ? &test_starts
-        : strcmp(where, "revoked") == 0 ? &test_revoked
-        : strcmp(where, "wakes") == 0 ? &test_wakes : &test_ends;
+    for (unsigned i = 0; where && i < sizeof places / sizeof *places; i++)
+        if (strcmp(where, places[i].name) == 0)
+            wanted = places[i].count;
     *(void **)&real_syscall = dlsym(RTLD_NEXT, "syscall");
     *(void **)&real_control = dlsym(RTLD_NEXT, "epoll_ctl");
     *(void **)&real_lock = dlsym(RTLD_NEXT, "pthread_mutex_lock");
@@ -130,7 +140,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*functi
     *start = (struct start){function, arg};
     return real_create(thread, attr, start_interrupted, start);
 }
-/* Of main() only. */
+/* Of main() only. A scan sends a signal to the scanned task's thread under a lock. */
 long syscall(long number, ...) {
     long words[6];
     va_list rest;
@@ -142,7 +152,36 @@ long syscall(long number, ...) {
     va_end(rest);
     if (number == SYS_futex && (words[1] & FUTEX_CMD_MASK) == FUTEX_WAKE && getpid() == gettid())
         interrupt(&test_wakes);
+    if (number == SYS_rt_tgsigqueueinfo && getpid() == gettid())
+        interrupt(&test_scans);
     return real_syscall(number, words[0], words[1], words[2], words[3], words[4], words[5]);
+}
+void test_read_stats(void) {
+    struct sn_run_stats stats = SN_RUN_STATS_INIT();
+    sn_run_stats(&stats);
+    test_stats++;
+}
+static sn_task *_Atomic scanned;
+static _Atomic int scans_end;
+static int await_end(void *arg) {
+    const struct timespec moment = {.tv_nsec = 1000000};
+    while (!scans_end)
+        real_syscall(SYS_nanosleep, &moment, NULL);
+    return arg != NULL;
+}
+/* In code that blocks, so that each scan needs a signal. */
+void test_be_scanned(void) {
+    scanned = sn_self();
+    sn_blocking(await_end, NULL);
+}
+static void look(const struct sn_scan *scan, void *arg) {
+    (void)scan, (void)arg;
+}
+void test_scan(void) {
+    while (test_scans < 3)
+        if (scanned)
+            sn_task_scan(scanned, look, NULL);
+    scans_end = 1;
 }
 """
 
@@ -186,6 +225,12 @@ class Forks(unittest.TestCase):
         for launcher in [], [BUILD / "tools/run/sennit-run"]:
             done = run(*launcher, FORKS, "joins")
             self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+
+    def test_a_handler_may_fork_while_main_reads_statistics(self):
+        self.check("stats", "stats")
+
+    def test_a_handler_may_fork_while_main_scans_a_task(self):
+        self.check("scans", "scans")
 
     def test_a_handler_may_fork_while_threads_are_created_and_joined(self):
         self.check("threads", "locks")

@@ -125,7 +125,12 @@ void sn_world_is_ours(void);
 /* Whether the calling thread runs code of the runtime or of this library that may hold a lock for
  * which fork() waits, so that the caller is a signal handler. It does so in tasks that are in the
  * runtime, on the runtime's threads outside tasks, where it makes a scan or serves one
- * (sn_task_scan()), and between the calls below. */
+ * (sn_task_scan()), in other threads' calls that sn_private_is_runtime() knows, and between the
+ * calls below.
+ *
+ * Not covered: calls that a program linked with libsennit makes itself, if they take a lock only of
+ * an object, such as a semaphore or a channel, on threads that are no tasks; and sn_run_stats() in
+ * a task. */
 bool sn_world_is_inside(void);
 
 /*
