@@ -15,9 +15,9 @@ FORKS = BUILD / "tests/sennit-run/sennit-run-forks"
 PATIENCE = 200
 
 # Raises the signal while the calling thread has a mutex, which is one of libsennit-run's, in system
-# calls of the runtime, which may have locks then, and where a thread begins. "revoked": with such a
-# mutex in a task that has lost its processor. Also makes calls of libsennit for main(), which is not
-# linked with that.
+# calls of the runtime, which may have locks then, and where a thread begins, which may take it only
+# when it unblocks it. "revoked": with such a mutex in a task that has lost its processor. Also makes
+# calls of libsennit for main(), which is not linked with that.
 LIBRARY = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -52,7 +52,7 @@ static const struct {
 static _Atomic int busy, *wanted; /* wanted: the counter of what is interrupted */
 static int (*real_lock)(pthread_mutex_t *), (*real_unlock)(pthread_mutex_t *);
 static int (*real_control)(int, int, int, struct epoll_event *);
-static int (*real_detach)(pthread_t);
+static int (*real_detach)(pthread_t), (*real_mask)(int, const sigset_t *, sigset_t *);
 static int (*real_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 static long (*real_syscall)(long, ...);
 __attribute__((constructor)) static void begin(void) {
@@ -65,20 +65,24 @@ __attribute__((constructor)) static void begin(void) {
     *(void **)&real_lock = dlsym(RTLD_NEXT, "pthread_mutex_lock");
     *(void **)&real_unlock = dlsym(RTLD_NEXT, "pthread_mutex_unlock");
     *(void **)&real_detach = dlsym(RTLD_NEXT, "pthread_detach");
+    *(void **)&real_mask = dlsym(RTLD_NEXT, "pthread_sigmask");
     *(void **)&real_create = dlsym(RTLD_NEXT, "pthread_create");
 }
 __attribute__((destructor)) static void end(void) {
     if (wanted)
         dprintf(2, "interrupted: %d %s\n", *wanted, getenv("TEST_INTERRUPTS"));
 }
-static void interrupt(_Atomic int *count) {
+static int is_handled(void) {
     struct sigaction action;
+    sigaction(SIGUSR1, NULL, &action);
+    return action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
+}
+static void interrupt(_Atomic int *count) {
     sigset_t mask;
     if (count != wanted || atomic_exchange(&busy, 1))
         return;
-    sigaction(SIGUSR1, NULL, &action);
     pthread_sigmask(SIG_SETMASK, NULL, &mask);
-    if (action.sa_handler != SIG_DFL && !sigismember(&mask, SIGUSR1)) {
+    if (is_handled() && !sigismember(&mask, SIGUSR1)) {
         (*count)++;
         raise(SIGUSR1);
     }
@@ -121,7 +125,7 @@ int pthread_detach(pthread_t thread) {
     }
     return real_detach(thread);
 }
-/* The signal is for those that have not blocked it; others are only counted. */
+/* Where the signal is blocked, it comes when the thread unblocks it. Only that is counted. */
 struct start {
     void *(*function)(void *);
     void *arg;
@@ -129,10 +133,22 @@ struct start {
 static void *start_interrupted(void *arg) {
     const struct start start = *(struct start *)arg;
     free(arg);
-    interrupt(&test_starts);
-    if (wanted == &test_starts)
-        test_starts++;
+    if (wanted == &test_starts && is_handled())
+        raise(SIGUSR1);
     return start.function(start.arg);
+}
+static int waits(void) {
+    sigset_t pending;
+    return sigpending(&pending) == 0 && sigismember(&pending, SIGUSR1);
+}
+int pthread_sigmask(int how, const sigset_t *set, sigset_t *former) {
+    if (!real_mask)
+        begin();
+    const int did = wanted == &test_starts && waits();
+    const int err = real_mask(how, set, former);
+    if (did && !waits())
+        test_starts++;
+    return err;
 }
 int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*function)(void *),
                    void *arg) {
