@@ -5,6 +5,7 @@
  * whose library raises SIGUSR1 there: nothing else does. Prints what does not hold, and its status
  * is the number of such lines.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -23,6 +24,16 @@
 int failures;
 
 static sem_t other;
+
+/* Waits until the library's counter of that name is that high. */
+static void await(const char *name, int count)
+{
+	_Atomic int *counter = dlsym(RTLD_DEFAULT, name);
+
+	CHECK(counter);
+	while (counter && *counter < count)
+		usleep(1000);
+}
 
 static void join(pthread_t thread)
 {
@@ -115,6 +126,8 @@ int main(void)
 		usleep(1000);
 	sem_post(&pair[0]);
 	sem_post(&pair[0]);
+	/* Twice: then the thread that hands on permits has said that it wants the lock. */
+	await("test_refused", 2);
 	busy = start(take_turns, &pair[1]);
 	for (int i = 0; i < TURNS; i++) {
 		sem_post(&pair[1]);

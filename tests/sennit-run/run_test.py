@@ -35,12 +35,14 @@ FEW_THREADS = 200
 CONNECTIONS = 1000
 PATIENCE = 200
 
-# Signals that come at the worst moments: while a task holds the lock of a list of waiters, which is
-# when libsennit-run tries a semaphore; and while a task is in the runtime, which registers a
-# descriptor. A handler that enters the runtime again there also leaves it.
+# Signals that come at the worst moments: SIGUSR1 while a task holds the lock of a list of waiters,
+# which is when libsennit-run tries a semaphore; and SIGUSR2 while a task is in the runtime, which
+# registers a descriptor. A handler that enters the runtime again there also leaves it. Counts how
+# often code that is no task's has not got a mutex that it tried.
 INTERRUPTS = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -48,7 +50,8 @@ INTERRUPTS = r"""
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sennit/foreign.h>
-static int (*real_try)(sem_t *);
+_Atomic int test_refused;
+static int (*real_try)(sem_t *), (*real_try_mutex)(pthread_mutex_t *);
 static int (*real_control)(int, int, int, struct epoll_event *);
 static _Atomic int busy, lists, calls;
 static _Atomic unsigned tries;
@@ -56,31 +59,37 @@ __attribute__((constructor)) static void begin(void) {
     *(void **)&real_try = dlvsym(RTLD_NEXT, "sem_trywait", "GLIBC_2.1");
     if (!real_try)
         *(void **)&real_try = dlsym(RTLD_NEXT, "sem_trywait");
+    *(void **)&real_try_mutex = dlsym(RTLD_NEXT, "pthread_mutex_trylock");
     *(void **)&real_control = dlsym(RTLD_NEXT, "epoll_ctl");
 }
 __attribute__((destructor)) static void end(void) {
     dprintf(2, "interrupted: %d lists, %d calls\n", lists, calls);
 }
-static void interrupt(_Atomic int *count) {
+static void interrupt(int number, _Atomic int *count) {
     struct sigaction action;
-    if (atomic_exchange(&busy, 1))
+    sigaction(number, NULL, &action);
+    if (action.sa_handler == SIG_DFL || atomic_exchange(&busy, 1))
         return;
-    sigaction(SIGUSR1, NULL, &action);
-    if (action.sa_handler != SIG_DFL) {
-        (*count)++;
-        raise(SIGUSR1);
-    }
+    (*count)++;
+    raise(number);
     busy = 0;
 }
 int sem_trywait(sem_t *sem) {
     const struct sn_foreign *task = sn_foreign_self();
     if (task && task->locks && tries++ % 2 == 0) /* its next wait parks */
-        interrupt(&lists);
+        interrupt(SIGUSR1, &lists);
     return real_try(sem);
+}
+int pthread_mutex_trylock(pthread_mutex_t *mutex) {
+    if (!real_try_mutex)
+        begin();
+    const int err = real_try_mutex(mutex);
+    test_refused += err && !sn_foreign_self();
+    return err;
 }
 int epoll_ctl(int epoll, int what, int fd, struct epoll_event *event) {
     if (!sn_foreign_self()) {
-        interrupt(&calls);
+        interrupt(SIGUSR2, &calls);
         if (sn_foreign_self()) {
             dprintf(2, "a handler has left the runtime\n");
             _Exit(99);

@@ -263,17 +263,20 @@ static void *take_until_the_end(void *arg)
 
 static void check_runtime(void)
 {
-	struct sigaction action = {.sa_handler = post_and_count, .sa_flags = SA_NODEFER}, former;
+	struct sigaction action = {.sa_handler = post_and_count, .sa_flags = SA_NODEFER};
+	struct sigaction former[2];
 	pthread_t taker;
 	int descriptors = 50;
 
-	sigaction(SIGUSR1, &action, &former);
+	sigaction(SIGUSR1, &action, &former[0]);
+	sigaction(SIGUSR2, &action, &former[1]);
 	taker = start(take_until_the_end, NULL);
 	join(start(wait_for_descriptors, &descriptors));
 	ends = true;
 	sem_post(&semaphore);
 	join(taker);
-	sigaction(SIGUSR1, &former, NULL);
+	sigaction(SIGUSR1, &former[0], NULL);
+	sigaction(SIGUSR2, &former[1], NULL);
 	CHECK(got + value_of(&semaphore) == handled + 1);
 }
 
