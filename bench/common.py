@@ -93,6 +93,15 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def reserve_port():
+    """A socket with a port for a program that sets SO_REUSEADDR. While the socket is open, the
+    system gives the port to nobody else; the program gets it because the socket does not listen."""
+    reserved = socket.socket()
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    return reserved
+
+
 def write(path, text):
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)

@@ -29,8 +29,8 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from common import (answer, cell, cpu_seconds, free_port, most_descriptors,  # noqa: E402
-                    our_program)
+from common import (answer, cell, cpu_seconds, most_descriptors, our_program,  # noqa: E402
+                    reserve_port)
 
 PATIENCE = 120
 MESSAGE = 64
@@ -159,7 +159,8 @@ def per_cpu(proxy, conns, seconds):
 def measure(build, name, way, folder, options):
     make, ask = PROGRAMS[name]
     n = options.connections
-    port, listener = free_port(), socket.create_server(("127.0.0.1", 0), backlog=4096)
+    reserved, listener = reserve_port(), socket.create_server(("127.0.0.1", 0), backlog=4096)
+    port = reserved.getsockname()[1]
     target = listener.getsockname()[1]
     server = multiprocessing.Process(target=answer, args=(listener,), daemon=True)
     server.start()
@@ -187,6 +188,7 @@ def measure(build, name, way, folder, options):
         proxy.wait()
         server.kill()
         server.join()
+        reserved.close()
 
 
 def main():

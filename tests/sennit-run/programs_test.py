@@ -49,12 +49,6 @@ class Target(threading.Thread):
                 connection.sendall(data)
 
 
-def free_port():
-    """A port that nothing listens on. The programs do not say which one the system has chosen."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
-
-
 def read_exactly(connection, size):
     data = b""
     while len(data) < size:
@@ -111,6 +105,16 @@ class Programs(unittest.TestCase):
                 self.assertLess(time.monotonic(), end, "it does not listen")
                 time.sleep(0.05)
 
+    def reserve_port(self):
+        """A port for a program that does not say which one the system has chosen. Until the end of
+        the test the system gives it to nobody else, neither to servers nor to clients. The program
+        gets it because it sets SO_REUSEADDR, too, and this socket does not listen."""
+        reserved = socket.socket()
+        self.addCleanup(reserved.close)
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        return reserved.getsockname()[1]
+
     def serves(self, process, port, ask):
         target = Target()
         self.addCleanup(target.listener.close)
@@ -128,12 +132,12 @@ class Programs(unittest.TestCase):
             client.close()
 
     def test_microsocks_serves_many_with_few_threads(self):
-        port = free_port()
+        port = self.reserve_port()
         process = self.start("microsocks", "-i", "127.0.0.1", "-p", str(port))
         self.serves(process, port, by_socks)
 
     def test_tinyproxy_serves_many_with_few_threads_and_ends_by_a_signal(self):
-        port = free_port()
+        port = self.reserve_port()
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
             file.write(f"Port {port}\nListen 127.0.0.1\nMaxClients {2 * CONNECTIONS}\n"
                        "Timeout 600\nLogLevel Critical\n")
