@@ -4,9 +4,9 @@
  *
  * Contract. A signal for a task goes to the process, because the task may be on any thread and may
  * be parked: a handler runs on some thread, and an action that ends or stops the process does what
- * it would have done. A task cannot be cancelled: ENOSYS. Scheduling and affinity belong to the
- * runtime's threads, so setting them for a task has no effect, and reading them gives those of the
- * calling thread.
+ * it would have done. One that has ended gets none. A task cannot be cancelled: ENOSYS. Scheduling
+ * and affinity belong to the runtime's threads, so setting them for a task has no effect, and
+ * reading them gives those of the calling thread.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,9 +21,17 @@ static pthread_t or_caller(pthread_t handle)
 	return sn_adopted_of(handle) ? sn_run_real()->pthread_self() : handle;
 }
 
+/* Its handle is not valid any more. */
 static bool has_ended(struct sn_adopted *thread)
 {
 	return atomic_load(&thread->owners) == 0;
+}
+
+/* It has ended, and is still to be joined: such a thread gets no signal, which is no error. */
+static bool only_waits(struct sn_adopted *thread)
+{
+	return atomic_load(&thread->owners) == 1 &&
+	       atomic_load(&thread->joins) != SN_ADOPTED_DETACHED;
 }
 
 SN_RUN_EXPORT int pthread_kill(pthread_t handle, int number)
@@ -34,7 +42,7 @@ SN_RUN_EXPORT int pthread_kill(pthread_t handle, int number)
 		return sn_run_real()->pthread_kill(handle, number);
 	if (has_ended(thread))
 		return ESRCH;
-	return kill(getpid(), number) < 0 ? errno : 0;
+	return !only_waits(thread) && kill(getpid(), number) < 0 ? errno : 0;
 }
 
 SN_RUN_EXPORT int pthread_sigqueue(pthread_t handle, int number, const union sigval value)
@@ -45,7 +53,7 @@ SN_RUN_EXPORT int pthread_sigqueue(pthread_t handle, int number, const union sig
 		return sn_run_real()->pthread_sigqueue(handle, number, value);
 	if (has_ended(thread))
 		return ESRCH;
-	return sigqueue(getpid(), number, value) < 0 ? errno : 0;
+	return !only_waits(thread) && sigqueue(getpid(), number, value) < 0 ? errno : 0;
 }
 
 SN_RUN_EXPORT int pthread_cancel(pthread_t handle)
