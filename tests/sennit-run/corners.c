@@ -315,6 +315,21 @@ static void *clone_and_wait(void *arg)
 	return arg;
 }
 
+/* The child of main() is no task, but the other one is. */
+static void clone_and_join(void)
+{
+	const pthread_t other = start(wait_for_go, NULL);
+	const pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+
+	if (child == 0) {
+		alarm(60);
+		_exit(pthread_join(other, NULL) == ESRCH ? 42 : 1);
+	}
+	check_child(child, 42);
+	sem_post(&go);
+	join(other);
+}
+
 /* ---- the signal mask ---- */
 
 static void *block(void *arg)
@@ -459,6 +474,8 @@ int main(int argc, char **argv)
 		CHECK(dlopen(argv[2], RTLD_NOW) != NULL);
 	} else if (strcmp(what, "bare") == 0) {
 		join(start(clone_and_wait, argc > 2 ? &go : NULL));
+		if (argc > 2)
+			clone_and_join();
 	} else if (strcmp(what, "defer") == 0) {
 		join(start(defer, NULL));
 		join(start(defer, &go));

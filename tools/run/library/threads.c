@@ -195,7 +195,7 @@ static int wait_for(struct sn_adopted *thread, int64_t deadline)
 
 	if (deadline < 0)
 		return sn_world_acquire(&thread->ended, deadline);
-	if (task && !sn_run_own_process()) /* the thread is not in this process */
+	if (!sn_run_own_process()) /* the thread is not in this process */
 		return sn_semaphore_try_acquire(&thread->ended) < 0 ? -ESRCH : 0;
 	if (task && (task->locks > 0 || sn_foreign_may_park() < 0))
 		pinned = sn_pin() == 0;
