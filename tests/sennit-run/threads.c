@@ -230,6 +230,7 @@ static void *look_at_itself(void *arg)
 	CHECK(pthread_getattr_np(pthread_self(), &attr) == 0);
 	CHECK(pthread_attr_getstack(&attr, (void **)&low, &size) == 0);
 	CHECK(name > low && name < low + size && arg == NULL);
+	CHECK((uintptr_t)low % (uintptr_t)sysconf(_SC_PAGESIZE) == 0);
 	return (void *)size;
 }
 
@@ -262,6 +263,9 @@ static void check_attributes(void)
 
 	CHECK((size_t)result_of(start(look_at_itself, NULL)) >= 64 << 10);
 	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 1000003);
+	CHECK(pthread_create(&thread, &attr, look_at_itself, NULL) == 0);
+	result_of(thread);
 	pthread_attr_setstacksize(&attr, 1 << 20);
 	CHECK(pthread_create(&thread, &attr, use_stack, name) == 0);
 	CHECK(result_of(thread) == name);

@@ -122,8 +122,10 @@ int sn_adopted_run(void *arg)
 	return 0;
 }
 
+/* In pages, as the C library maps stacks: pthread_getattr_np() says where they begin. */
 static size_t stack_size(const pthread_attr_t *attr)
 {
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	pthread_attr_t defaults;
 	size_t size = sn_run_options.stack_size, given = 0;
 
@@ -138,7 +140,8 @@ static size_t stack_size(const pthread_attr_t *attr)
 		if (attr && pthread_attr_getstacksize(attr, &given) == 0 && given != normal)
 			size = given;
 	}
-	return size < LEAST_STACK ? LEAST_STACK : size > MOST_STACK ? MOST_STACK : size;
+	size = size < LEAST_STACK ? LEAST_STACK : size > MOST_STACK ? MOST_STACK : size;
+	return (size + page - 1) / page * page;
 }
 
 int sn_adopted_create(pthread_t *handle, const pthread_attr_t *attr, void *(*start)(void *arg),
