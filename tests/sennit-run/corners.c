@@ -11,6 +11,7 @@
  *	corners open F    F is a library whose constructor creates and joins the first thread
  *	corners defer     pthread_cleanup_push_defer_np()
  *	corners bare      a child that no handler knows of waits
+ *	corners first     such a child creates the first thread
  *	corners mask      threads end with a blocked signal
  *	corners times     times that are as early as can be
  *	corners settings  the environment is changed before the first thread is created
@@ -330,6 +331,27 @@ static void clone_and_join(void)
 	join(other);
 }
 
+static void *end_late(void *arg)
+{
+	usleep(20000);
+	return arg;
+}
+
+/* The runtime begins in the child of main(). The calls of pthread_join() come before the threads
+ * have ended. */
+static void clone_and_begin(void)
+{
+	const pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+
+	if (child == 0) {
+		alarm(60);
+		join(start(end_late, NULL));
+		join(start(end_late, NULL));
+		_exit(failures ? 1 : 42);
+	}
+	check_child(child, 42);
+}
+
 /* ---- the signal mask ---- */
 
 static void *block(void *arg)
@@ -476,6 +498,8 @@ int main(int argc, char **argv)
 		join(start(clone_and_wait, argc > 2 ? &go : NULL));
 		if (argc > 2)
 			clone_and_join();
+	} else if (strcmp(what, "first") == 0) {
+		clone_and_begin();
 	} else if (strcmp(what, "defer") == 0) {
 		join(start(defer, NULL));
 		join(start(defer, &go));

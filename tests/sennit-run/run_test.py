@@ -646,6 +646,9 @@ class Programs(unittest.TestCase):
         done = under(CORNERS, "bare", "others")
         self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
 
+    def test_such_a_child_may_create_the_first_thread(self):
+        self.corners("first")
+
     def test_a_library_may_create_the_first_thread_while_it_is_loaded(self):
         with tempfile.TemporaryDirectory() as folder:
             library = Path(folder) / "libthread.so"

@@ -128,9 +128,9 @@ void sn_world_is_ours(void);
  * (sn_task_scan()), in other threads' calls that sn_private_is_runtime() knows, and between the
  * calls below.
  *
- * Not covered: calls that a program linked with libsennit makes itself, if they take a lock only of
- * an object, such as a semaphore or a channel, on threads that are no tasks; and sn_run_stats() in
- * a task. */
+ * Not covered: calls that a library linked with libsennit makes itself, if they take a lock only of
+ * an object, such as a semaphore or a channel, on threads that are no tasks; sn_run_stats() in a
+ * task; and what finds the modules for a profile or a trace, whose lock is held across fork(). */
 bool sn_world_is_inside(void);
 
 /*
@@ -232,9 +232,13 @@ void sn_sem_join(void);
 /* Registers the handlers of fork(), unless that was done. */
 void sn_run_watch_forks(void);
 
-/* Whether this is the process that the handlers know: not in a child of a bare system call, of
- * vfork() or of _Fork(), where a task is still taken for one, nor of a signal handler that has
- * interrupted the runtime. Costs a system call. */
+/* A runtime has begun in this process, which may be a child of _Fork(): its tasks are this
+ * process's. */
+void sn_run_world_begins(void);
+
+/* Whether this is the process that the handlers know, or in which the runtime has begun: not in a
+ * child of a bare system call, of vfork() or of _Fork(), where a task is still taken for one, nor
+ * of a signal handler that has interrupted the runtime. Costs a system call. */
 bool sn_run_own_process(void);
 
 /* Whether it is a child of such a signal handler. */

@@ -27,7 +27,8 @@ static bool has_ended(struct sn_adopted *thread)
 	return atomic_load(&thread->owners) == 0;
 }
 
-/* It has ended, and is still to be joined: such a thread gets no signal, which is no error. */
+/* It has ended, and is still to be joined: such a thread gets no signal. That is an error for
+ * pthread_sigqueue(), and for pthread_kill() none since version 2.34 of the C library. */
 static bool only_waits(struct sn_adopted *thread)
 {
 	return atomic_load(&thread->owners) == 1 &&
@@ -51,9 +52,9 @@ SN_RUN_EXPORT int pthread_sigqueue(pthread_t handle, int number, const union sig
 
 	if (!thread)
 		return sn_run_real()->pthread_sigqueue(handle, number, value);
-	if (has_ended(thread))
+	if (has_ended(thread) || only_waits(thread))
 		return ESRCH;
-	return !only_waits(thread) && sigqueue(getpid(), number, value) < 0 ? errno : 0;
+	return sigqueue(getpid(), number, value) < 0 ? errno : 0;
 }
 
 SN_RUN_EXPORT int pthread_cancel(pthread_t handle)

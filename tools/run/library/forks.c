@@ -134,6 +134,11 @@ static void in_child(void)
 	sn_world_after_fork(true);
 }
 
+void sn_run_world_begins(void)
+{
+	atomic_store(&process, getpid());
+}
+
 bool sn_run_own_process(void)
 {
 	return syscall(SYS_getpid) == atomic_load_explicit(&process, memory_order_relaxed);

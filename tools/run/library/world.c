@@ -235,6 +235,7 @@ static int begin(void)
 	while (sem_wait(&begun) < 0)
 		;
 	if (!begin_error) {
+		sn_run_world_begins();
 		sn_cond_begin();
 		sn_sem_begin();
 	}
