@@ -4,45 +4,18 @@
 #include "backends/balance.hpp"
 #include "backends/watcher.hpp"
 
+#include "short_memory.hpp"
 #include "support/runtime.h"
 
 #include <cstdint>
-#include <cstdlib>
 #include <gtest/gtest.h>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
 
 using relay::queue;
-
-namespace
-{
-
-bool is_memory_short = false;
-
-} // namespace
-
-/* The sanitizers have operators of their own. */
-#if !TEST_ASAN && !TEST_TSAN
-void *operator new(std::size_t size)
-{
-	void *const memory = is_memory_short ? nullptr : std::malloc(size ? size : 1);
-	return memory ? memory : throw std::bad_alloc();
-}
-
-void operator delete(void *memory) noexcept
-{
-	std::free(memory);
-}
-
-void operator delete(void *memory, std::size_t) noexcept
-{
-	std::free(memory);
-}
-#endif
 
 namespace
 {

@@ -3,44 +3,13 @@
 /* The visits of endpoints for checks and agents: when they are made, without connections. */
 #include "backends/visitor.hpp"
 
+#include "short_memory.hpp"
 #include "support/runtime.h"
 
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <gtest/gtest.h>
 #include <memory>
-#include <new>
-
-namespace
-{
-
-std::atomic<bool> is_memory_short{false};
-std::atomic<int> refused{0};
-
-} // namespace
-
-/* The sanitizers have operators of their own. */
-#if !TEST_ASAN && !TEST_TSAN
-void *operator new(std::size_t size)
-{
-	if (is_memory_short)
-		refused++;
-	else if (void *const memory = std::malloc(size ? size : 1))
-		return memory;
-	throw std::bad_alloc();
-}
-
-void operator delete(void *memory) noexcept
-{
-	std::free(memory);
-}
-
-void operator delete(void *memory, std::size_t) noexcept
-{
-	std::free(memory);
-}
-#endif
 
 namespace
 {
@@ -132,10 +101,10 @@ TEST(Visits, GoOnAfterALackOfMemory)
 			  EXPECT_GE(visits.await(1), 1);
 			  is_memory_short = true;
 			  for (const auto until = sn::after(std::chrono::seconds(20));
-			       refused < 4 && sn::now() < until;)
+			       allocations_refused < 4 && sn::now() < until;)
 				  sn::sleep(std::chrono::milliseconds(1));
 			  is_memory_short = false;
-			  EXPECT_GE(refused, 4);
+			  EXPECT_GE(allocations_refused, 4);
 			  const int before = visits.await(0);
 			  EXPECT_GE(visits.await(before + 3), before + 3);
 			  return 0;
