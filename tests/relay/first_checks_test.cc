@@ -262,6 +262,42 @@ TEST(FirstChecks, AreNotAwaitedOfAGroupThatIsRemoved)
 	}
 }
 
+/* Its latest pool serves those that came by an earlier one, although nobody else uses it. */
+TEST(FirstChecks, AnEarlierPoolOwnsTheLatestOfAGroupThatIsRemoved)
+{
+	checked_group g({"10.0.0.0:1", "10.0.0.1:1"});
+	g.settings.check.starts_down = false;
+	g.settings.backends[0].max_connections = 1;
+	g.settings.queue.limit = 2;
+	auto first = g.make();
+	g.use(first);
+	first->checked(g.endpoint_of(*first, 0), {});
+	first->checked(g.endpoint_of(*first, 1), refused);
+	auto place = first->choose(0, {});
+	const relay::tried_endpoints tried{place.get()};
+	relay::queued_choice client(0, untried), late(0, tried);
+	ASSERT_EQ(first->line().enter(client), queue::entry::waits);
+
+	auto second = g.make();
+	g.use(second);
+	auto third = g.make();
+	g.use(third);
+	third->end_watching();
+	const std::weak_ptr<relay::pool> between(second), latest(third);
+	second.reset();
+	third.reset();
+	EXPECT_TRUE(between.expired());
+	EXPECT_EQ(first->successor(), latest.lock());
+	EXPECT_EQ(first->line().enter(late), queue::entry::in_vain);
+	place = {};
+	EXPECT_EQ(first->line().look(client), queue::place::given);
+	EXPECT_TRUE(first->line().leave(client));
+	client.of.reset();
+	client.got = {};
+	first.reset();
+	EXPECT_TRUE(latest.expired());
+}
+
 /* A reload that is rejected because its checks have ended changes nothing. */
 TEST(FirstChecks, OfAPoolThatDoesNotLeadChangeNothing)
 {

@@ -7,11 +7,15 @@
 namespace relay
 {
 
-void queue::use(std::weak_ptr<giver> latest) noexcept
+void queue::use(std::shared_ptr<giver> latest) noexcept
 {
+	std::shared_ptr<giver> former; /* released without the lock */
 	{
 		const std::lock_guard lock(lock_);
-		latest_.swap(latest);
+		former = latest_.lock();
+		latest_ = latest;
+		if (former && former != latest)
+			former->precede(std::move(latest), after_);
 	}
 	changed();
 }

@@ -29,7 +29,9 @@
  *
  * The queue belongs to the registry, by the group's name, and so is shared by the pools of the
  * group before and after a reload. All waiters are served by the latest pool, with the backends,
- * limits and weights that are in effect at that time.
+ * limits and weights that are in effect at that time. The earlier pools together own the latest
+ * one, because clients of theirs may wait or leave after a reload has removed the group, and with
+ * it everything else that uses the latest pool. The pools in between can go.
  *
  * Rejected: waking the first waiter to choose for itself, which lets newcomers overtake it and
  * needs a second wake-up if it has gone; a queue for each backend as HAProxy has, in which a client
@@ -49,6 +51,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 namespace relay
 {
@@ -109,8 +112,28 @@ public:
 			return false;
 		}
 
+		/* Owns the latest giver. Shared by all those before it. */
+		struct successor {
+			std::shared_ptr<giver> latest;
+		};
+		/* From now on this giver and those before it own the next one. Called under the
+		 * queue's lock, by an owner of this giver. of_all: what those before it share. */
+		void precede(std::shared_ptr<giver> next, std::weak_ptr<successor> &of_all) noexcept
+		{
+			if (auto shared = of_all.lock())
+				after_ = std::move(shared);
+			else
+				of_all = after_;
+			after_->latest = std::move(next);
+		}
+
 	protected:
+		/* Throws std::bad_alloc. */
+		giver() : after_(std::make_shared<successor>()) {}
 		~giver() = default;
+
+	private:
+		std::shared_ptr<successor> after_; /* empty in the latest giver */
 	};
 
 	queue() = default;
@@ -122,7 +145,8 @@ public:
 	{
 		limit_.store(limit, std::memory_order_relaxed);
 	}
-	void use(std::weak_ptr<giver> latest) noexcept;
+	/* Makes it the giver. It lives at least as long as any giver before it. */
+	void use(std::shared_ptr<giver> latest) noexcept;
 
 	/* Whether nobody waits, so that a newcomer overtakes nobody. */
 	bool is_empty() const noexcept { return waiting_.load() == 0; }
@@ -181,12 +205,13 @@ private:
 	void dismiss(const giver &with) noexcept;
 	void unlink(waiter &who) noexcept;
 
-	std::mutex lock_; /* guards the list, its counts, latest_ and has_awaited_ */
+	std::mutex lock_; /* guards the list, its counts, the givers and has_awaited_ */
 	waiter *first_ = nullptr;
 	waiter *last_ = nullptr;
 	std::size_t not_plain_ = 0; /* how many in the list are not plain */
 	std::weak_ptr<giver> latest_;
-	bool has_awaited_ = false; /* what the giver said last */
+	std::weak_ptr<giver::successor> after_; /* of the givers before it */
+	bool has_awaited_ = false;              /* what the giver said last */
 	std::atomic<bool> first_checks_are_over_{false};
 	std::atomic<std::uint64_t> waiting_{0}; /* changed under the lock */
 	std::atomic<std::uint64_t> limit_{0};
