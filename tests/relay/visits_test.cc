@@ -8,8 +8,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <gtest/gtest.h>
 #include <memory>
+#include <utility>
 
 namespace
 {
@@ -21,8 +23,10 @@ constexpr const char *second = "10.0.0.2:80";
 class counted_visits final : public relay::visitor
 {
 public:
-	explicit counted_visits(std::chrono::nanoseconds interval)
-	    : visitor(interval, "visit", "visits")
+	explicit counted_visits(
+		std::chrono::nanoseconds interval,
+		std::function<void(const visit &)> during = [](const visit &) {})
+	    : visitor(interval, "visit", "visits"), during_(std::move(during))
 	{
 	}
 	void tell_ended(const relay::pool &, const char *) override {}
@@ -38,11 +42,14 @@ public:
 private:
 	void go(const relay::backend_config &, visit &which) override
 	{
+		if (which.at().address == first)
+			during_(which);
 		made_ += which.at().address == first;
 		which.end();
 	}
 	bool is_urgent(const relay::endpoint &) const override { return true; }
 
+	const std::function<void(const visit &)> during_;
 	std::atomic<int> made_{0};
 };
 
@@ -63,6 +70,7 @@ struct named_group {
 	relay::registry registry;
 	relay::group_config settings;
 	std::unique_ptr<relay::pool> made;
+	std::atomic<bool> is_new{true};
 };
 
 /* Also if the address was gone for such a short time that nobody has noticed. */
@@ -81,6 +89,29 @@ TEST(Visits, OfAnAddressThatReturnsAreMadeAtOnce)
 				  g.its().found({{first}});
 				  EXPECT_EQ(visits.await(times), times);
 			  }
+			  return 0;
+		  }),
+		  0);
+}
+
+/* Also before the backend's task has noticed, which only starts another one. */
+TEST(Visits, DoNotCountOnceTheAddressHasReturned)
+{
+	EXPECT_EQ(sn::run([] {
+			  named_group g;
+			  g.its().start_down(true);
+			  counted_visits visits(std::chrono::hours(1), [&g](const auto &its) {
+				  if (g.is_new.exchange(false)) {
+					  EXPECT_TRUE(its.counts());
+					  g.its().found({{second}});
+					  g.its().found({{first}});
+					  EXPECT_FALSE(its.counts());
+				  }
+			  });
+			  const std::atomic<bool> stopped{false};
+			  sn::scope watching;
+			  watching.go([&] { visits.watch(g.backend(), stopped); });
+			  EXPECT_EQ(visits.await(2), 2);
 			  return 0;
 		  }),
 		  0);

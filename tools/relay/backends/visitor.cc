@@ -35,7 +35,8 @@ try {
 
 bool visitor::visit::counts() const noexcept
 {
-	return !sn::cancelled() && !is_stopped() && !plan_.is_gone.load(std::memory_order_relaxed);
+	return !sn::cancelled() && !is_stopped() &&
+	       !plan_.is_gone.load(std::memory_order_relaxed) && plan_.is_current();
 }
 
 /*

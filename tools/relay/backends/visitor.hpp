@@ -41,8 +41,10 @@ protected:
 
 		bool is_of(const std::shared_ptr<endpoint> &which) const noexcept
 		{
-			return of == which && returns == returns_of(*of);
+			return of == which && is_current();
 		}
+		/* False if the endpoint was gone since, and has returned. */
+		bool is_current() const noexcept { return returns == returns_of(*of); }
 		static std::uint64_t returns_of(const endpoint &which) noexcept
 		{
 			return which.returns.load(std::memory_order_acquire);
