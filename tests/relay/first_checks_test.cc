@@ -298,6 +298,27 @@ TEST(FirstChecks, AnEarlierPoolOwnsTheLatestOfAGroupThatIsRemoved)
 	EXPECT_TRUE(latest.expired());
 }
 
+/* A check may have been under way when its group was removed. */
+TEST(FirstChecks, AnAnswerAfterTheRemovalOfAGroupCounts)
+{
+	checked_group g({"10.0.0.0:1"});
+	g.settings.check.starts_down = false;
+	g.settings.backends[0].max_connections = 1;
+	g.settings.queue.limit = 1;
+	const auto made = g.make();
+	g.use(made);
+	auto &only = g.endpoint_of(*made, 0);
+	made->checked(only, {});
+	auto place = made->choose(0, {});
+	relay::queued_choice client(0, untried);
+	ASSERT_EQ(made->line().enter(client), queue::entry::waits);
+	made->end_watching();
+	EXPECT_EQ(made->line().look(client), queue::place::first) << "it is full";
+	EXPECT_TRUE(made->checked(only, refused));
+	EXPECT_EQ(made->line().look(client), queue::place::in_vain);
+	EXPECT_FALSE(made->line().leave(client));
+}
+
 /* A reload that is rejected because its checks have ended changes nothing. */
 TEST(FirstChecks, OfAPoolThatDoesNotLeadChangeNothing)
 {

@@ -504,7 +504,7 @@ try {
 
 bool pool::may_serve(const queue::waiter &which) const noexcept
 {
-	return (!settings_.check.starts_down && !is_unwatched_.load()) ||
+	return (!settings_.check.starts_down && !is_unwatched()) ||
 	       may_get_other(static_cast<const queued_choice &>(which).tried);
 }
 

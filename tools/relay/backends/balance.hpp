@@ -163,6 +163,7 @@ public:
 			  const std::shared_ptr<queue::giver> &itself) noexcept override;
 	bool has_awaited() const noexcept override;
 	bool may_serve(const queue::waiter &which) const noexcept override;
+	bool is_unwatched() const noexcept override { return is_unwatched_.load(); }
 	bool are_alike(const queue::waiter &a, const queue::waiter &b) const noexcept override;
 	/* Whether waiting clients get places from this pool; and the pool from which they do if
 	 * that is another one. */

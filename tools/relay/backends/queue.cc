@@ -155,7 +155,8 @@ void queue::serve(const std::shared_ptr<giver> &with) noexcept
 		first_checks_are_over_.store(true, std::memory_order_relaxed);
 	give_places(with);
 	const bool has_awaited = with->has_awaited();
-	if (std::exchange(has_awaited_, has_awaited) && !has_awaited)
+	/* Once nobody watches the backends, an answer that was under way may still come. */
+	if ((std::exchange(has_awaited_, has_awaited) && !has_awaited) || with->is_unwatched())
 		dismiss(*with);
 }
 

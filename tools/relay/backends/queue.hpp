@@ -103,6 +103,9 @@ public:
 		 * it. When that ends, waiters leave that may_serve() says wait in vain. */
 		virtual bool has_awaited() const noexcept { return false; }
 		virtual bool may_serve(const waiter &) const noexcept { return true; }
+		/* Whether backends that are down do not come up any more. From then on waiters
+		 * leave whenever may_serve() says so. */
+		virtual bool is_unwatched() const noexcept { return false; }
 		/* Whether clients would have to wait for such backends now. */
 		virtual bool awaits_first_checks() const noexcept { return false; }
 		/* Whether two waiters that are not plain can use the same places. Called under
