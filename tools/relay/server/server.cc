@@ -61,6 +61,23 @@ void answer_signal(shared &all, int signum)
 		log->reopen();
 }
 
+/* The new process serves, so nothing that fails here may keep this one from retiring. */
+void hand_on(shared &all, files_in_transit &files, pid_t pid) noexcept
+{
+	files.are_taken();
+	/* If there is a first process, it stays the service manager's main process. */
+	if (all.program.link >= 0)
+		report_newest(all.program.link, pid);
+	else
+		notify_main_pid(pid);
+	try {
+		emit(event_kind::handed_over, "handed over to process " + std::to_string(pid),
+		     {{"pid", static_cast<std::uint64_t>(pid)}});
+	} catch (const std::exception &) {
+		/* There is no memory for the event. */
+	}
+}
+
 /* Starts a new process; returns true if it has taken over. */
 bool hand_over_all(shared &all, serving &now)
 try {
@@ -80,14 +97,7 @@ try {
 		emit(event_kind::not_handed_over, "not handed over: " + why);
 		return false;
 	}
-	files.are_taken();
-	/* If there is a first process, it stays the service manager's main process. */
-	if (all.program.link >= 0)
-		report_newest(all.program.link, pid);
-	else
-		notify_main_pid(pid);
-	emit(event_kind::handed_over, "handed over to process " + std::to_string(pid),
-	     {{"pid", static_cast<std::uint64_t>(pid)}});
+	hand_on(all, files, pid);
 	return true;
 } catch (const std::exception &error) {
 	emit(event_kind::not_handed_over, std::string("not handed over: ") + error.what());
