@@ -168,8 +168,6 @@ pid_t hand_over(const program &what, const std::vector<handed_listener> &listene
 	 * of this process, and serve. */
 	auto end = sn::stream::adopt(ready[0]);
 	const bool is_ready = await_ready(end, stop, why);
-	if (!end)
-		::close(ready[0]);
 	if (is_ready)
 		/* The new process may have read its file before it was changed. */
 		pass_on(SIGHUP, pid);
@@ -178,6 +176,8 @@ pid_t hand_over(const program &what, const std::vector<handed_listener> &listene
 			kill(pid, SIGKILL);
 			waitpid(pid, nullptr, 0);
 		});
+	if (!end)
+		::close(ready[0]);
 	if (stop) {
 		/* The signal came together with the report. If there is a first process, it
 		 * passes the signal on itself. */
