@@ -6,6 +6,7 @@
 #include "backends/probe.hpp"
 #include "backends/visitor.hpp"
 #include "base/descriptors.hpp"
+#include "base/sleep.hpp"
 #include "stats/events.hpp"
 
 #include <cstddef>
@@ -78,7 +79,7 @@ void checker::go(const backend_config &of, visit &which)
 		note_shortage(which.at(), answer);
 		if (!is_urgent(which.at()))
 			break;
-		sn_sleep(retry_short.count());
+		sleep_fully_until(sn::after(retry_short));
 		detail.clear();
 		answer = ask(of, which.at(), sn::after(how.timeout), detail);
 	}

@@ -2,6 +2,7 @@
 #include "backends/down_sessions.hpp"
 
 #include "backends/backend_events.hpp"
+#include "base/sleep.hpp"
 
 #include <cstddef>
 
@@ -24,9 +25,7 @@ void down_sessions::end(const endpoint &at, sn::clock::time_point until,
 	const auto then = due(since());
 	if (!then || *then > until)
 		return;
-	/* The sleep ends early if there is no memory for it. */
-	while (*then > sn::now() && !sn::cancelled())
-		sn_sleep_until(then->time_since_epoch().count());
+	sleep_fully_until(*then);
 	/* The endpoint may have come up during the wait. */
 	if (sn::cancelled() || due(since()) != then)
 		return;

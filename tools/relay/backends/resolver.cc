@@ -3,6 +3,7 @@
 
 #include "backends/backend_events.hpp"
 #include "backends/lookup.hpp"
+#include "base/sleep.hpp"
 #include "stats/events.hpp"
 
 #include <algorithm>
@@ -80,12 +81,11 @@ public:
 			auto pause = settings.resolve;
 			if (at.endpoints.down())
 				pause = std::min<std::chrono::nanoseconds>(pause, retry_interval);
-			const auto next = std::max(start + pause, sn::now());
-			do {
-				if (is_over(stopped))
-					return;
-				sn_sleep_until(next.time_since_epoch().count());
-			} while (sn::now() < next);
+			if (is_over(stopped))
+				return;
+			sleep_fully_until(std::max(start + pause, sn::now()));
+			if (is_over(stopped))
+				return;
 		}
 	}
 

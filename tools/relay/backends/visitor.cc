@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "backends/visitor.hpp"
 
+#include "base/sleep.hpp"
 #include "stats/events.hpp"
 
 #include <algorithm>
@@ -136,7 +137,7 @@ void visitor::watch(backend &at, const std::atomic<bool> &stopped)
 		} catch (const std::exception &) {
 			if (sn::cancelled())
 				throw;
-			sn_sleep(retry_short.count());
+			sleep_fully_until(sn::after(retry_short));
 		}
 	}
 }
