@@ -3,6 +3,7 @@
 
 #include "backends/backend_events.hpp"
 #include "base/descriptors.hpp"
+#include "base/sleep.hpp"
 #include "stats/events.hpp"
 
 #include <algorithm>
@@ -171,7 +172,9 @@ void keeper::watch(backend &at, const std::atomic<bool> &stopped)
 		}
 		const int woken = sn_chan_recv_until(here.rings.chan(), nullptr,
 						     next.time_since_epoch().count());
-		if (woken < 0 && woken != -ETIMEDOUT)
+		if (woken == -ENOMEM)
+			sleep_fully_until(sn::after(first_pause));
+		else if (woken < 0 && woken != -ETIMEDOUT)
 			return;
 	}
 }
