@@ -88,6 +88,14 @@ try {
 	return ENOMEM; /* before there is anything to destroy */
 }
 
+/* A reason that needs memory may have to be left out. The new process is killed all the same. */
+void note(std::string &why, const char *text) noexcept
+try {
+	why = text;
+} catch (const std::bad_alloc &) {
+	why.clear();
+}
+
 /* Waits until the new process reports through the pipe that it serves; false if it does not. stop:
  * the signal that ended the wait, if one did. */
 bool await_ready(sn::result<sn::stream> &end, int &stop, std::string &why)
@@ -115,7 +123,7 @@ try {
 		why = n ? "the new process has ended" : "the new process: " + n.error().message();
 	return false;
 } catch (const std::exception &error) {
-	why = error.what();
+	note(why, error.what());
 	return false;
 }
 

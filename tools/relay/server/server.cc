@@ -78,9 +78,18 @@ void hand_on(shared &all, files_in_transit &files, pid_t pid) noexcept
 	}
 }
 
+void tell_not_handed_over(const char *why) noexcept
+try {
+	emit(event_kind::not_handed_over, std::string("not handed over: ") + why);
+} catch (const std::exception &) {
+	/* There is no memory for the event. */
+}
+
 /* Starts a new process; returns true if it has taken over. */
 bool hand_over_all(shared &all, serving &now)
 try {
+	/* What retiring needs, because after the handover nothing may fail. */
+	now.retired.reserve(now.retired.size() + now.open.size());
 	std::vector<handed_listener> listeners;
 	for (const auto &each : now.open)
 		listeners.push_back(each->to_hand_over());
@@ -94,13 +103,13 @@ try {
 	std::string why;
 	const pid_t pid = hand_over(all.program, listeners, all.tls.tickets(), why);
 	if (pid < 0) {
-		emit(event_kind::not_handed_over, "not handed over: " + why);
+		tell_not_handed_over(why.c_str());
 		return false;
 	}
 	hand_on(all, files, pid);
 	return true;
 } catch (const std::exception &error) {
-	emit(event_kind::not_handed_over, std::string("not handed over: ") + error.what());
+	tell_not_handed_over(error.what());
 	return false;
 }
 
@@ -178,8 +187,8 @@ void delay_the_stop(shared &all)
 		continue;
 }
 
-void tell_draining(const shared &all, std::optional<std::chrono::nanoseconds> time)
-{
+void tell_draining(const shared &all, std::optional<std::chrono::nanoseconds> time) noexcept
+try {
 	const auto open = all.sessions.alive();
 	event_fields fields{{"connections", std::uint64_t{open}}};
 	if (time)
@@ -187,6 +196,8 @@ void tell_draining(const shared &all, std::optional<std::chrono::nanoseconds> ti
 	emit(event_kind::draining,
 	     "no longer accepting; " + std::to_string(open) + " open connections may finish",
 	     std::move(fields));
+} catch (const std::exception &) {
+	/* There is no memory for the event, and the connections are not lost for that. */
 }
 
 /* Waits until the sessions have ended or the time is over. Returns true if a signal asks to stop
@@ -239,13 +250,20 @@ void tell_stopped()
 	std::_Exit(EXIT_SUCCESS);
 }
 
+void tell_cutting(const shared &all) noexcept
+try {
+	const auto open = all.sessions.alive();
+	emit(event_kind::cutting, "cutting " + std::to_string(open) + " open connections",
+	     {{"connections", std::uint64_t{open}}});
+} catch (const std::exception &) {
+	/* There is no memory for the event. */
+}
+
 void cut(shared &all)
 {
 	if (all.sessions.alive() == 0)
 		return;
-	emit(event_kind::cutting,
-	     "cutting " + std::to_string(all.sessions.alive()) + " open connections",
-	     {{"connections", std::uint64_t{all.sessions.alive()}}});
+	tell_cutting(all);
 	all.sessions.cut_all();
 	for (const auto until = sn::after(1s); all.sessions.alive() > 0 && sn::now() < until;)
 		sn::sleep(2ms);
