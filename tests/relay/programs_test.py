@@ -521,8 +521,10 @@ class Agent(Traffic):
 
         now = eventually(lambda: said(contact="good"), "an answer")
         self.assertTrue(10 <= now["weight_percent"] <= 100, now)
-        with open(reason, "w") as file:
+        # By another name at first: the agent must not find the file while it is still empty.
+        with open(reason + ".new", "w") as file:
             file.write("a new kernel\n")
+        os.rename(reason + ".new", reason)
         now = eventually(lambda: said(admin="maint"), "maintenance")
         self.assertEqual(now["state"], "drained")
         self.assertEqual(now["words"], "drained by its agent (maintenance): a new kernel")
