@@ -31,19 +31,22 @@
  *     which shows whether everything that must end a nap does so.
  *
  * Safety, at rest: no task is queued while a processor is idle; no processor is idle while no
- * thread is in the poller; spinning is 0. Always: spinning does not underflow, and there is one
- * poller at most. With CAP no thread can be started. Then no task is queued, at rest, while there
- * are both an idle processor and a sleeping thread. With LONG_NAPS: while a thread naps no task is
- * queued, a thread is in the poller, and the napping thread is the only one that counts as
- * spinning. One thread at a time waits in the parker for naps.
+ * thread is in the poller; spinning is 0. Always: spinning does not underflow, there is one poller
+ * at most, and an idle processor has no tasks of its own. (Those would wait forever beside a
+ * thread that always finds other work, which is not modelled.) With CAP no thread can be started.
+ * Then no task is queued, at rest, while there are both an idle processor and a sleeping thread.
+ * With LONG_NAPS: while a thread naps no task is queued, a thread is in the poller, and the napping
+ * thread is the only one that counts as spinning. One thread at a time waits in the parker for
+ * naps.
  *
  *   - A rest of the poller, too, ends by itself at any time; or, with LONG_RESTS, never. Polls by
  *     other threads during the rest are not modelled, so events wait until it ends.
  *
  * With RESTS, in the end: the poller does not rest while all processors are idle or a thread naps.
  *
- * Variants: CAP (SENNIT_MAX_THREADS is reached), PROCESSORS, TASKS, REVOCATIONS, EVENTS, NAPS (at
- * most this many), LONG_NAPS, RESTS (at most this many), LONG_RESTS.
+ * Variants: CAP (SENNIT_MAX_THREADS is reached), THREADS (with CAP: how many there are), PROCESSORS,
+ * TASKS, REVOCATIONS, EVENTS, NAPS (at most this many), LONG_NAPS, RESTS (at most this many),
+ * LONG_RESTS.
  *
  * Mutants, each of which must be caught:
  *   NO_WAKER_FENCE      sn_submitted() without its fence
@@ -55,6 +58,7 @@
  *   UNCOUNT_LATE        sn_wake_one() finds no processor, and releases the lock before it ceases to
  *                       count as spinning
  *   GIVE_UNPOLLED       sn_processor_give() ignores whether a thread polls
+ *   RING_KEPT           with CAP: a processor becomes idle with its tasks
  *   SLEEP_BLIND         with CAP: a thread that goes to its parker does not check, under the lock,
  *                       whether a processor was put back meanwhile because there was no thread
  *   NAP_BLIND           nap() does not look for work once the nap is announced
@@ -93,7 +97,9 @@
 #endif
 /* One more than processors, because the poller is not in the list. And one more for each thread
  * that a revocation has left without a processor. */
-#define THREADS (PROCESSORS + 1 + REVOCATIONS)
+#ifndef THREADS
+#	define THREADS (PROCESSORS + 1 + REVOCATIONS)
+#endif
 #define GLOBAL PROCESSORS
 #define NONE 255
 
@@ -159,6 +165,10 @@ inline drain(t)
 inline idle_put(p)
 {
 	assert(!idle[p]);
+#ifndef RING_KEPT
+	q[GLOBAL] = q[GLOBAL] + q[p];
+	q[p] = 0;
+#endif
 	idle[p] = 1;
 	idle_count++
 }
@@ -173,7 +183,10 @@ inline idle_get(p)
 	od;
 	if
 	:: p == PROCESSORS -> p = NONE
-	:: else -> idle[p] = 0; idle_count--
+	:: else ->
+		assert(q[p] == 0);
+		idle[p] = 0;
+		idle_count--
 	fi
 }
 

@@ -35,9 +35,20 @@ void sn_idle_begin(void)
 
 /* ---- idle ones ---- */
 
-/* The lock is held. A surplus processor is put here only if it cannot retire now (release()). */
+/*
+ * The lock is held. A surplus processor is put here only if it cannot retire now (release()).
+ *
+ * At the limit of threads a processor becomes idle that has tasks: those of a task that blocked,
+ * computed or is pinned. They would wait until a thread takes this processor, or has so little to
+ * do that it steals, which may be never. The thread that has lost the processor need not come back
+ * to it: from the moment at which it is revoked until it is in this list, that thread may take
+ * another one. So the tasks go to the global queue, from which every thread takes its share. All
+ * this is within one section with the search for a thread (sn_processor_start()): a thread that
+ * enters the list of idle threads later finds the work (sleeper.c).
+ */
 void sn_idle_put(struct sn_processor *p)
 {
+	sn_global_put_ring(p);
 	p->next_idle = sn_idle.processors;
 	sn_idle.processors = p;
 	atomic_fetch_add(&sn_runtime.idle_count, 1);

@@ -87,7 +87,8 @@ static inline bool sn_all_others_idle(void)
  * without the lock would slow down the thread that holds it.
  */
 extern struct sn_idle {
-	/* The idle processors, linked by next_idle; sn_runtime.idle_count is their number. */
+	/* The idle processors, linked by next_idle; sn_runtime.idle_count is their number. They
+	 * have no tasks. */
 	_Alignas(SN_CACHE_LINE) struct sn_processor *processors;
 	struct sn_thread *threads; /* the idle threads, linked by next_idle */
 	uint32_t thread_count;

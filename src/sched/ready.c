@@ -125,16 +125,14 @@ void sn_global_put_bound(struct sn_task *task)
 }
 
 /*
- * Queues the tasks that a ring cannot hold: its older half, and the task that did not fit. If the
- * oldest has waited for longer than any task in the global queue, they go to the front of that
- * queue. Otherwise a task that was fetched from the global queue could be sent back to its end each
- * time that the ring fills up, and never run. (The task that did not fit is the youngest, and gets
- * to the front, too; that is one in each half a ring.) None of the tasks is bound, because bound
- * tasks are in no ring.
+ * Queues tasks that leave a ring, the oldest first. If that one has waited for longer than any task
+ * in the global queue, they go to the front of that queue. Otherwise a task that was fetched from
+ * the global queue could be sent back to its end each time that the ring fills up, or loses its
+ * thread, and never run. None of the tasks is bound, because bound tasks are in no ring. The lock
+ * is held.
  */
-static void global_put_spilled(struct sn_queue *tasks, uint32_t n)
+static void global_put_by_age(struct sn_queue *tasks, uint32_t n)
 {
-	sn_lock(&sn_runtime.lock);
 	if (global.queue.head && is_older(tasks->head, global.queue.head)) {
 		sn_queue_append(tasks, &global.queue);
 		global.queue = *tasks;
@@ -142,7 +140,34 @@ static void global_put_spilled(struct sn_queue *tasks, uint32_t n)
 	} else {
 		global_append(tasks, n);
 	}
+}
+
+/* Queues the tasks that a ring cannot hold: its older half, and the task that did not fit. That one
+ * is the youngest, and may get to the front, too; that is one in each half a ring. */
+static void global_put_spilled(struct sn_queue *tasks, uint32_t n)
+{
+	sn_lock(&sn_runtime.lock);
+	global_put_by_age(tasks, n);
 	sn_unlock(&sn_runtime.lock);
+}
+
+void sn_global_put_ring(struct sn_processor *p)
+{
+	struct sn_queue tasks = {0};
+	struct sn_task *task;
+	uint32_t n = 0;
+
+	if (sn_runqueue_empty(&p->queue))
+		return;
+	/* The next task comes last, because it is the youngest. */
+	for (; (task = sn_runqueue_get(&p->queue)) != NULL; n++)
+		sn_queue_put(&tasks, task);
+	if ((task = sn_runqueue_take_next(&p->queue)) != NULL) {
+		sn_queue_put(&tasks, task);
+		n++;
+	}
+	if (n)
+		global_put_by_age(&tasks, n);
 }
 
 /* Whether the task's thread has no processor and waits for one, to run this task. If the task is

@@ -26,6 +26,10 @@ void sn_ready_begin(void);
 /* Puts tasks into the global queue, which the caller then announces (wake.h). */
 void sn_global_put(struct sn_queue *tasks, uint32_t n);
 
+/* Moves the tasks of a processor that no thread has to the global queue, which the caller then
+ * announces. The lock is held. */
+void sn_global_put_ring(struct sn_processor *p);
+
 /* Puts a task that is bound to a thread into the global queue, which the caller then announces. The
  * lock is held. */
 void sn_global_put_bound(struct sn_task *task);

@@ -220,6 +220,80 @@ void expect_no_dearer(double yield, double before)
 	}
 }
 
+// A task spawns others, and then keeps the only other thread: in foreign code, or pinned to it. The
+// remaining thread always has something else to do. It runs the others nevertheless.
+template <class Keep, class Release>
+void spawn_and_keep(Keep keep, Release release)
+{
+	std::atomic<pid_t> busy{0};
+	std::atomic<int> ran{0};
+	std::atomic<bool> over{false};
+	test::Task yielding([&] {
+		while (!over) {
+			busy = gettid();
+			sn_yield();
+		}
+	});
+	test::Task spawning([&] {
+		std::vector<test::Task> others;
+
+		// Until the other one runs on another thread. This makes no call that parks.
+		while (busy == 0 || busy == gettid())
+			;
+		for (int i = 0; i < 8; i++)
+			others.emplace_back([&] { ran++; });
+		keep();
+		test::join_all(others);
+	});
+
+	EXPECT_TRUE(test::eventually([&] { return ran == 8; }));
+	over = true;
+	release();
+	yielding.join();
+	spawning.join();
+}
+
+TEST(LimitOfThreads, TasksOfAProcessorThatLosesItsThreadRun)
+{
+	test::Environment most("SENNIT_MAX_THREADS", "2");
+
+	test::run(2, [] {
+		int gate[2];
+
+		ASSERT_EQ(0, pipe(gate));
+		for (int i = 0; i < 2; i++)
+			spawn_and_keep(
+				[&] {
+					char byte;
+
+					EXPECT_EQ(1, read(gate[0], &byte, 1));
+				},
+				[&] { EXPECT_EQ(1, write(gate[1], "x", 1)); });
+		close(gate[0]);
+		close(gate[1]);
+	});
+}
+
+TEST(LimitOfThreads, TasksOfAProcessorThatAPinnedTaskGivesUpRun)
+{
+	test::Environment most("SENNIT_MAX_THREADS", "2");
+
+	test::run(2, [] {
+		sn_chan *chan;
+
+		ASSERT_EQ(0, sn_chan_new(&chan, 0, 0));
+		for (int i = 0; i < 2; i++)
+			spawn_and_keep(
+				[&] {
+					EXPECT_EQ(0, sn_pin());
+					EXPECT_EQ(0, sn_chan_recv(chan, nullptr));
+					EXPECT_EQ(0, sn_unpin());
+				},
+				[&] { EXPECT_EQ(0, sn_chan_send(chan, nullptr)); });
+		sn_chan_unref(chan);
+	});
+}
+
 // Only one thread is left. What each task costs it does not depend on how many others wait: no
 // wake-up goes through the queue in search of a task whose thread is free, unless there is one.
 TEST(LimitOfThreads, AYieldCostsWhatItDoesBelowTheLimit)
