@@ -7,7 +7,8 @@
  * way:
  *   leave_task(), pick_local(), sn_take_local(), sn_take_any_local(), sn_next_task(),
  *   sn_find_work(), be_fair(), sn_global_get(), older_is_local(), hurry_if_older_is_left(),
- *   local_put(), global_put_spilled(), sn_ready() make_fair() of src/sched/sysmon.c, with LONG
+ *   local_put(), global_put_spilled(), sn_ready(), make_fair() of src/sched/sysmon.c, with LONG;
+ *   sn_global_put_ring(), with REVOKED
  * One decision is one step. Between two of them the running task makes up to WAKES others runnable,
  * here or by a foreign thread, and then parks or yields; timers become due, and events come from
  * the network.
@@ -25,16 +26,20 @@
  *     modelled themselves (tie.pml).
  *   - With LONG each decision lasts for FAIR_NS or more, and the monitor looks once between any
  *     two.
+ *   - With REVOKED the processor may be taken from its thread before any decision, when there is no
+ *     other thread for it: its tasks go to the global queue. The decisions that follow are those
+ *     for the processor that the thread takes next, whose ring is empty. That processor has counts
+ *     of its own until its fair turn; here it continues with those of the first one.
  *
  * Safety (assertions), for all loads: a timer that is due fires, and the network is polled, within
  * FAIR_TICKS decisions, with LONG at the next one; next tasks run at most SN_NEXT_RUNS times while
  * there is something in the ring; task 1 waits for at most 2 * TASKS + FAIR_TICKS turns, where a
  * turn is everything that runs until a decision for something other than a next task; no task is
  * lost. The number holds for these figures: with a larger FAIR_TICKS, or more tasks, the task that
- * a full ring sends to the front with its older half takes some more turns. A bound of the right
- * size is enough to recognize an order that starves a task.
+ * a full ring sends to the front with its older half takes some more turns. With REVOKED it is two
+ * more. A bound of the right size is enough to recognize an order that starves a task.
  *
- * Variants: LONG; TASKS, WAKES, FAIR_TICKS, MOST_TURNS.
+ * Variants: LONG, TIES, REVOKED; TASKS, WAKES, FAIR_TICKS, MOST_TURNS.
  *
  * Mutants, each of which must be caught:
  *   GLOBAL_FIRST     a task of the global queue is returned before timers and network are served,
@@ -45,6 +50,8 @@
  *   SPILL_FRONT      the tasks that a full ring sends away go to the front of the global queue,
  *                    whatever their ages
  *   SPILL_BACK       with 6 FAIR_TICKS: they go to the end, whatever their ages
+ *   RING_BACK        with REVOKED: the tasks of a revoked processor go to the end, whatever their
+ *                    ages
  *   GLOBAL_ALWAYS    with LONG: a fair turn takes from the global queue, also when an older task is
  *                    at hand
  *   NO_FORCE         with LONG: the monitor does nothing
@@ -108,6 +115,16 @@ inline taken(t)
 	i = 0
 }
 
+/* The first tasks of the global queue go behind the others. */
+inline rotate(count)
+{
+	do
+	:: count > 0 -> global?i; global!i; count--
+	:: else -> break
+	od;
+	i = 0
+}
+
 inline local_put(t)
 {
 	if
@@ -129,15 +146,47 @@ inline local_put(t)
 		ring?i; global!i;
 		global!t;
 		/* To the front: the tasks in the queue go after them. */
-		do
-		:: n > 0 && size > 0 -> global?i; global!i; size--
-		:: else -> break
-		od;
+		if
+		:: n > 0 -> rotate(size)
+		:: else
+		fi;
 		n = 0;
 		i = 0;
 		size = 0
 	fi
 }
+
+#ifdef REVOKED
+inline sn_global_put_ring()
+{
+	size = len(global);
+	n = 0;
+	if
+	:: size > 0 && len(ring) > 0 -> global?<n>; ring?<i>; n = (rank[i] < rank[n])
+	:: size > 0 && len(ring) == 0 && next != 0 -> global?<n>; n = (rank[next] < rank[n])
+	:: else
+	fi;
+#	ifdef RING_BACK
+	n = 0;
+#	endif
+	do
+	:: len(ring) > 0 -> ring?i; global!i
+	:: else -> break
+	od;
+	if
+	:: next != 0 -> global!next; next = 0
+	:: else
+	fi;
+	if
+	:: n > 0 -> rotate(size)
+	:: else
+	fi;
+	n = 0;
+	i = 0;
+	size = 0;
+	in_row = 0
+}
+#endif
 
 inline hurry_if_older_is_left()
 {
@@ -395,6 +444,12 @@ init
 		:: running != 0 -> d_step { t = running; running = 0; make_runnable(t); local_put(t); t = 0 }
 		:: running = 0
 		fi;
+#ifdef REVOKED
+		if
+		:: d_step { sn_global_put_ring() }
+		:: true
+		fi;
+#endif
 #ifdef TIES
 		if
 		:: tied = 1

@@ -177,6 +177,9 @@ inline nobody_has(p)
 inline idle_put(p)
 {
 	nobody_has(p);
+	q[GLOBAL] = q[GLOBAL] + q[p] + next[p];
+	q[p] = 0;
+	next[p] = 0;
 	idle[p] = 1;
 	idle_count++
 }

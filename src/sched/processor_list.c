@@ -267,14 +267,9 @@ bool sn_processor_give_apart(struct sn_thread *self, struct sn_task *task)
  */
 static bool bequeath(struct sn_processor *p)
 {
-	struct sn_queue tasks = {0};
-	struct sn_task *task;
-	uint32_t n = 0;
-
-	for (; (task = sn_take_any_local(p)) != NULL; n++)
-		sn_queue_put(&tasks, task);
-	if (n)
-		sn_global_put(&tasks, n);
+	sn_lock(&sn_runtime.lock);
+	sn_global_put_ring(p);
+	sn_unlock(&sn_runtime.lock);
 	sn_stack_flush(p->stacks);
 	sn_block_flush(&p->blocks);
 	return sn_timers_move(&p->timers, &sn_runtime.processors[0].timers);

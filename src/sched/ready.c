@@ -134,6 +134,8 @@ void sn_global_put_bound(struct sn_task *task)
 static void global_put_by_age(struct sn_queue *tasks, uint32_t n)
 {
 	if (global.queue.head && is_older(tasks->head, global.queue.head)) {
+		/* note_ahead() does not know of them. */
+		memset(global.last, 0, sizeof global.last);
 		sn_queue_append(tasks, &global.queue);
 		global.queue = *tasks;
 		atomic_fetch_add(&sn_runtime.global_size, n);

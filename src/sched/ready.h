@@ -27,7 +27,8 @@ void sn_ready_begin(void);
 void sn_global_put(struct sn_queue *tasks, uint32_t n);
 
 /* Moves the tasks of a processor that no thread has to the global queue, which the caller then
- * announces. The lock is held. */
+ * announces: to its front if the first of them has waited for longer than any task there. The lock
+ * is held. */
 void sn_global_put_ring(struct sn_processor *p);
 
 /* Puts a task that is bound to a thread into the global queue, which the caller then announces. The
