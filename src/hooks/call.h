@@ -100,6 +100,15 @@ int sn_hook_errno(void) sn_hidden;
 int sn_hook_fail(int err) sn_hidden; /* sets errno, and returns -1 */
 bool sn_hook_would_block(void) sn_hidden;
 
+/* A call that succeeds leaves errno as it was, as in the C library: a caller may look at it after
+ * several calls. Attempts before that have changed it. err: what it was when the call began. */
+static inline ssize_t sn_hook_kept(ssize_t result, int err)
+{
+	if (result >= 0)
+		sn_hook_fail(err);
+	return result;
+}
+
 /* The deadline ns from now; ns may be huge. */
 int64_t sn_hook_deadline(int64_t ns) sn_hidden;
 /* A time in ns. INT64_MAX if it is too large, -1 if it is invalid. */

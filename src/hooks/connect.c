@@ -120,13 +120,14 @@ SN_HOOK(int, connect, (int fd, const struct sockaddr *to, socklen_t length))
 {
 	struct sn_hook_call call = {.fd = fd, .events = POLLOUT, .timeout = SO_SNDTIMEO};
 	enum sn_hook_step step;
-	int result = -1;
+	int result = -1, err;
 
 	if (!sn_hook_caller() || !is_young(fd)) {
 		note(fd, 0);
 		return sn_real.connect(fd, to, length);
 	}
 	note(fd, 0);
+	err = sn_hook_errno();
 	step = start(fd, to, length, &result);
 	if (step == SN_HOOK_FAIL)
 		return result;
@@ -136,7 +137,7 @@ SN_HOOK(int, connect, (int fd, const struct sockaddr *to, socklen_t length))
 		if (step == SN_HOOK_FAIL)
 			return sn_hook_errno() == EAGAIN ? sn_hook_fail(EINPROGRESS) : -1;
 	}
-	return sn_real.connect(fd, to, length);
+	return (int)sn_hook_kept(sn_real.connect(fd, to, length), err);
 }
 
 /*

@@ -195,10 +195,11 @@ SN_HOOK(int, getaddrinfo,
 	struct addrinfo *found = NULL;
 	struct lookup *lookup;
 	enum sn_hook_step step;
-	int error = 0, err;
+	int error = 0, before, err;
 
 	if (!sn_hook_caller() || is_quick(node, service, hints) || !sn_hook_may_park())
 		return look_up_here(node, service, hints, result);
+	before = sn_hook_errno();
 	lookup = make(node, service, hints);
 	if (!lookup)
 		return look_up_here(node, service, hints, result);
@@ -209,6 +210,6 @@ SN_HOOK(int, getaddrinfo,
 		return look_up_here(node, service, hints, result);
 	if (step == SN_HOOK_AGAIN && !error)
 		*result = found;
-	sn_hook_fail(err);
+	sn_hook_fail(error ? err : before);
 	return error;
 }

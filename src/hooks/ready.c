@@ -52,6 +52,8 @@ static int poll_until(struct pollfd *fds, nfds_t n, int64_t deadline, enum sn_ho
 		found = 0;
 	if (found < 0) {
 		*step = sn_hook_ended(found, ETIMEDOUT);
+		if (*step == SN_HOOK_PASS)
+			sn_hook_fail(err);
 		return -1;
 	}
 	sn_hook_fail(err);

@@ -24,12 +24,17 @@
  * bytes than have arrived, while a call with MSG_DONTWAIT would return these. */
 static _Atomic bool low_water;
 
+/* Leaves errno alone. */
 static bool has_low_water(int fd)
 {
+	const int err = sn_hook_errno();
 	int bytes = 0;
 	socklen_t size = sizeof bytes;
 
-	return getsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, &size) == 0 && bytes > 1;
+	if (getsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, &size) == 0)
+		return bytes > 1;
+	sn_hook_fail(err); /* it is no socket */
+	return false;
 }
 
 static bool can_try(int fd, int flags)
@@ -105,16 +110,22 @@ static bool waits_unusually(int flags)
 SN_HOOK(ssize_t, recvfrom,
 	(int fd, void *buf, size_t n, int flags, struct sockaddr *from, socklen_t *length))
 {
+	int err;
+
 	if (!sn_hook_caller() || n == 0 || !can_try(fd, flags) || waits_unusually(flags))
 		return sn_real.recvfrom(fd, buf, n, flags, from, length);
-	return receive(fd, buf, n, flags, from, length);
+	err = sn_hook_errno();
+	return sn_hook_kept(receive(fd, buf, n, flags, from, length), err);
 }
 
 SN_HOOK(ssize_t, recv, (int fd, void *buf, size_t n, int flags))
 {
+	int err;
+
 	if (!sn_hook_caller() || n == 0 || !can_try(fd, flags) || waits_unusually(flags))
 		return sn_real.recv(fd, buf, n, flags);
-	return receive(fd, buf, n, flags, NULL, NULL);
+	err = sn_hook_errno();
+	return sn_hook_kept(receive(fd, buf, n, flags, NULL, NULL), err);
 }
 
 /* recvmsg(), or its variant for 64-bit times. */
@@ -138,9 +149,12 @@ static ssize_t receive_message(int fd, struct msghdr *message, int flags, receiv
 
 SN_HOOK(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags))
 {
+	int err;
+
 	if (!sn_hook_caller() || (flags & MSG_WAITALL) || !can_try(fd, flags))
 		return sn_real.recvmsg(fd, message, flags);
-	return receive_message(fd, message, flags, sn_real.recvmsg);
+	err = sn_hook_errno();
+	return sn_hook_kept(receive_message(fd, message, flags, sn_real.recvmsg), err);
 }
 
 /* ---- several messages ---- */
@@ -207,10 +221,11 @@ SN_HOOK(int, recvmmsg,
 {
 	const int64_t ns = timeout ? sn_hook_ns(timeout->tv_sec, timeout->tv_nsec) : 0;
 	int64_t deadline, left;
-	int done;
+	int done, err;
 
 	if (!receives_several(fd, n, flags, timeout, ns))
 		return sn_real.recvmmsg(fd, messages, n, flags, timeout);
+	err = sn_hook_errno();
 	deadline = timeout ? sn_hook_deadline(ns) : SN_NO_DEADLINE;
 	done = receive_several(fd, messages, n, flags, deadline, try_several);
 	if (done > 0 && timeout) {
@@ -218,7 +233,7 @@ SN_HOOK(int, recvmmsg,
 		*timeout =
 			(struct timespec){(time_t)(left / 1000000000), (long)(left % 1000000000)};
 	}
-	return done;
+	return (int)sn_hook_kept(done, err);
 }
 
 /* ---- read ---- */
@@ -281,25 +296,31 @@ static sn_noinline ssize_t read_other(int fd, const struct iovec *iov, int count
 SN_HOOK(ssize_t, read, (int fd, void *buf, size_t n))
 {
 	ssize_t got;
+	int err;
 
 	if (!sn_hook_caller() || !sn_hook_may_wait(n) || !can_try(fd, 0))
 		return sn_real.read(fd, buf, n);
+	err = sn_hook_errno();
 	got = receive(fd, buf, n, 0, NULL, NULL);
-	if (got >= 0 || sn_hook_errno() != ENOTSOCK)
-		return got;
-	return read_other(fd, &(const struct iovec){buf, n}, 1);
+	if (got < 0 && sn_hook_errno() == ENOTSOCK)
+		got = read_other(fd, &(const struct iovec){buf, n}, 1);
+	return sn_hook_kept(got, err);
 }
 
 SN_HOOK(ssize_t, readv, (int fd, const struct iovec *iov, int count))
 {
 	struct msghdr message = {.msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)count};
 	ssize_t got;
+	int err;
 
 	if (!sn_hook_caller() || count <= 0 || count > IOV_MAX ||
 	    !sn_hook_pieces_may_wait(iov, count) || !can_try(fd, 0))
 		return sn_real.readv(fd, iov, count);
+	err = sn_hook_errno();
 	got = receive_message(fd, &message, 0, sn_real.recvmsg);
-	return got < 0 && sn_hook_errno() == ENOTSOCK ? read_other(fd, iov, count) : got;
+	if (got < 0 && sn_hook_errno() == ENOTSOCK)
+		got = read_other(fd, iov, count);
+	return sn_hook_kept(got, err);
 }
 
 /* ---- accept ---- */
@@ -338,34 +359,39 @@ SN_HOOK(int, accept, (int fd, struct sockaddr *from, socklen_t *length))
 {
 	enum sn_hook_step step = SN_HOOK_PASS;
 	struct sn_hook_turn turn;
-	int conn;
+	int conn, err;
 
-	if (!sn_hook_caller() || (step = probe_accept(fd)) == SN_HOOK_PASS)
+	if (!sn_hook_caller())
 		return sn_real.accept(fd, from, length);
+	err = sn_hook_errno();
+	if ((step = probe_accept(fd)) == SN_HOOK_PASS)
+		return (int)sn_hook_kept(sn_real.accept(fd, from, length), err);
 	if (step == SN_HOOK_FAIL ||
 	    sn_hook_turn_take(&turn, fd, POLLIN, SO_RCVTIMEO) == SN_HOOK_FAIL)
 		return -1;
 	conn = sn_real.accept(fd, from, length);
 	sn_hook_turn_give(&turn);
-	return conn;
+	return (int)sn_hook_kept(conn, err);
 }
 
 SN_HOOK(int, accept4, (int fd, struct sockaddr *from, socklen_t *length, int flags))
 {
 	enum sn_hook_step step = SN_HOOK_PASS;
 	struct sn_hook_turn turn;
-	int conn;
+	int conn, err;
 
 	/* The kernel refuses other flags. */
-	if (!sn_hook_caller() || (flags & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) ||
-	    (step = probe_accept(fd)) == SN_HOOK_PASS)
+	if (!sn_hook_caller() || (flags & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)))
 		return sn_real.accept4(fd, from, length, flags);
+	err = sn_hook_errno();
+	if ((step = probe_accept(fd)) == SN_HOOK_PASS)
+		return (int)sn_hook_kept(sn_real.accept4(fd, from, length, flags), err);
 	if (step == SN_HOOK_FAIL ||
 	    sn_hook_turn_take(&turn, fd, POLLIN, SO_RCVTIMEO) == SN_HOOK_FAIL)
 		return -1;
 	conn = sn_real.accept4(fd, from, length, flags);
 	sn_hook_turn_give(&turn);
-	return conn;
+	return (int)sn_hook_kept(conn, err);
 }
 
 /* ---- options that matter for receiving ---- */
@@ -393,9 +419,12 @@ SN_HOOK(int, setsockopt, (int fd, int level, int name, const void *value, sockle
 #if SN_HOOK_TIME64
 SN_HOOK(ssize_t, __recvmsg64, (int fd, struct msghdr *message, int flags))
 {
+	int err;
+
 	if (!sn_hook_caller() || (flags & MSG_WAITALL) || !can_try(fd, flags))
 		return sn_real.__recvmsg64(fd, message, flags);
-	return receive_message(fd, message, flags, sn_real.__recvmsg64);
+	err = sn_hook_errno();
+	return sn_hook_kept(receive_message(fd, message, flags, sn_real.__recvmsg64), err);
 }
 
 static int try_several64(int fd, struct mmsghdr *messages, unsigned n, int flags)
@@ -408,10 +437,11 @@ SN_HOOK(int, __recvmmsg64,
 {
 	const int64_t ns = timeout ? sn_hook_ns(timeout->sec, timeout->nsec) : 0;
 	int64_t deadline, left;
-	int done;
+	int done, err;
 
 	if (!receives_several(fd, n, flags, timeout, ns))
 		return sn_real.__recvmmsg64(fd, messages, n, flags, timeout);
+	err = sn_hook_errno();
 	deadline = timeout ? sn_hook_deadline(ns) : SN_NO_DEADLINE;
 	done = receive_several(fd, messages, n, flags, deadline, try_several64);
 	if (done > 0 && timeout) {
@@ -419,7 +449,7 @@ SN_HOOK(int, __recvmmsg64,
 		*timeout =
 			(struct sn_timespec64){left / 1000000000, (int32_t)(left % 1000000000), 0};
 	}
-	return done;
+	return (int)sn_hook_kept(done, err);
 }
 
 SN_HOOK(int, __setsockopt64, (int fd, int level, int name, const void *value, socklen_t length))

@@ -72,16 +72,22 @@ static ssize_t send_all(int fd, const void *buf, size_t n, int flags, const stru
 SN_HOOK(ssize_t, sendto,
 	(int fd, const void *buf, size_t n, int flags, const struct sockaddr *to, socklen_t length))
 {
+	int err;
+
 	if (!sn_hook_caller() || (flags & ~KNOWN_FLAGS))
 		return sn_real.sendto(fd, buf, n, flags, to, length);
-	return send_all(fd, buf, n, flags, to, length);
+	err = sn_hook_errno();
+	return sn_hook_kept(send_all(fd, buf, n, flags, to, length), err);
 }
 
 SN_HOOK(ssize_t, send, (int fd, const void *buf, size_t n, int flags))
 {
+	int err;
+
 	if (!sn_hook_caller() || (flags & ~KNOWN_FLAGS))
 		return sn_real.send(fd, buf, n, flags);
-	return send_all(fd, buf, n, flags, NULL, 0);
+	err = sn_hook_errno();
+	return sn_hook_kept(send_all(fd, buf, n, flags, NULL, 0), err);
 }
 
 /* ---- several pieces ---- */
@@ -144,17 +150,23 @@ static ssize_t send_message(int fd, const struct msghdr *message, int flags, sen
 
 SN_HOOK(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags))
 {
+	int err;
+
 	if (!sn_hook_caller() || (flags & ~KNOWN_FLAGS))
 		return sn_real.sendmsg(fd, message, flags);
-	return send_message(fd, message, flags, sn_real.sendmsg);
+	err = sn_hook_errno();
+	return sn_hook_kept(send_message(fd, message, flags, sn_real.sendmsg), err);
 }
 
 #if SN_HOOK_TIME64
 SN_HOOK(ssize_t, __sendmsg64, (int fd, const struct msghdr *message, int flags))
 {
+	int err;
+
 	if (!sn_hook_caller() || (flags & ~KNOWN_FLAGS))
 		return sn_real.__sendmsg64(fd, message, flags);
-	return send_message(fd, message, flags, sn_real.__sendmsg64);
+	err = sn_hook_errno();
+	return sn_hook_kept(send_message(fd, message, flags, sn_real.__sendmsg64), err);
 }
 #endif
 
@@ -209,17 +221,25 @@ static int send_several(int fd, struct mmsghdr *messages, unsigned n, int flags,
 
 SN_HOOK(int, sendmmsg, (int fd, struct mmsghdr *messages, unsigned n, int flags))
 {
+	int err, sent;
+
 	if (!sn_hook_caller() || n == 0 || (flags & ~KNOWN_FLAGS))
 		return sn_real.sendmmsg(fd, messages, n, flags);
-	return send_several(fd, messages, n, flags, sn_real.sendmmsg, sn_real.sendmsg);
+	err = sn_hook_errno();
+	sent = send_several(fd, messages, n, flags, sn_real.sendmmsg, sn_real.sendmsg);
+	return (int)sn_hook_kept(sent, err);
 }
 
 #if SN_HOOK_TIME64
 SN_HOOK(int, __sendmmsg64, (int fd, struct mmsghdr *messages, unsigned n, int flags))
 {
+	int err, sent;
+
 	if (!sn_hook_caller() || n == 0 || (flags & ~KNOWN_FLAGS))
 		return sn_real.__sendmmsg64(fd, messages, n, flags);
-	return send_several(fd, messages, n, flags, sn_real.__sendmmsg64, sn_real.__sendmsg64);
+	err = sn_hook_errno();
+	sent = send_several(fd, messages, n, flags, sn_real.__sendmmsg64, sn_real.__sendmsg64);
+	return (int)sn_hook_kept(sent, err);
 }
 #endif
 
@@ -313,23 +333,29 @@ static sn_noinline ssize_t write_other(int fd, const struct iovec *iov, int coun
 SN_HOOK(ssize_t, write, (int fd, const void *buf, size_t n))
 {
 	ssize_t sent;
+	int err;
 
 	if (!sn_hook_caller() || !sn_hook_may_wait(n))
 		return sn_real.write(fd, buf, n);
+	err = sn_hook_errno();
 	sent = send_all(fd, buf, n, 0, NULL, 0);
-	if (sent >= 0 || sn_hook_errno() != ENOTSOCK)
-		return sent;
-	return write_other(fd, &(const struct iovec){(void *)buf, n}, 1);
+	if (sent < 0 && sn_hook_errno() == ENOTSOCK)
+		sent = write_other(fd, &(const struct iovec){(void *)buf, n}, 1);
+	return sn_hook_kept(sent, err);
 }
 
 SN_HOOK(ssize_t, writev, (int fd, const struct iovec *iov, int count))
 {
 	const struct msghdr message = {.msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)count};
 	ssize_t sent;
+	int err;
 
 	if (!sn_hook_caller() || count <= 0 || count > IOV_MAX ||
 	    !sn_hook_pieces_may_wait(iov, count))
 		return sn_real.writev(fd, iov, count);
+	err = sn_hook_errno();
 	sent = send_message(fd, &message, 0, sn_real.sendmsg);
-	return sent < 0 && sn_hook_errno() == ENOTSOCK ? write_other(fd, iov, count) : sent;
+	if (sent < 0 && sn_hook_errno() == ENOTSOCK)
+		sent = write_other(fd, iov, count);
+	return sn_hook_kept(sent, err);
 }

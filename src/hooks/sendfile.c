@@ -63,6 +63,8 @@ static ssize_t send_file(int to, int from, void *offset, size_t n, sendfile_fn *
 {
 	size_t done = 0;
 
+	if (!can_wait(to, from))
+		return real(to, from, offset, n);
 	n = sn_hook_at_once(n);
 	while (done < n) {
 		struct sn_hook_call call = {.fd = to, .events = POLLOUT, .timeout = SO_SNDTIMEO};
@@ -90,14 +92,20 @@ static ssize_t send_file(int to, int from, void *offset, size_t n, sendfile_fn *
 
 SN_HOOK(ssize_t, sendfile, (int to, int from, void *offset, size_t n))
 {
-	if (!sn_hook_caller() || !sn_hook_may_wait(n) || !can_wait(to, from))
+	int err;
+
+	if (!sn_hook_caller() || !sn_hook_may_wait(n))
 		return sn_real.sendfile(to, from, offset, n);
-	return send_file(to, from, offset, n, sn_real.sendfile);
+	err = sn_hook_errno();
+	return sn_hook_kept(send_file(to, from, offset, n, sn_real.sendfile), err);
 }
 
 SN_HOOK(ssize_t, sendfile64, (int to, int from, void *offset, size_t n))
 {
-	if (!sn_hook_caller() || !sn_hook_may_wait(n) || !can_wait(to, from))
+	int err;
+
+	if (!sn_hook_caller() || !sn_hook_may_wait(n))
 		return sn_real.sendfile64(to, from, offset, n);
-	return send_file(to, from, offset, n, sn_real.sendfile64);
+	err = sn_hook_errno();
+	return sn_hook_kept(send_file(to, from, offset, n, sn_real.sendfile64), err);
 }

@@ -14,6 +14,8 @@
  * *left to the time that was left. */
 static enum sn_hook_step sleep_until(int64_t deadline, int *err, int64_t *left)
 {
+	const int before = sn_hook_errno();
+
 	if (!sn_hook_may_park())
 		return SN_HOOK_PASS;
 	sn_hook_leave_thread();
@@ -22,10 +24,12 @@ static enum sn_hook_step sleep_until(int64_t deadline, int *err, int64_t *left)
 	*left = deadline - sn_now();
 	if (*left < 0)
 		*left = 0;
-	if (*err < 0 && sn_hook_ended(*err, EINTR) == SN_HOOK_PASS)
-		return SN_HOOK_PASS;
-	*err = *err < 0 ? sn_hook_errno() : 0;
-	return SN_HOOK_AGAIN;
+	if (*err < 0 && sn_hook_ended(*err, EINTR) == SN_HOOK_FAIL) {
+		*err = sn_hook_errno();
+		return SN_HOOK_AGAIN;
+	}
+	sn_hook_fail(before);
+	return *err < 0 ? SN_HOOK_PASS : SN_HOOK_AGAIN;
 }
 
 /* ns: a duration; -1 for an invalid one, which the C library is to judge. Returns PASS if the task

@@ -17,7 +17,9 @@
 #include <poll.h>
 #include <pwd.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/select.h>
+#include <sys/sendfile.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -261,6 +263,146 @@ TASK_TEST(Timeouts, LeaveErrno)
 		EXPECT_EQ(ENOENT, error_now());
 		EXPECT_LE(before + 4, hooks().parked);
 		close(poller);
+	}).join();
+}
+
+// The same for calls that have waited: the attempt that found nothing has set errno.
+TASK_TEST(Calls, ThatSucceedLeaveErrno)
+{
+	struct Waiting {
+		const char *name;
+		std::function<ssize_t()> call;
+		std::function<void()> end; // what the call waits for
+		std::function<void()> begin = [] {};
+	};
+	SocketPair pair;
+	TcpListener listener;
+	const int event = eventfd(0, EFD_CLOEXEC),
+		  file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	int ends[2];
+	char byte, many[64];
+	struct iovec iov = {&byte, 1};
+	struct msghdr header = {};
+	struct mmsghdr several = {};
+
+	ASSERT_EQ(0, pipe2(ends, O_CLOEXEC));
+	header.msg_iov = &iov;
+	header.msg_iovlen = 1;
+	several.msg_hdr = header;
+	const auto send_byte = [&] { EXPECT_EQ(1, send(pair.fd[1], "x", 1, 0)); };
+	const auto write_byte = [&] { EXPECT_EQ(1, write(ends[1], "x", 1)); };
+	const auto fill = [&](int fd) {
+		const int flags = fcntl(fd, F_GETFL);
+		std::string piece(4096, 'x');
+
+		EXPECT_EQ(0, fcntl(fd, F_SETFL, flags | O_NONBLOCK));
+		while (write(fd, piece.data(), piece.size()) > 0)
+			;
+		EXPECT_EQ(0, fcntl(fd, F_SETFL, flags));
+	};
+	const auto drain = [&](int fd) {
+		std::string piece(1 << 20, 0);
+
+		EXPECT_LT(0, read(fd, piece.data(), piece.size()));
+	};
+	const auto connect_to_it = [&] {
+		const int client = test::tcp_socket();
+
+		EXPECT_EQ(0, listener.connect_to(client));
+		close(client);
+	};
+	const Waiting calls[] = {
+		{"recv", [&] { return recv(pair.fd[0], &byte, 1, 0); }, send_byte},
+		{"recv of all", [&] { return recv(pair.fd[0], &byte, 1, MSG_WAITALL); }, send_byte},
+		{"recvfrom", [&] { return recvfrom(pair.fd[0], &byte, 1, 0, nullptr, nullptr); },
+		 send_byte},
+		{"recvmsg", [&] { return recvmsg(pair.fd[0], &header, 0); }, send_byte},
+		{"recvmmsg", [&] { return ssize_t(recvmmsg(pair.fd[0], &several, 1, 0, nullptr)); },
+		 send_byte},
+		{"read", [&] { return read(pair.fd[0], &byte, 1); }, send_byte},
+		{"readv", [&] { return readv(pair.fd[0], &iov, 1); }, send_byte},
+		{"read, pipe", [&] { return read(ends[0], &byte, 1); }, write_byte},
+		{"readv, pipe", [&] { return readv(ends[0], &iov, 1); }, write_byte},
+		{"read, eventfd", [&] { return read(event, many, 8); },
+		 [&] { EXPECT_EQ(0, eventfd_write(event, 1)); }},
+		{"accept", [&] { return ssize_t(close(accept(listener.fd, nullptr, nullptr))); },
+		 connect_to_it},
+		{"accept4",
+		 [&] { return ssize_t(close(accept4(listener.fd, nullptr, nullptr, 0))); },
+		 connect_to_it},
+		{"send", [&] { return send(pair.fd[0], "x", 1, 0); }, [&] { drain(pair.fd[1]); },
+		 [&] { fill(pair.fd[0]); }},
+		{"write, pipe", [&] { return write(ends[1], "x", 1); }, [&] { drain(ends[0]); },
+		 [&] { fill(ends[1]); }},
+		{"sendfile", [&] { return sendfile(pair.fd[1], file, nullptr, 1); },
+		 [&] { drain(pair.fd[0]); }, [&] { fill(pair.fd[1]); }},
+	};
+
+	for (const Waiting &each : calls) {
+		each.begin();
+
+		const uint64_t before = hooks().parked;
+		Task task = hooked([&] {
+			set_error(ENOENT);
+			EXPECT_LE(0, each.call()) << each.name;
+			EXPECT_EQ(ENOENT, error_now()) << each.name;
+		});
+		EXPECT_TRUE(test::eventually([&] { return hooks().parked > before; })) << each.name;
+		each.end();
+		task.join();
+	}
+	close(event);
+	close(file);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+// The same for calls that need not wait, or wait for a time.
+TASK_TEST(Calls, ThatNeedNotWaitLeaveErrno)
+{
+	hooked([] {
+		TcpListener listener;
+		SocketPair pair;
+		const int client = test::tcp_socket(), bytes = 1;
+		const struct timespec time = {0, 1000000};
+		int ends[2];
+		char byte = 0;
+		struct iovec iov = {&byte, 1};
+		struct msghdr header = {};
+		struct mmsghdr several = {};
+		const auto leaves_errno = [](ssize_t result) {
+			const bool same = error_now() == ENOENT;
+
+			set_error(ENOENT);
+			return result >= 0 && same;
+		};
+
+		header.msg_iov = &iov;
+		header.msg_iovlen = 1;
+		several.msg_hdr = header;
+		EXPECT_EQ(0, pipe2(ends, O_CLOEXEC));
+		set_error(ENOENT);
+		EXPECT_TRUE(leaves_errno(listener.connect_to(client)));
+		EXPECT_TRUE(leaves_errno(usleep(1000)));
+		EXPECT_TRUE(leaves_errno(nanosleep(&time, nullptr)));
+		EXPECT_TRUE(leaves_errno(clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr)));
+		EXPECT_TRUE(leaves_errno(sendto(pair.fd[0], "x", 1, 0, nullptr, 0)));
+		EXPECT_TRUE(leaves_errno(sendmsg(pair.fd[0], &header, 0)));
+		EXPECT_TRUE(leaves_errno(sendmmsg(pair.fd[0], &several, 1, 0)));
+		EXPECT_TRUE(leaves_errno(writev(pair.fd[0], &iov, 1)));
+		EXPECT_TRUE(leaves_errno(read(pair.fd[1], &byte, 1)));
+		for (int i = 0; i < 4; i++)
+			EXPECT_TRUE(leaves_errno(write(ends[1], "x", 1)));
+		EXPECT_TRUE(leaves_errno(writev(ends[1], &iov, 1)));
+		EXPECT_TRUE(leaves_errno(read(ends[0], &byte, 1)));
+		// From now on, the hooks ask each descriptor for this option.
+		EXPECT_TRUE(leaves_errno(
+			setsockopt(pair.fd[1], SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes)));
+		EXPECT_TRUE(leaves_errno(read(ends[0], &byte, 1)));
+		EXPECT_TRUE(leaves_errno(readv(ends[0], &iov, 1)));
+		close(client);
+		close(ends[0]);
+		close(ends[1]);
 	}).join();
 }
 
