@@ -198,6 +198,26 @@ TEST_F(Supervisor, GoesOnWhenAnOldProcessDies)
 	stop(relay);
 }
 
+/* The first process learns of the handover and of the end at the same time. */
+TEST_F(Supervisor, GoesOnWhenAnOldProcessDiesAtOnce)
+{
+	relay_process relay(with());
+	const std::string address = relay.address();
+	const pid_t first = processes_serving(relay, 1).back();
+	relay.signal(SIGSTOP);
+	EXPECT_TRUE(eventually([&] { return state_of(relay.pid()) == "T"; }));
+	kill(first, SIGUSR2);
+	const pid_t second = processes_serving(relay, 2).back();
+	relay.await_error("handed over to process " + std::to_string(second) + "\"");
+	kill(first, SIGKILL);
+	EXPECT_TRUE(eventually([&] { return state_of(first) == "Z"; }));
+	relay.signal(SIGCONT);
+	EXPECT_TRUE(eventually([&] { return state_of(first).empty(); }));
+	hand_over(relay);
+	serves(address, backend);
+	stop(relay);
+}
+
 TEST_F(Supervisor, HasTheStatusOfARelayThatCannotServe)
 {
 	const listener taken;

@@ -110,14 +110,11 @@ private:
 	/* Waits until something has happened. */
 	void wait()
 	{
-		const int end = newest_end_;
-		pollfd in[] = {{signals_, POLLIN, 0}, {reports_, POLLIN, 0}, {end, POLLIN, 0}};
+		pollfd in[] = {
+			{signals_, POLLIN, 0}, {reports_, POLLIN, 0}, {newest_end_, POLLIN, 0}};
 		poll(in, std::size(in), is_cutting_ ? pause_ms : -1);
-		if (!in[2].revents)
-			return;
 		/* The newest process may have handed over before it ended. */
-		take_reports();
-		if (end == newest_end_)
+		if (in[2].revents && !take_reports())
 			newest_has_ended();
 	}
 
@@ -131,18 +128,23 @@ private:
 			kill(pid, SIGTERM);
 	}
 
-	void take_reports()
+	/* Returns whether there is a newer process now. */
+	bool take_reports()
 	{
+		bool is_newer = false;
 		pid_t pid = -1;
 		while (reports_ >= 0) {
 			const auto n = recv(reports_, &pid, sizeof pid, MSG_DONTWAIT);
-			if (n == static_cast<ssize_t>(sizeof pid) && pid > 0)
+			if (n == static_cast<ssize_t>(sizeof pid) && pid > 0) {
 				follow(pid);
-			else if (n == 0) /* no process has the other end any more */
+				is_newer = true;
+			} else if (n == 0) { /* no process has the other end any more */
 				close_if_open(reports_);
-			else if (n < 0 && errno != EINTR)
-				return;
+			} else if (n < 0 && errno != EINTR) {
+				break;
+			}
 		}
+		return is_newer;
 	}
 
 	void take_signals()
