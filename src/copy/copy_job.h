@@ -77,7 +77,7 @@ struct sn_copy_job {
 	/* These are explained in copy_late.h. */
 	bool waited[2];    /* the job has waited for the side, and made no attempt since */
 	bool read_late;    /* the last attempt to read was made past src's deadline */
-	_Atomic bool full; /* the job waits for room in dst, with bytes that it has read */
+	_Atomic bool owes; /* the job has read bytes that dst has not taken yet */
 	struct sn_copy_policy policy;
 };
 
@@ -125,6 +125,7 @@ static inline enum sn_pass sn_copy_limit_reached(const struct sn_copy_job *job)
 static inline void sn_copy_taken(struct sn_copy_job *job, size_t n)
 {
 	job->result->bytes_read += n;
+	atomic_store_explicit(&job->owes, true, memory_order_relaxed);
 	if (job->left >= 0)
 		job->left -= (int64_t)n;
 	if (sn_copy_is_rate_limited(job))
@@ -136,6 +137,8 @@ static inline void sn_copy_delivered(struct sn_copy_job *job, size_t n, uint64_t
 {
 	job->result->bytes_written += n;
 	*path += n;
+	if (job->result->bytes_written == job->result->bytes_read)
+		atomic_store_explicit(&job->owes, false, memory_order_relaxed);
 	if (job->delivered)
 		job->delivered(job, n);
 }

@@ -114,11 +114,12 @@ int sn_copy_await_room(struct sn_copy_job *job)
 {
 	int err;
 
-	atomic_store_explicit(&job->full, true, memory_order_relaxed);
 	do {
 		err = sn_fd_await(job->dst, SN_SIDE_WRITE);
 	} while (sn_copy_goes_on(job, SN_SIDE_WRITE, err));
-	atomic_store_explicit(&job->full, false, memory_order_relaxed);
+	/* The job ends. Room that is made now must not keep the other direction waiting. */
+	if (err < 0)
+		atomic_store_explicit(&job->owes, false, memory_order_relaxed);
 	return err;
 }
 

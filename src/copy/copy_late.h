@@ -16,7 +16,10 @@
  * read finds that src's deadline has passed.
  *
  * Who may write what: all fields belong to the job's task. The other direction's task also reads
- * `full`; relaxed, because a wait that it does not see yet has only just begun, after an attempt.
+ * `owes`; relaxed, because it makes no difference whether bytes that have just been read, or taken,
+ * count already. Bytes count from when they were read until dst has taken them, and not only while
+ * the task waits for room: a task that was woken because there is room may not run before the
+ * deadline has passed.
  */
 #ifndef SENNIT_COPY_COPY_LATE_H
 #define SENNIT_COPY_COPY_LATE_H

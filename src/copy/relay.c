@@ -132,7 +132,7 @@ static bool can_move(struct relay *relay)
 			return true;
 		if ((to & POLLOUT) && atomic_load(&relay->ended_first) != i &&
 		    ((from & (POLLIN | POLLRDHUP | POLLHUP)) ||
-		     atomic_load_explicit(&relay->directions[i].job.full, memory_order_relaxed)))
+		     atomic_load_explicit(&relay->directions[i].job.owes, memory_order_relaxed)))
 			return true;
 	}
 	return false;
