@@ -115,7 +115,7 @@ inline taken(t)
 	i = 0
 }
 
-/* The first tasks of the global queue go behind the others. */
+/* The first tasks of the global queue go after the others. */
 inline rotate(count)
 {
 	do
