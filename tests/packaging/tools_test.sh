@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
+# Labels: gate
 #
 # A program that runs under a tool for which the library is not built prints one line that names the
 # remedy, whether it links the static or the shared library. Without a tool it prints nothing.

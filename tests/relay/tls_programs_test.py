@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# Labels: gate
 """
 Programs that people use, with TLS: a browser and curl, with HTTP/2 over TLS that ends at the relay;
 curl, nghttp and h2load with HTTP/2, and nginx and nghttpd, where TLS ends at the relay, ends and

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# Labels: gate
 """
 The documented commands work from a checkout in which nothing was ever built: each target that
 `make` lists builds what it runs, and each script reports what is wrong instead of printing a

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# Labels: gate
 """
 scripts/run-tests with planted tests: in a folder of their own, whose build is one GoogleTest program
 and some shell commands.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# Labels: gate
 """sennit-tls-check as a user runs it, on shapes.c as several compilers compile it, and on damaged
 files.
 
