@@ -41,10 +41,8 @@ void ask_database(response &to, const std::string &parameter)
 	const char *values[] = {parameter.c_str()};
 	const std::unique_ptr<PGresult, void (*)(PGresult *)> result(
 		PQexecPrepared(conn.get(), "", 1, values, nullptr, nullptr, 0), PQclear);
-	if (PQresultStatus(result.get()) == PGRES_TUPLES_OK) {
-		(to.body = PQgetvalue(result.get(), 0, 0)) += '\n';
-		return;
-	}
+	if (PQresultStatus(result.get()) == PGRES_TUPLES_OK)
+		return void(to.body = PQgetvalue(result.get(), 0, 0) + std::string("\n"));
 	const char *state = PQresultErrorField(result.get(), PG_DIAG_SQLSTATE);
 	to.status = state && std::string_view(state).starts_with("22") ? 400 : 500;
 	to.body = PQerrorMessage(conn.get());

@@ -23,7 +23,6 @@
 #include <sennit/tls.hpp>
 #include <variant>
 
-/* The path of a target. */
 static std::string_view path_of(std::string_view target)
 {
 	if (const auto host = target.find("://"); host != target.npos && target[0] != '/')
@@ -102,11 +101,10 @@ static bool parse(int argc, char **argv)
 		const auto *found = std::ranges::find(OPTIONS, argv[i], &option::name);
 		if (found != std::end(OPTIONS) && argv[i + 1] && set(*found, argv[i + 1]))
 			continue;
+		const bool unknown = found == std::end(OPTIONS);
+		const char *wrong = unknown ? "unknown option" : "no valid value of";
 		if (argv[i] != std::string_view("--help"))
-			std::fprintf(stderr, "http-server: %s \"%s\"\n",
-				     found == std::end(OPTIONS) ? "unknown option"
-								: "no valid value of",
-				     argv[i]);
+			std::fprintf(stderr, "http-server: %s \"%s\"\n", wrong, argv[i]);
 		std::printf("usage: example-http-server [OPTION VALUE]...\n");
 		for (const auto &each : OPTIONS)
 			std::printf("  %-16s %s\n", each.name.data(), each.help);
