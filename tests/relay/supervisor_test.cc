@@ -5,16 +5,20 @@
  */
 #include "harness.hpp"
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <memory>
+#include <poll.h>
 #include <sstream>
 #include <string>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <system_error>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -58,6 +62,23 @@ std::string state_of(pid_t pid)
 	std::getline(file, text);
 	const auto at = text.rfind(')');
 	return at == text.npos ? "" : text.substr(at + 2, 1);
+}
+
+/* Whether the process has ended, with all of its threads; nobody need have waited for it. */
+bool has_ended(pid_t pid)
+{
+	const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+	pollfd end = {fd, POLLIN, 0};
+	const bool ended = fd >= 0 && poll(&end, 1, 0) == 1;
+	close(fd);
+	return ended;
+}
+
+/* While it is stopped, the first process notices nothing. */
+void suspend(relay_process &relay)
+{
+	relay.signal(SIGSTOP);
+	EXPECT_TRUE(eventually([&] { return state_of(relay.pid()) == "T"; }));
 }
 
 void serves(const std::string &address, listener &backend)
@@ -204,18 +225,41 @@ TEST_F(Supervisor, GoesOnWhenAnOldProcessDiesAtOnce)
 	relay_process relay(with());
 	const std::string address = relay.address();
 	const pid_t first = processes_serving(relay, 1).back();
-	relay.signal(SIGSTOP);
-	EXPECT_TRUE(eventually([&] { return state_of(relay.pid()) == "T"; }));
+	suspend(relay);
 	kill(first, SIGUSR2);
 	const pid_t second = processes_serving(relay, 2).back();
 	relay.await_error("handed over to process " + std::to_string(second) + "\"");
 	kill(first, SIGKILL);
-	EXPECT_TRUE(eventually([&] { return state_of(first) == "Z"; }));
+	EXPECT_TRUE(eventually([&] { return has_ended(first); }));
 	relay.signal(SIGCONT);
 	EXPECT_TRUE(eventually([&] { return state_of(first).empty(); }));
 	hand_over(relay);
 	serves(address, backend);
 	stop(relay);
+}
+
+/* The terminal's ^C goes to all processes. The newest may have ended because of it before the first
+ * process has read it; an older one still has its drain time. */
+TEST_F(Supervisor, LetsOldProcessesDrainWhenTheNewestWasStoppedBefore)
+{
+	relay_process relay(with({"--drain", "1h"}));
+	auto client = peer::connect(relay.address());
+	auto served = backend.accept();
+	const pid_t newest = hand_over(relay);
+	suspend(relay);
+	kill(newest, SIGTERM);
+	EXPECT_TRUE(eventually([&] { return has_ended(newest); }));
+	relay.signal(SIGTERM);
+	relay.signal(SIGCONT);
+	relay.await_error("notice draining connections=1 drain_ms=3600000 ");
+	/* A process that is to be cut gets another signal every 100 ms. */
+	std::this_thread::sleep_for(std::chrono::milliseconds(300));
+	client.send("still");
+	EXPECT_EQ(served.receive(5), "still");
+	served.close();
+	EXPECT_EQ(client.receive_end(), ending::fin);
+	client.close();
+	EXPECT_EQ(relay.wait().status, 0);
 }
 
 TEST_F(Supervisor, HasTheStatusOfARelayThatCannotServe)

@@ -97,8 +97,6 @@ public:
 	{
 		while (!processes_.empty()) {
 			wait();
-			take_reports();
-			take_signals();
 			reap();
 			if (is_cutting_)
 				cut_the_rest();
@@ -113,8 +111,11 @@ private:
 		pollfd in[] = {
 			{signals_, POLLIN, 0}, {reports_, POLLIN, 0}, {newest_end_, POLLIN, 0}};
 		poll(in, std::size(in), is_cutting_ ? pause_ms : -1);
-		/* The newest process may have handed over before it ended. */
-		if (in[2].revents && !take_reports())
+		const bool is_newer = take_reports();
+		take_signals();
+		/* The newest process may have handed over before it ended, or been asked to end
+		 * together with this one. */
+		if (in[2].revents && !is_newer)
 			newest_has_ended();
 	}
 
@@ -175,8 +176,9 @@ private:
 			    info.si_pid == 0)
 				return;
 			/* A report of this process, or of its parent, may have arrived before
-			 * its end. */
+			 * its end, and so may a signal. */
 			take_reports();
+			take_signals();
 			int status = 0;
 			if (waitpid(info.si_pid, &status, 0) < 0)
 				return;
