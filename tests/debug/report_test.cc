@@ -3,6 +3,7 @@
 // A report that stderr has no room for: what is lost is counted, and said when there is room. Each
 // case runs in a child process, whose stderr it replaces.
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <string>
 #include <thread>
@@ -11,6 +12,7 @@
 
 #include "support/full_stderr.h"
 #include "support/internals.h"
+#include "support/refused.h"
 #include "support/runtime.h"
 
 // arch/compiler.h is for C.
@@ -61,19 +63,33 @@ std::string said_of_the_rest(const std::string &got)
 	       " lines before this one were dropped: stderr was full\n";
 }
 
+[[noreturn]] void says_the_next_line()
+{
+	const int reader = test::small_pipe();
+	const std::string got = cut_report(reader);
+
+	sn_log("the next");
+	CHILD_CHECK(test::read_now(reader) == said_of_the_rest(got) + "sennit: the next\n");
+	_exit(42);
+}
+
 TEST_F(Report, TheLineAfterOneThatWasCutSaysHowManyWereDropped)
 {
-	EXPECT_EXIT(
-		{
-			const int reader = test::small_pipe();
-			const std::string got = cut_report(reader);
+	EXPECT_EXIT(says_the_next_line(), testing::ExitedWithCode(42), "^$");
+}
 
-			sn_log("the next");
-			CHILD_CHECK(test::read_now(reader) ==
-				    said_of_the_rest(got) + "sennit: the next\n");
-			_exit(42);
-		},
-		testing::ExitedWithCode(42), "^$");
+// Kernels before 6.4, and the emulator.
+[[noreturn]] void asks_poll_for_room()
+{
+	CHILD_CHECK(test::refuse({{SYS_pwritev2, EOPNOTSUPP}}));
+	says_the_next_line();
+}
+
+TEST_F(Report, ThatWasCutIsCountedWhereOnlyPollKnowsTheRoom)
+{
+	if (TEST_EMULATED)
+		GTEST_SKIP() << "the emulator has no filters";
+	EXPECT_EXIT(asks_poll_for_room(), testing::ExitedWithCode(42), "^$");
 }
 
 TEST_F(Report, AfterOneThatWasCutSaysHowManyLinesWereDropped)
@@ -92,6 +108,17 @@ TEST_F(Report, AfterOneThatWasCutSaysHowManyLinesWereDropped)
 		testing::ExitedWithCode(42), "^$");
 }
 
+// The next report, once stderr has room again.
+[[noreturn]] void says_that_one_was_missed(int reader)
+{
+	test::read_now(reader);
+	CHILD_CHECK(probe_report_begin_briefly());
+	probe_report_end();
+	CHILD_CHECK(test::read_now(reader).find("sennit: stall: 1 more could not be reported") !=
+		    std::string::npos);
+	_exit(42);
+}
+
 TEST_F(Report, ThatWasCutKeepsTheCountOfThoseThatMetIt)
 {
 	EXPECT_EXIT(
@@ -102,13 +129,22 @@ TEST_F(Report, ThatWasCutKeepsTheCountOfThoseThatMetIt)
 			probe_report_miss();
 			put_lines();
 			probe_report_end();
-			test::read_now(reader);
+			says_that_one_was_missed(reader);
+		},
+		testing::ExitedWithCode(42), "^$");
+}
+
+// No room is left even for the line that would say it.
+TEST_F(Report, WithoutRoomKeepsTheCountOfThoseThatMetIt)
+{
+	EXPECT_EXIT(
+		{
+			const int reader = test::full_pipe();
+
 			CHILD_CHECK(probe_report_begin_briefly());
+			probe_report_miss();
 			probe_report_end();
-			CHILD_CHECK(test::read_now(reader).find(
-					    "sennit: stall: 1 more could not be reported") !=
-				    std::string::npos);
-			_exit(42);
+			says_that_one_was_missed(reader);
 		},
 		testing::ExitedWithCode(42), "^$");
 }
