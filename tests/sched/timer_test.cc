@@ -142,6 +142,32 @@ TEST_F(Timers, FireAgainOnRequest)
 	EXPECT_FALSE(probe_timer_stop(a));
 }
 
+// What each does may be much, such as starting a task, so few do it between two looks at the tasks;
+// but not one at a time, where something else may run between two of them.
+TEST_F(Timers, DoWhatIsDeferredInOrderAndAFewAtATime)
+{
+	const size_t n = 1000;
+	size_t runs = 0;
+	List all;
+
+	for (size_t i = 0; i < n; i++) {
+		timers.push_back(probe_timer_new_deferred(note, &log));
+		all.push_back(timers.back());
+		EXPECT_EQ(0, probe_timer_start(heap, timers.back(), int64_t(i) + 1));
+	}
+	for (; log.fired.size() < n; runs++) {
+		const size_t before = log.fired.size();
+		const uint32_t fired = probe_timers_run(heap, int64_t(n));
+
+		ASSERT_EQ(before + fired, log.fired.size());
+		ASSERT_GE(64u, fired);
+		ASSERT_LE(1u, fired);
+	}
+	EXPECT_GT(n / 8, runs);
+	EXPECT_EQ(all, log.fired);
+	EXPECT_EQ(never, probe_timers_earliest(heap));
+}
+
 // A timer may be advanced or stopped from a thread that has another processor.
 TEST_F(Timers, StayInTheHeapWhereTheyWereStarted)
 {

@@ -172,6 +172,7 @@ struct probe_heap {
 
 struct probe_timer {
 	struct sn_timer timer;
+	struct sn_deferred deferred;
 	probe_fired *fired;
 	void *arg;
 };
@@ -180,8 +181,19 @@ static struct sn_task *fire(struct sn_timer *timer, int64_t now, struct sn_fired
 {
 	struct probe_timer *probe = sn_container_of(timer, struct probe_timer, timer);
 
-	fired->again = probe->fired(probe->arg, probe, now);
+	if (probe->deferred.run)
+		fired->later = &probe->deferred;
+	else
+		fired->again = probe->fired(probe->arg, probe, now);
 	return NULL;
+}
+
+static void run_later(struct sn_thread *self, struct sn_deferred *deferred)
+{
+	struct probe_timer *probe = sn_container_of(deferred, struct probe_timer, deferred);
+
+	(void)self;
+	probe->fired(probe->arg, probe, 0);
 }
 
 struct probe_heap *probe_heap_new(void)
@@ -206,6 +218,14 @@ struct probe_timer *probe_timer_new(probe_fired *fired, void *arg)
 	timer->timer.fire = fire;
 	timer->fired = fired;
 	timer->arg = arg;
+	return timer;
+}
+
+struct probe_timer *probe_timer_new_deferred(probe_fired *fired, void *arg)
+{
+	struct probe_timer *timer = probe_timer_new(fired, arg);
+
+	timer->deferred.run = run_later;
 	return timer;
 }
 
@@ -241,9 +261,16 @@ bool probe_timer_stop(struct probe_timer *timer)
 
 uint32_t probe_timers_run(struct probe_heap *heap, int64_t now)
 {
-	struct sn_due due; /* fire() leaves no work for later */
+	struct sn_due due;
+	const uint32_t count = sn_timers_run(&heap->processor.timers, now, &due);
 
-	return sn_timers_run(&heap->processor.timers, now, &due);
+	while (due.later) {
+		struct sn_deferred *deferred = due.later;
+
+		due.later = deferred->next;
+		deferred->run(&heap->thread, deferred);
+	}
+	return count;
 }
 
 int64_t probe_timers_earliest(struct probe_heap *heap)

@@ -76,6 +76,9 @@ typedef int64_t probe_fired(void *arg, struct probe_timer *timer, int64_t now);
 struct probe_heap *probe_heap_new(void);
 void probe_heap_free(struct probe_heap *heap);
 struct probe_timer *probe_timer_new(probe_fired *fired, void *arg);
+/* The same, but fired is called after the heap's lock was released, with the time 0, and its result
+ * is ignored. */
+struct probe_timer *probe_timer_new_deferred(probe_fired *fired, void *arg);
 void probe_timer_free(struct probe_timer *timer);
 int64_t probe_timer_when(const struct probe_timer *timer);
 int probe_timer_start(struct probe_heap *heap, struct probe_timer *timer, int64_t when);
