@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/client_wait.hpp"
 
+#include "base/untimed.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -34,6 +36,19 @@ bool has_left(const waiting_client &client, int reported, int &events) noexcept
 	return false;
 }
 
+class untimed_ring final : public untimed_wait
+{
+public:
+	explicit untimed_ring(bell &rings) noexcept : rings_(rings) {}
+
+private:
+	void park() noexcept override { static_cast<void>(!sn_chan_recv(rings_.chan(), nullptr)); }
+	void wake() noexcept override { rings_.wake(); }
+	bool is_over() noexcept override { return sn_chan_try_recv(rings_.chan(), nullptr) == 0; }
+
+	bell &rings_;
+};
+
 } // namespace
 
 bell::bell()
@@ -49,12 +64,18 @@ bell::~bell()
 
 void bell::ring() noexcept
 {
+	is_rung_.store(true); /* before the task is woken */
+	wake();
+}
+
+void bell::wake() noexcept
+{
 	/* If the channel is full, the task has not heard the last ring yet, and hears both as
 	 * one. */
 	static_cast<void>(!sn_chan_try_send(chan_, nullptr));
 }
 
-woken wait_for(const bell &rings, const waiting_client &client, sn::deadline until) noexcept
+woken wait_for(bell &rings, const waiting_client &client, sn::deadline until) noexcept
 {
 	for (int events = POLLRDHUP;;) {
 		sn_case cases[2] = {};
@@ -63,8 +84,11 @@ woken wait_for(const bell &rings, const waiting_client &client, sn::deadline unt
 		cases[1].poll = {client.fd, events};
 		cases[1].op = SN_CASE_POLL;
 		int done = sn_select(cases, 2, until.time_since_epoch().count());
-		if (done == 0)
-			return woken::rung;
+		if (done == 0) {
+			if (rings.heard())
+				return woken::rung;
+			continue; /* an earlier wait without a timer was woken just as it ended */
+		}
 		if (done == -ETIMEDOUT)
 			return woken::late;
 		if (done == 1) {
@@ -77,9 +101,13 @@ woken wait_for(const bell &rings, const waiting_client &client, sn::deadline unt
 		if (until != sn::no_deadline)
 			pause = std::min(pause, until);
 		done = sn_chan_recv_until(rings.chan(), nullptr, pause.time_since_epoch().count());
-		if (done == 0)
+		if (done == -ENOMEM)
+			untimed_ring(rings).wait(pause);
+		else if (done != 0 && done != -ETIMEDOUT)
+			return woken::late;
+		if (rings.heard())
 			return woken::rung;
-		if (done != -ETIMEDOUT || (until != sn::no_deadline && sn::now() >= until))
+		if (until != sn::no_deadline && sn::now() >= until)
 			return woken::late;
 		pollfd look{client.fd, static_cast<short>(events), 0};
 		if (poll(&look, 1, 0) > 0 && has_left(client, look.revents, events))

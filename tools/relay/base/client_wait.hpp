@@ -16,6 +16,8 @@
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>
 
+#include <atomic>
+
 namespace relay
 {
 
@@ -34,8 +36,14 @@ public:
 
 	sn_chan *chan() const noexcept { return chan_; }
 
+	/* For wait_for(). wake() lets the task receive from the channel without a ring; heard() is
+	 * whether there has been a ring since the last call. */
+	void wake() noexcept;
+	bool heard() noexcept { return is_rung_.exchange(false); }
+
 private:
 	sn_chan *chan_ = nullptr; /* room for one element of size 0 */
+	std::atomic<bool> is_rung_{false};
 };
 
 /* Why a wait has ended. */
@@ -49,9 +57,10 @@ struct waiting_client {
 };
 
 /* Waits until the deadline for the bell, or for the client to leave. If memory or descriptors
- * are short, it waits for the bell alone, and looks at the client ten times a second. Call it in
- * a task. May park. */
-woken wait_for(const bell &rings, const waiting_client &client, sn::deadline until) noexcept;
+ * are short, it waits for the bell alone, and looks at the client ten times a second; without
+ * memory for a timer it may be a tenth of a second late (untimed.hpp). Call it in a task. May
+ * park. */
+woken wait_for(bell &rings, const waiting_client &client, sn::deadline until) noexcept;
 
 } // namespace relay
 

@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* A sleep that a lack of memory does not shorten. */
+/*
+ * Sleeps that a lack of memory does not shorten. sn_sleep() returns after a millisecond at most if
+ * there is no memory for it, and sn::sleep() then throws, which would end a task that only wanted
+ * to try again a little later. Nothing in the relay calls these two, except base/untimed.cc.
+ */
 #ifndef RELAY_SLEEP_HPP
 #define RELAY_SLEEP_HPP
 
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>
 
+#include <chrono>
+
 namespace relay
 {
 
-/* Sleeps until then, or until the calling task is cancelled. sn_sleep_until() returns after a
- * millisecond at most if there is no memory for it. Call it in a task. May park. */
-inline void sleep_fully_until(sn::deadline then) noexcept
+/* Sleeps until then, or until the calling task is cancelled. Call it in a task. May park. */
+void sleep_fully_until(sn::deadline then) noexcept;
+
+/* The same for that time from now. */
+inline void sleep_fully(std::chrono::nanoseconds time) noexcept
 {
-	do
-		sn_sleep_until(then.time_since_epoch().count());
-	while (sn::now() < then && !sn::cancelled());
+	sleep_fully_until(sn::after(time));
 }
 
 } // namespace relay

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/rounds.hpp"
 
+#include "base/untimed.hpp"
 #include "config/keepalive.hpp"
 #include "stats/events.hpp"
 
@@ -25,6 +26,8 @@ public:
 		static_cast<void>(sn_run_stats(&runtime));
 		tell(pauses_, runtime.accept_pauses, event_kind::accept_paused,
 		     "accepting waited for descriptors or memory");
+		tell(untimed_, untimed_wait::spells(), event_kind::no_memory,
+		     "there was no memory for timers, so waits took longer than they should");
 		tell(dropped_, all_.access_log.dropped(), event_kind::log_dropped,
 		     "lines of the access log were dropped, because its target is slow or takes "
 		     "nothing");
@@ -41,6 +44,7 @@ private:
 
 	const shared &all_;
 	std::uint64_t pauses_ = 0;
+	std::uint64_t untimed_ = 0;
 	std::uint64_t dropped_ = 0;
 };
 
