@@ -2,13 +2,17 @@
 /*
  * Requests that need a thread, because of a call that may block, when no thread can be started or
  * there is no memory for one: the relay answers, reports it on stderr, and changes nothing; and the
- * request works as soon as there is a thread.
+ * request works as soon as there is a thread. And a relay without memory, for timers or for
+ * anything: it continues, rests, and works as soon as there is memory.
  */
 #include "harness.hpp"
+#include "support/runtime.h"
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <gtest/gtest.h>
+#include <vector>
 
 using namespace harness;
 
@@ -86,5 +90,127 @@ TEST_P(Refusal, AReloadWithoutAThreadIsToldAndChangesNothing)
 
 INSTANTIATE_TEST_SUITE_P(Of, Refusal, testing::Values("thread", "memory"),
 			 [](const auto &instance) { return std::string(instance.param); });
+
+class Lack : public testing::Test
+{
+protected:
+	Lack()
+	{
+		setenv("RELAY_TEST_REFUSES", lacks.name().c_str(), 1);
+		setenv("RELAY_TEST_REFUSED", refused.name().c_str(), 1);
+		program = RELAY_REFUSING_PROGRAM;
+	}
+	~Lack() override
+	{
+		program = nullptr;
+		unsetenv("RELAY_TEST_REFUSED");
+	}
+
+	/* Waits until the relay was refused something so often. */
+	bool was_refused(std::uintmax_t times)
+	{
+		const auto before = std::filesystem::file_size(refused.name());
+		return eventually([&] {
+			return std::filesystem::file_size(refused.name()) >= before + times;
+		});
+	}
+
+	file lacks{""}, refused{""};
+	listener backend;
+};
+
+/* Clients that are accepted wait for timers to connect, and others for room; neither is given up,
+ * nor does it spin. */
+TEST_F(Lack, OfTimersEndsNoListener)
+{
+	relay_process relay({"--connect-timeout", "1h", "--idle-timeout", "0", "127.0.0.1:0",
+			     backend.address()},
+			    40);
+	const std::string address = relay.address();
+	relay.await_error(" serves");
+	lacks.write("timers");
+	std::vector<peer> clients;
+	for (unsigned char i = 0; i < 40; i++)
+		clients.push_back(peer::sending(std::string(1, static_cast<char>(i)), address));
+	relay.await_error(" no_room ");
+	EXPECT_TRUE(was_refused(100));
+	EXPECT_TRUE(relay.rests(250ms));
+	lacks.write("");
+	relay.await_error("there was no memory for timers");
+	for (std::size_t served = 0; served < clients.size();) {
+		auto one = backend.accept();
+		try {
+			clients.at(static_cast<unsigned char>(one.receive(1)[0])).close();
+			served++;
+		} catch (const std::runtime_error &) {
+			/* An attempt that had no timer. */
+		}
+		one.close();
+	}
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_EQ(relay.counter("connect_failed"), 0U);
+	EXPECT_EQ(relay.counter("no_memory"), 0U);
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+/* The first in the queue wakes ten times a second, and each client leaves after queue_timeout. */
+TEST_F(Lack, OfTimersLetsClientsWaitInTheQueue)
+{
+	configured_relay relay(
+		"drain = 0\nadmin = \"127.0.0.1:0\"\naccess_log = \"stderr\"\n"
+		"[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
+		"connect_timeout = 0\nidle_timeout = 0\n[groups.g]\nqueue_timeout = \"1h\"\n"
+		"backends = [{address = \"" +
+		backend.address() + "\", max_connections = 1}]\n");
+	auto first = peer::sending("a", relay.address());
+	auto served = backend.accept();
+	EXPECT_EQ(served.receive(1), "a");
+	lacks.write("timers");
+	std::vector<peer> waiting;
+	for (unsigned char i = 0; i <= 20; i++)
+		waiting.push_back(
+			peer::sending(std::string(1, static_cast<char>(i)), relay.address()));
+	EXPECT_TRUE(was_refused(100));
+	EXPECT_TRUE(relay.rests(250ms));
+	waiting.back().reset();
+	waiting.pop_back();
+	relay.await_error("cause=client_left ");
+	first.close();
+	served.close();
+	/* The first of them gets its place without timers. */
+	for (std::size_t i = 0; i < waiting.size(); i++) {
+		served = backend.accept();
+		waiting.at(static_cast<unsigned char>(served.receive(1)[0])).close();
+		served.close();
+		if (i == 0) {
+			lacks.write("");
+			relay.await_error("there was no memory for timers");
+		}
+	}
+	EXPECT_TRUE(eventually([&] { return relay.counter("active") == 0; }));
+	EXPECT_EQ(relay.metric("queue_left_total{group=\"g\"}"), 1U);
+	EXPECT_EQ(relay.metric("queue_timeouts_total{group=\"g\"}"), 0U);
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+/* Each line takes a wait with a deadline, and there is none before its time. */
+TEST_F(Lack, OfTimersDoesNotHurryTheCounters)
+{
+	configured_relay relay("drain = 0\nstats_interval = \"1h\"\n"
+			       "[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
+			       "[groups.g]\nbackends = [\"" +
+			       backend.address() + "\"]\n");
+	relay.await_error(" serves");
+	lacks.write("timers");
+	/* The first wait without a timer follows the first of these, and ends with the second. */
+	relay.counters();
+	relay.counters();
+	EXPECT_TRUE(was_refused(10));
+	relay.counters();
+	lacks.write("");
+	const auto end = relay.stop();
+	EXPECT_EQ(end.status, 0);
+	EXPECT_EQ(count_of("info counters", end.errors), 3U);
+}
 
 } // namespace

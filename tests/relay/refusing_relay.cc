@@ -1,29 +1,62 @@
 // SPDX-License-Identifier: MIT
 /*
- * The relay of refusal_test.cc: it gets no thread, or no memory for one, as long as the file named
- * by RELAY_TEST_REFUSES contains "thread" or "memory".
+ * The relay of refusal_test.cc. While the file named by RELAY_TEST_REFUSES says so, it lacks
+ * something: "thread" and "memory": a thread for a call that may block, or memory for one;
+ * "timers": memory for timers; "new": any memory of C++. Each refusal of the last two adds a byte
+ * to the file named by RELAY_TEST_REFUSED.
  */
 #include "base/in_time.hpp"
 
+#include <array>
+#include <cerrno>
+#include <cstdint>
 #include <cstdlib>
-#include <fstream>
+#include <fcntl.h>
 #include <new>
-#include <string>
+#include <string_view>
 #include <system_error>
+#include <unistd.h>
 
 namespace
 {
 
+/* Allocates nothing, because allocations ask. */
+bool refuses(std::string_view what)
+{
+	static const char *const name = std::getenv("RELAY_TEST_REFUSES");
+	const int before = errno;
+	std::array<char, 16> text{};
+	ssize_t n = 0;
+	if (name)
+		if (const int fd = open(name, O_RDONLY | O_CLOEXEC); fd >= 0) {
+			n = read(fd, text.data(), text.size());
+			close(fd);
+		}
+	errno = before;
+	return n > 0 && std::string_view(text.data(), static_cast<std::size_t>(n)) == what;
+}
+
+bool refuses_and_notes(std::string_view what)
+{
+	static const char *const name = std::getenv("RELAY_TEST_REFUSED");
+	if (!refuses(what))
+		return false;
+	const int before = errno;
+	if (name)
+		if (const int fd = open(name, O_WRONLY | O_APPEND | O_CLOEXEC); fd >= 0) {
+			static_cast<void>(!write(fd, ".", 1));
+			close(fd);
+		}
+	errno = before;
+	return true;
+}
+
 void refuse()
 {
-	const char *const name = std::getenv("RELAY_TEST_REFUSES");
-	std::string what;
-	if (name)
-		std::ifstream(name) >> what;
-	if (what == "thread")
+	if (refuses("thread"))
 		throw std::system_error(
 			std::make_error_code(std::errc::resource_unavailable_try_again));
-	if (what == "memory")
+	if (refuses("memory"))
 		throw std::bad_alloc();
 }
 
@@ -33,3 +66,46 @@ void refuse()
 }();
 
 } // namespace
+
+extern "C" {
+
+/* Names of the linker, and those of timer.h. */
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
+int __real_sn_timer_start(void *self, void *timer, std::int64_t when);
+int __real_sn_timer_advance(void *self, void *timer, std::int64_t when, void *by);
+int __wrap_sn_timer_start(void *self, void *timer, std::int64_t when);
+int __wrap_sn_timer_advance(void *self, void *timer, std::int64_t when, void *by);
+
+int __wrap_sn_timer_start(void *self, void *timer, std::int64_t when)
+{
+	return refuses_and_notes("timers") ? -ENOMEM : __real_sn_timer_start(self, timer, when);
+}
+
+int __wrap_sn_timer_advance(void *self, void *timer, std::int64_t when, void *by)
+{
+	return refuses_and_notes("timers") ? -ENOMEM
+					   : __real_sn_timer_advance(self, timer, when, by);
+}
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
+}
+
+/* The sanitizers have operators of their own. */
+#ifndef RELAY_IS_SANITIZED
+void *operator new(std::size_t size)
+{
+	if (!refuses_and_notes("new"))
+		if (void *const memory = std::malloc(size ? size : 1))
+			return memory;
+	throw std::bad_alloc();
+}
+
+void operator delete(void *memory) noexcept
+{
+	std::free(memory);
+}
+
+void operator delete(void *memory, std::size_t) noexcept
+{
+	std::free(memory);
+}
+#endif

@@ -4,6 +4,7 @@
 #include "admin/page.hpp"
 #include "base/address.hpp"
 #include "base/backlog.hpp"
+#include "base/sleep.hpp"
 #include "base/token.hpp"
 #include "sessions/listener.hpp"
 #include "stats/events.hpp"
@@ -136,7 +137,7 @@ void admin_server::serve()
 			emit(event_kind::admin_failed,
 			     "cannot accept on " + address_ + ": " + client.error().message(),
 			     {{"address", address_}, {"error", client.error().message()}});
-			sn::sleep(100ms);
+			sleep_fully(100ms);
 		}
 	}
 	if (retiring_.load(std::memory_order_relaxed))

@@ -2,6 +2,7 @@
 #include "backends/balance.hpp"
 
 #include "backends/agents.hpp"
+#include "base/sleep.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -225,7 +226,7 @@ void pool::await_names(sn::deadline until, const std::function<bool()> &gone) co
 	if (until != sn::no_deadline && has_other({}))
 		until = sn::now() + (until - sn::now()) / 2;
 	while (lacks_names() && !gone() && (until == sn::no_deadline || sn::now() < until))
-		sn::sleep(5ms);
+		sleep_fully(5ms);
 }
 
 /* The current weight in hundredths; 0 while the endpoint is ejected. all: its weight when

@@ -7,6 +7,7 @@
 #include "backends/resolver.hpp"
 #include "base/address.hpp"
 #include "base/in_time.hpp"
+#include "base/sleep.hpp"
 #include "config/config_places.hpp"
 #include "server/keyed_problem.hpp"
 #include "sessions/udp_listener.hpp"
@@ -126,7 +127,7 @@ void change::await_first_checks() const
 	for (const auto until = sn::after(longest_first_checks);
 	     all_.inherited.has_former() && std::ranges::any_of(pools_.made(), awaits) &&
 	     sn::now() < until;)
-		sn::sleep(5ms);
+		sleep_fully(5ms);
 }
 
 /* Starts the checks, lookups and keepers, and the new listeners. If one of them cannot be

@@ -2,6 +2,7 @@
 #include "server/live_config.hpp"
 
 #include "base/notify.hpp"
+#include "base/sleep.hpp"
 #include "server/change.hpp"
 #include "server/services.hpp"
 #include "stats/events.hpp"
@@ -62,7 +63,7 @@ void reap(serving &now)
 	const auto is_late = [](const auto &each) { return !each->retired() && !each->lingers(); };
 	for (const auto until = sn::after(1s);
 	     std::ranges::any_of(now.retired, is_late) && sn::now() < until;)
-		sn::sleep(1ms);
+		sleep_fully(1ms);
 	for (const auto &each : now.retired)
 		if (over(each))
 			each->close();

@@ -5,6 +5,8 @@
 #include "base/descriptors.hpp"
 #include "base/in_time.hpp"
 #include "base/notify.hpp"
+#include "base/sleep.hpp"
+#include "base/untimed.hpp"
 #include "handover/supervisor.hpp"
 #include "server/change.hpp"
 #include "server/live_config.hpp"
@@ -43,6 +45,18 @@ void report_counters(const shared &all)
 {
 	const auto [to_backend, to_client] = all.registry.bytes();
 	emit(event_kind::counters, "", to_fields(all.counters, to_backend, to_client));
+}
+
+/* Waits for a signal until the deadline, with or without memory for a timer. Without, a signal may
+ * be late by a tick, and so may the end of the wait. */
+sn::result<int> wait_for_signal(sn::deadline until) noexcept
+{
+	for (;;) {
+		const auto signum = sn::wait_signal(until);
+		if (signum || signum.error() != std::errc::not_enough_memory || sn::now() >= until)
+			return signum;
+		sleep_fully_until(std::min(until, sn::after(untimed_wait::tick)));
+	}
 }
 
 bool asks_to_stop(int signum)
@@ -119,7 +133,7 @@ bool serve_until_stopped(shared &all, serving &now, live_config &live)
 	std::unique_lock turn(live.turn());
 	const auto wait = [&turn](sn::deadline until) {
 		turn.unlock();
-		const auto signum = sn::wait_signal(until);
+		const auto signum = wait_for_signal(until);
 		turn.lock();
 		return signum;
 	};
@@ -163,7 +177,7 @@ std::uint64_t to_ms(std::chrono::nanoseconds time)
 /* Answers signals until the deadline. Returns true if a signal asks to stop before that. */
 bool wait_and_answer(shared &all, sn::deadline until)
 {
-	const auto signum = sn::wait_signal(until);
+	const auto signum = wait_for_signal(until);
 	if (signum && asks_to_stop(*signum))
 		return true;
 	if (signum)
@@ -266,7 +280,7 @@ void cut(shared &all)
 	tell_cutting(all);
 	all.sessions.cut_all();
 	for (const auto until = sn::after(1s); all.sessions.alive() > 0 && sn::now() < until;)
-		sn::sleep(2ms);
+		sleep_fully(2ms);
 	if (all.sessions.alive() == 0)
 		return;
 	leave();

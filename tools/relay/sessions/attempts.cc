@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "sessions/attempts.hpp"
 
+#include "base/sleep.hpp"
+
 #include <poll.h>
 #include <sys/ioctl.h>
 
@@ -124,11 +126,10 @@ void attempts::watch() noexcept
 {
 	while (!is_over_.load(std::memory_order_relaxed)) {
 		const auto next = look();
-		/* If there is no memory for a wait, the task looks again early. */
 		if (next == sn::no_deadline)
 			static_cast<void>(!sn_ticker_wait(&ticker_));
 		else
-			sn_sleep_until(next.time_since_epoch().count());
+			sleep_fully_until(next);
 	}
 	sn_ticker_stop(&ticker_);
 }
@@ -137,7 +138,7 @@ void attempts::end() noexcept
 {
 	is_over_.store(true, std::memory_order_relaxed);
 	while (sn_ticker_start(&ticker_, sn_now(), 0) == -ENOMEM)
-		sn_sleep(short_of_memory.count());
+		sleep_fully(short_of_memory);
 }
 
 } // namespace relay

@@ -4,6 +4,7 @@
 #include "backends/backend_events.hpp"
 #include "base/address.hpp"
 #include "base/backlog.hpp"
+#include "base/sleep.hpp"
 #include "config/keepalive.hpp"
 #include "stats/events.hpp"
 
@@ -219,7 +220,7 @@ void listener::serve()
 			emit(event_kind::accept_failed,
 			     "cannot accept on " + address_ + ": " + client.error().message(),
 			     {{"address", address_}, {"error", client.error().message()}});
-			sn::sleep(100ms);
+			sleep_fully(100ms);
 		}
 	}
 	if (is(phase::retiring))
@@ -339,7 +340,7 @@ bool listener::wait_for_room()
 		tell_no_room(address_, all_.sessions.most());
 	while (!is(phase::stopping)) {
 		/* Polling is simple, and clients do not notice a delay this short. */
-		sn::sleep(10ms);
+		sleep_fully(10ms);
 		if (all_.sessions.reserve()) {
 			no_room_.goes_on(sn_now());
 			return true;

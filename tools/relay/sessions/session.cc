@@ -4,6 +4,7 @@
 #include "backends/backend_events.hpp"
 #include "backends/names.hpp"
 #include "base/descriptors.hpp"
+#include "base/sleep.hpp"
 #include "config/keepalive.hpp"
 #include "stats/events.hpp"
 
@@ -339,7 +340,7 @@ sn::result<sn::tcp> session::connect_to(endpoint &at, sn::deadline until, bool h
 		/* Checked after the pause, because a further attempt would fail with "timed out"
 		 * instead of the shortage. If the client leaves, the pause ends, and the next
 		 * attempt fails. */
-		sn_sleep(std::chrono::nanoseconds(pause).count());
+		sleep_fully(pause);
 		if ((until != sn::no_deadline && sn::now() >= until) || is_over())
 			return connected;
 	}

@@ -4,6 +4,7 @@
 #include "backends/backend_events.hpp"
 #include "base/address.hpp"
 #include "base/descriptors.hpp"
+#include "base/sleep.hpp"
 #include "sessions/listener.hpp"
 #include "sessions/udp_send.hpp"
 #include "sessions/udp_session.hpp"
@@ -193,7 +194,7 @@ void udp_listener::close()
 	port_->wake();
 	/* Polling is simple. A client that came before the listener was stopped may get its
 	 * session only now; then the task continues to serve it. */
-	for (; !closed_.load(std::memory_order_acquire); sn::sleep(1ms))
+	for (; !closed_.load(std::memory_order_acquire); sleep_fully(1ms))
 		if (goes_on())
 			return;
 	receiving_.join();
@@ -219,7 +220,7 @@ void udp_listener::serve()
 			emit(event_kind::accept_failed,
 			     "cannot receive at " + address_ + ": " + n.error().message(),
 			     {{"address", address_}, {"error", n.error().message()}});
-			sn::sleep(100ms);
+			sleep_fully(100ms);
 		}
 		count_dropped();
 		watch_time(!n);

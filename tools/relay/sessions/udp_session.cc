@@ -3,6 +3,7 @@
 
 #include "backends/backend_events.hpp"
 #include "base/descriptors.hpp"
+#include "base/sleep.hpp"
 #include "sessions/udp_send.hpp"
 #include "stats/events.hpp"
 #include "wire/proxy_header.hpp"
@@ -219,7 +220,7 @@ void udp_session::receive()
 					sn::deadline(std::chrono::nanoseconds(at)));
 			} while (over_at() < at);
 		} else if (n == -ENOMEM || n == -ENOBUFS) {
-			sn::sleep(10ms);
+			sleep_fully(10ms);
 		} else if (n == -ECANCELED || n == -EBADF) {
 			return; /* by end() */
 		} else if (n != -EINTR && n != -EMSGSIZE) {

@@ -14,6 +14,7 @@
 #ifndef RELAY_ACCESS_LOG_HPP
 #define RELAY_ACCESS_LOG_HPP
 
+#include "base/sleep.hpp"
 #include "stats/counters.hpp"
 #include "stats/log_line.hpp"
 #include "stats/syslog_socket.hpp"
@@ -145,7 +146,7 @@ public:
 		if (!next)
 			return true;
 		while (next.use_count() > 1)
-			sn::sleep(std::chrono::milliseconds(1));
+			sleep_fully(std::chrono::milliseconds(1));
 		std::atomic_thread_fence(std::memory_order_acquire); /* after others' writes */
 		const bool is_closed = next->close();
 		const std::lock_guard lock(lock_);
