@@ -213,4 +213,36 @@ TEST_F(Lack, OfTimersDoesNotHurryTheCounters)
 	EXPECT_EQ(count_of("info counters", end.errors), 3U);
 }
 
+/* There is no memory for what the relay reports about itself. */
+TEST_F(Lack, OfMemoryDoesNotEndTheRelay)
+{
+#if TEST_ASAN || TEST_TSAN
+	GTEST_SKIP() << "the sanitizer allocates the memory";
+#endif
+	configured_relay relay("drain = \"1h\"\nstats_interval = \"20ms\"\n"
+			       "[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
+			       "[groups.g]\nbackends = [\"" +
+			       backend.address() + "\"]\n");
+	auto client = peer::sending("x", relay.address());
+	auto served = backend.accept();
+	EXPECT_EQ(served.receive(1), "x");
+	lacks.write("new");
+	EXPECT_TRUE(was_refused(10));
+	served.send("y");
+	EXPECT_EQ(client.receive(1), "y");
+	kill(relay.pid(), SIGHUP);
+	EXPECT_TRUE(was_refused(10));
+	lacks.write("");
+	relay.await_error(" events_lost ");
+	EXPECT_TRUE(relay.reload());
+	lacks.write("new");
+	EXPECT_TRUE(was_refused(10));
+	kill(relay.pid(), SIGTERM);
+	served.send("z");
+	EXPECT_EQ(client.receive(1), "z");
+	client.close();
+	served.close();
+	EXPECT_EQ(relay.wait().status, 0);
+}
+
 } // namespace

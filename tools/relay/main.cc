@@ -122,6 +122,9 @@ try {
 	all.program.link = link;
 	return sn::run([&all] { return relay::serve(all); });
 } catch (const std::exception &error) {
-	relay::emit(relay::event_kind::cannot_serve, std::string("cannot run: ") + error.what());
+	relay::try_to_tell([&] {
+		relay::emit(relay::event_kind::cannot_serve,
+			    std::string("cannot run: ") + error.what());
+	});
 	return EXIT_FAILURE;
 }

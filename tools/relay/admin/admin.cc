@@ -93,6 +93,14 @@ void refuse(const sn::tcp &client)
 		return; /* the client has left already */
 }
 
+void tell_failed(const std::exception &error) noexcept
+{
+	try_to_tell([&] {
+		emit(event_kind::admin_failed, std::string("admin: ") + error.what(),
+		     {{"error", error.what()}});
+	});
+}
+
 } // namespace
 
 struct admin_server::answer {
@@ -134,9 +142,12 @@ void admin_server::serve()
 		if (client) {
 			admit(*std::move(client));
 		} else if (is_open()) {
-			emit(event_kind::admin_failed,
-			     "cannot accept on " + address_ + ": " + client.error().message(),
-			     {{"address", address_}, {"error", client.error().message()}});
+			try_to_tell([&] {
+				emit(event_kind::admin_failed,
+				     "cannot accept on " + address_ + ": " +
+					     client.error().message(),
+				     {{"address", address_}, {"error", client.error().message()}});
+			});
 			sleep_fully(100ms);
 		}
 	}
@@ -261,8 +272,7 @@ try {
 	sn::go([this, made = std::move(made)] { serve_client(*made); }, {.name = "admin"});
 } catch (const std::exception &error) {
 	/* No memory: the exception has destroyed the client and what was made for it. */
-	emit(event_kind::admin_failed, std::string("admin: ") + error.what(),
-	     {{"error", error.what()}});
+	tell_failed(error);
 }
 
 void admin_server::serve_client(connection &with)
@@ -319,8 +329,7 @@ try {
 	}
 } catch (const std::exception &error) {
 	/* Most likely there is no memory: gives this client up. */
-	emit(event_kind::admin_failed, std::string("admin: ") + error.what(),
-	     {{"error", error.what()}});
+	tell_failed(error);
 }
 
 void admin_server::answer_as(host_names names)

@@ -12,14 +12,6 @@ namespace
 {
 
 /* Calls make, which emits an event, and ignores a lack of memory. */
-template <class Make>
-void try_to_tell(Make make) noexcept
-try {
-	make();
-} catch (const std::exception &) {
-	/* No memory for it. */
-}
-
 std::string name_of(const pool &of, const endpoint &at)
 {
 	return "backend " + at.name() + " of " + of.name();

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <map>
 #include <mutex>
+#include <new>
 #include <string_view>
 #include <sys/socket.h>
 #include <tuple>
@@ -113,10 +115,12 @@ struct lookup::table {
 	std::unordered_map<std::string, std::weak_ptr<lookup>> all;
 	sn::semaphore places{lookups_at_once};
 
-	/* Never destroyed, because lookups may be under way at the end of the process. */
-	static table &get()
+	/* Never destroyed, because lookups may be under way at the end of the process. Needs no
+	 * memory, because the end of the process asks whether there are any. */
+	static table &get() noexcept
 	{
-		static auto &only = *new table;
+		alignas(table) static std::byte room[sizeof(table)];
+		static auto &only = *new (room) table;
 		return only;
 	}
 };

@@ -126,7 +126,7 @@ bool live_config::take_over_file()
 	return true;
 }
 
-bool live_config::reload_file()
+bool live_config::reload_file() noexcept
 {
 	notify_reloading();
 	const bool has_changes = all_.settings != from_file_;
@@ -134,20 +134,26 @@ bool live_config::reload_file()
 	try {
 		taken = take_over_file();
 	} catch (const std::exception &error) {
-		emit(event_kind::config_error, all_.config_file + ": " + error.what());
+		try_to_tell([&] {
+			emit(event_kind::config_error, all_.config_file + ": " + error.what());
+		});
 	}
 	if (taken) {
 		all_.counters.reloads.add();
-		emit(event_kind::reloaded, "reloaded " + all_.config_file,
-		     {{"file", all_.config_file}});
+		try_to_tell([&] {
+			emit(event_kind::reloaded, "reloaded " + all_.config_file,
+			     {{"file", all_.config_file}});
+		});
 		if (has_changes)
 			emit(event_kind::changes_lost,
 			     "changes that were made by the control server do not apply any more");
 	} else {
 		all_.counters.reload_failures.add();
-		emit(event_kind::not_reloaded,
-		     "not reloaded: the previous configuration stays in effect",
-		     {{"file", all_.config_file}});
+		try_to_tell([&] {
+			emit(event_kind::not_reloaded,
+			     "not reloaded: the previous configuration stays in effect",
+			     {{"file", all_.config_file}});
+		});
 	}
 	notify_ready();
 	return taken;
@@ -223,7 +229,7 @@ void live_config::reread_lists()
 		      {"entries", each.entries}});
 }
 
-void live_config::tell_lost() const
+void live_config::tell_lost() const noexcept
 {
 	if (all_.settings != from_file_)
 		emit(event_kind::changes_lost,

@@ -47,10 +47,10 @@ public:
 
 	/* With the turn. Reads the file again, and reports the result. Returns true if the new
 	 * configuration is in effect. */
-	bool reload_file();
+	bool reload_file() noexcept;
 
 	/* With the turn. Reports that changes made since the file was read are about to be lost. */
-	void tell_lost() const;
+	void tell_lost() const noexcept;
 
 	/* With the turn. */
 	void close() noexcept { is_closed_ = true; }

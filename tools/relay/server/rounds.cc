@@ -5,7 +5,6 @@
 #include "config/keepalive.hpp"
 #include "stats/events.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <thread>
@@ -35,11 +34,15 @@ public:
 	}
 
 private:
+	/* If there is no memory for the event, the next round tells of it. */
 	static void tell(std::uint64_t &told, std::uint64_t now, event_kind kind, const char *text)
 	{
-		if (now > told)
+		if (now <= told)
+			return;
+		try_to_tell([&] {
 			emit(kind, text, {{"times", now - told}});
-		told = std::max(told, now);
+			told = now;
+		});
 	}
 
 	const shared &all_;

@@ -41,10 +41,13 @@ namespace
 {
 
 using namespace std::chrono_literals;
-void report_counters(const shared &all)
+
+void report_counters(const shared &all) noexcept
 {
-	const auto [to_backend, to_client] = all.registry.bytes();
-	emit(event_kind::counters, "", to_fields(all.counters, to_backend, to_client));
+	try_to_tell([&] {
+		const auto [to_backend, to_client] = all.registry.bytes();
+		emit(event_kind::counters, "", to_fields(all.counters, to_backend, to_client));
+	});
 }
 
 /* Waits for a signal until the deadline, with or without memory for a timer. Without, a signal may
@@ -65,7 +68,7 @@ bool asks_to_stop(int signum)
 }
 
 /* Answers a signal that does not stop the relay: prints the counters, or reopens the log. */
-void answer_signal(shared &all, int signum)
+void answer_signal(shared &all, int signum) noexcept
 {
 	if (signum == SIGUSR1)
 		report_counters(all);
@@ -84,19 +87,16 @@ void hand_on(shared &all, files_in_transit &files, pid_t pid) noexcept
 		report_newest(all.program.link, pid);
 	else
 		notify_main_pid(pid);
-	try {
+	try_to_tell([&] {
 		emit(event_kind::handed_over, "handed over to process " + std::to_string(pid),
 		     {{"pid", static_cast<std::uint64_t>(pid)}});
-	} catch (const std::exception &) {
-		/* There is no memory for the event. */
-	}
+	});
 }
 
 void tell_not_handed_over(const char *why) noexcept
-try {
-	emit(event_kind::not_handed_over, std::string("not handed over: ") + why);
-} catch (const std::exception &) {
-	/* There is no memory for the event. */
+{
+	try_to_tell(
+		[&] { emit(event_kind::not_handed_over, std::string("not handed over: ") + why); });
 }
 
 /* Starts a new process; returns true if it has taken over. */
@@ -194,24 +194,28 @@ void delay_the_stop(shared &all)
 	const auto time = all.settings->stop_delay;
 	if (time == 0ns)
 		return;
-	emit(event_kind::stopping, "no longer ready; new connections are still served",
-	     {{"delay_ms", to_ms(time)}});
+	try_to_tell([&] {
+		emit(event_kind::stopping, "no longer ready; new connections are still served",
+		     {{"delay_ms", to_ms(time)}});
+	});
 	const auto until = sn::after(time);
 	while (sn::now() < until && !wait_and_answer(all, until))
 		continue;
 }
 
+/* If there is no memory for the event, the connections are not lost for that. */
 void tell_draining(const shared &all, std::optional<std::chrono::nanoseconds> time) noexcept
-try {
-	const auto open = all.sessions.alive();
-	event_fields fields{{"connections", std::uint64_t{open}}};
-	if (time)
-		fields.emplace_back("drain_ms", to_ms(*time));
-	emit(event_kind::draining,
-	     "no longer accepting; " + std::to_string(open) + " open connections may finish",
-	     std::move(fields));
-} catch (const std::exception &) {
-	/* There is no memory for the event, and the connections are not lost for that. */
+{
+	try_to_tell([&] {
+		const auto open = all.sessions.alive();
+		event_fields fields{{"connections", std::uint64_t{open}}};
+		if (time)
+			fields.emplace_back("drain_ms", to_ms(*time));
+		emit(event_kind::draining,
+		     "no longer accepting; " + std::to_string(open) +
+			     " open connections may finish",
+		     std::move(fields));
+	});
 }
 
 /* Waits until the sessions have ended or the time is over. Returns true if a signal asks to stop
@@ -247,9 +251,11 @@ void drain_after_handover(shared &all)
 	drain_until(all, std::min(until, sn::after(all.settings->drain)), 20ms);
 }
 
-void tell_stopped()
+void tell_stopped() noexcept
 {
-	emit(event_kind::stopped, "the relay ends", {{"pid", std::uint64_t(getpid())}});
+	try_to_tell([] {
+		emit(event_kind::stopped, "the relay ends", {{"pid", std::uint64_t(getpid())}});
+	});
 }
 
 /*
@@ -265,12 +271,12 @@ void tell_stopped()
 }
 
 void tell_cutting(const shared &all) noexcept
-try {
-	const auto open = all.sessions.alive();
-	emit(event_kind::cutting, "cutting " + std::to_string(open) + " open connections",
-	     {{"connections", std::uint64_t{open}}});
-} catch (const std::exception &) {
-	/* There is no memory for the event. */
+{
+	try_to_tell([&] {
+		const auto open = all.sessions.alive();
+		emit(event_kind::cutting, "cutting " + std::to_string(open) + " open connections",
+		     {{"connections", std::uint64_t{open}}});
+	});
 }
 
 void cut(shared &all)

@@ -217,9 +217,12 @@ void listener::serve()
 		} else if (is(phase::open)) {
 			/* No such error is known. The pause bounds the number of reports if one
 			 * persists. */
-			emit(event_kind::accept_failed,
-			     "cannot accept on " + address_ + ": " + client.error().message(),
-			     {{"address", address_}, {"error", client.error().message()}});
+			try_to_tell([&] {
+				emit(event_kind::accept_failed,
+				     "cannot accept on " + address_ + ": " +
+					     client.error().message(),
+				     {{"address", address_}, {"error", client.error().message()}});
+			});
 			sleep_fully(100ms);
 		}
 	}

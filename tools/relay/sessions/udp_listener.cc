@@ -217,9 +217,11 @@ void udp_listener::serve()
 		} else if (n.error() != std::errc::timed_out) { /* timed out: woken */
 			/* No such error is known. The pause bounds the number of reports if one
 			 * persists. */
-			emit(event_kind::accept_failed,
-			     "cannot receive at " + address_ + ": " + n.error().message(),
-			     {{"address", address_}, {"error", n.error().message()}});
+			try_to_tell([&] {
+				emit(event_kind::accept_failed,
+				     "cannot receive at " + address_ + ": " + n.error().message(),
+				     {{"address", address_}, {"error", n.error().message()}});
+			});
 			sleep_fully(100ms);
 		}
 		count_dropped();

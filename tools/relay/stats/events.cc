@@ -244,6 +244,11 @@ try {
 	state().lost.add(); /* no memory */
 }
 
+void count_lost_event() noexcept
+{
+	state().lost.add();
+}
+
 void flush_suppressed() noexcept
 try {
 	auto &all = state();

@@ -24,6 +24,7 @@
 
 #include "stats/event.hpp"
 
+#include <exception>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -45,6 +46,18 @@ void send_events_to(std::string_view target);
 
 /* Sends the event, or counts it as suppressed. */
 void emit(event_kind kind, std::string_view message, event_fields fields = {}) noexcept;
+
+/* Counts an event as lost, because there was no memory for it. */
+void count_lost_event() noexcept;
+
+/* Calls a function that emits an event, for whose texts there may be no memory. */
+template <class Tell>
+void try_to_tell(Tell tell) noexcept
+try {
+	tell();
+} catch (const std::exception &) {
+	count_lost_event();
+}
 
 /* Reports how many events were suppressed, for each kind that may be sent again now. */
 void flush_suppressed() noexcept;
