@@ -7,12 +7,16 @@
 #include "short_memory.hpp"
 #include "support/runtime.h"
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <gtest/gtest.h>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 using relay::queue;
@@ -317,6 +321,67 @@ TEST(FirstChecks, AnAnswerAfterTheRemovalOfAGroupCounts)
 	EXPECT_TRUE(made->checked(only, refused));
 	EXPECT_EQ(made->line().look(client), queue::place::in_vain);
 	EXPECT_FALSE(made->line().leave(client));
+}
+
+/* The check had begun when the address was gone from its name, and has returned. */
+TEST(FirstChecks, OfBeforeAnAddressHasReturnedDoNotCount)
+{
+	checked_group g({"a.example:1"});
+	const auto made = g.make();
+	g.use(made);
+	auto &name = made->backends()[0].endpoints;
+	name.found({{"10.0.0.1:1"}});
+	auto &only = g.endpoint_of(*made, 0);
+	const auto kept = name.now(); /* as a connection of the address would */
+	const std::uint64_t before = only.returns;
+	name.found({{"10.0.0.2:1"}});
+	name.found({{"10.0.0.1:1"}});
+	ASSERT_EQ(&g.endpoint_of(*made, 0), &only);
+	EXPECT_FALSE(made->checked(only, {}, before));
+	EXPECT_FALSE(made->checked(only, refused, before));
+	EXPECT_FALSE(made->not_checked(only, refused, before));
+	EXPECT_EQ(only.counts.check, relay::checked::unknown);
+	EXPECT_EQ(only.counts.last_error, 0);
+	EXPECT_EQ(only.counts.checks.get(), 0U);
+	EXPECT_TRUE(made->not_checked(only, refused, only.returns));
+	EXPECT_FALSE(made->checked(only, {}, only.returns));
+	EXPECT_EQ(only.counts.check, relay::checked::up);
+}
+
+/* An answer is recorded before an address returns or after that, but not during it. */
+TEST(FirstChecks, AnAnswerAndAReturnExcludeEachOther)
+{
+	checked_group g({"a.example:1"});
+	const auto made = g.make();
+	g.use(made);
+	auto &name = made->backends()[0].endpoints;
+	name.found({{"10.0.0.1:1"}});
+	const auto kept = name.now();
+	auto &only = *kept->front().at;
+	const std::uint64_t before = only.returns;
+	std::atomic<int> ended{0};
+	std::unique_lock lock(only.results);
+	std::thread checking([&] {
+		made->checked(only, {}, before);
+		ended++;
+	});
+	std::thread looking_up([&] {
+		name.found({{"10.0.0.2:1"}});
+		name.found({{"10.0.0.1:1"}});
+		ended++;
+	});
+	/* The time is enough for what would be wrong. */
+	for (const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+	     ended == 0 && std::chrono::steady_clock::now() < until;)
+		std::this_thread::yield();
+	EXPECT_EQ(ended, 0);
+	EXPECT_EQ(only.returns, before);
+	EXPECT_EQ(only.counts.check, relay::checked::unknown);
+	lock.unlock();
+	checking.join();
+	looking_up.join();
+	EXPECT_EQ(only.returns, before + 1);
+	EXPECT_EQ(only.counts.check, relay::checked::unknown);
 }
 
 /* A reload that is rejected because its checks have ended changes nothing. */

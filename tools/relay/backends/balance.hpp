@@ -90,6 +90,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -201,10 +202,17 @@ public:
 
 	/*
 	 * Records the result of a check; no error means success. Returns true if the endpoint goes
-	 * down or comes up by it. One task at a time calls it for an endpoint. unchecked(): there
-	 * will be no more checks.
+	 * down or comes up by it. not_checked(): this machine lacked a resource for the check, and
+	 * the endpoint keeps its last result; true if the last check did not fail in the same way.
+	 * unchecked(): there will be no more checks.
+	 *
+	 * returns: the endpoint's count when the check began. If its address was gone since, and
+	 * has returned, nothing is recorded. Without it, the check counts.
 	 */
-	bool checked(endpoint &at, const std::error_code &answer) noexcept;
+	bool checked(endpoint &at, const std::error_code &answer,
+		     std::optional<std::uint64_t> returns = std::nullopt) noexcept;
+	bool not_checked(endpoint &at, const std::error_code &why,
+			 std::optional<std::uint64_t> returns = std::nullopt) noexcept;
 	void unchecked() noexcept;
 
 	/*

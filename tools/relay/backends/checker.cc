@@ -48,8 +48,8 @@ private:
 	const check_place &place_for(const backend_config &of) const noexcept;
 	std::error_code ask(const backend_config &of, const endpoint &at, sn::deadline until,
 			    std::string &detail);
-	void note_shortage(endpoint &at, const std::error_code &of);
-	void take(endpoint &at, const std::error_code &answer, const std::string &detail);
+	void note_shortage(const visit &which, const std::error_code &of);
+	void take(const visit &which, const std::error_code &answer, const std::string &detail);
 
 	pool &pool_;
 	counters &counts_;
@@ -76,7 +76,7 @@ void checker::go(const backend_config &of, visit &which)
 	std::string detail;
 	auto answer = ask(of, which.at(), sn::after(how.timeout), detail);
 	while (which.counts() && is_shortage(answer)) {
-		note_shortage(which.at(), answer);
+		note_shortage(which, answer);
 		if (!is_urgent(which.at()))
 			break;
 		sleep_fully_until(sn::after(retry_short));
@@ -85,7 +85,7 @@ void checker::go(const backend_config &of, visit &which)
 	}
 	const bool counts = which.counts();
 	if (counts && !is_shortage(answer))
-		take(which.at(), answer, detail);
+		take(which, answer, detail);
 	which.end();
 	if (counts)
 		open_.end(which.at(), sn::after(how.interval),
@@ -125,21 +125,18 @@ try {
 
 /* The endpoint keeps its last result. The event is emitted once until a check can be made again,
  * because the shortage has other events, too. */
-void checker::note_shortage(endpoint &at, const std::error_code &of)
+void checker::note_shortage(const visit &which, const std::error_code &of)
 {
-	if (at.counts.last_error.exchange(of.value(), std::memory_order_relaxed) == of.value())
-		return;
-	pool_.line().changed(); /* waiters may now use a backup */
-	tell_shortage(pool_, at, of);
+	if (pool_.not_checked(which.at(), of, which.returns()))
+		tell_shortage(pool_, which.at(), of);
 }
 
-void checker::take(endpoint &at, const std::error_code &answer, const std::string &detail)
+void checker::take(const visit &which, const std::error_code &answer, const std::string &detail)
 {
 	if (answer)
 		counts_.check_failures.add();
-	if (!pool_.checked(at, answer))
-		return;
-	tell_checked(pool_, at, answer, detail);
+	if (pool_.checked(which.at(), answer, which.returns()))
+		tell_checked(pool_, which.at(), answer, detail);
 }
 
 } // namespace

@@ -19,6 +19,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -71,7 +72,7 @@ struct endpoint_counters {
 	 * As of sn_now(). Written by asked(), answered(), and note_probe() in balance.cc, which
 	 * moves it with each probe of a silent endpoint. */
 	std::atomic<std::int64_t> unanswered_since{0};
-	/* Set by the task that checks the endpoint; there is one at a time (balance.hpp). */
+	/* Set under `results` by the task that checks the endpoint. */
 	std::atomic<relay::checked> check{relay::checked::unknown};
 	std::atomic<std::uint32_t> answers_in_a_row{0}; /* results that contradict `check` */
 	std::atomic<std::int64_t> down_since{0};        /* as of sn_now(), while it is down */
@@ -108,8 +109,12 @@ struct endpoint {
 	/* Round robin's credit. Relaxed, because for a moment after a reload, two pools of the
 	 * same group may choose at the same time, and a mixed order is as good as any. */
 	std::atomic<std::int64_t> credit{0};
-	/* How often it has returned to its name and had to be checked again (names.hpp). */
+	/* How often it has returned to its name and had to be checked again (names.hpp). Changes
+	 * under `results`. */
 	std::atomic<std::uint64_t> returns{0};
+	/* Held for microseconds while a result is recorded or forgotten, so that none of before a
+	 * return is recorded after it. */
+	std::mutex results;
 
 	/* Whether it is one of the addresses of a name. */
 	bool resolved() const noexcept { return backend != address; }

@@ -63,7 +63,8 @@ bool has_source_for(const std::string &address)
 	return static_cast<bool>(sn::udp::connect(address, sn::now()));
 }
 
-/* Forgets the error, too: without a result it would mean that no check can be made. */
+/* Forgets the error, too: without a result it would mean that no check can be made. Call it with
+ * the endpoint's `results`. */
 void forget_check(endpoint &of) noexcept
 {
 	of.counts.last_error.store(0, std::memory_order_relaxed);
@@ -204,6 +205,7 @@ std::shared_ptr<endpoint> endpoints::find_or_make(const std::string &address)
 	if (const auto gone = gone_.find(address); gone != gone_.end()) {
 		/* Nobody has checked it in the meantime. */
 		if (starts_down_) {
+			const std::lock_guard results(gone->second->results);
 			forget_check(*gone->second);
 			gone->second->returns.fetch_add(1, std::memory_order_release);
 		}
@@ -255,11 +257,15 @@ void endpoints::limit_bandwidth(const bandwidth_config &to)
 
 void endpoints::forget_checks() noexcept
 {
+	const auto forget = [](endpoint &of) {
+		const std::lock_guard results(of.results);
+		forget_check(of);
+	};
 	const std::lock_guard lock(lock_);
 	for (const auto &each : *list_)
-		forget_check(*each.at);
+		forget(*each.at);
 	for (const auto &each : gone_)
-		forget_check(*each.second);
+		forget(*each.second);
 }
 
 void endpoints::start_down(bool is_so) noexcept

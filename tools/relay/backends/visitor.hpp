@@ -74,8 +74,11 @@ protected:
 		{
 			return stopped_.load(std::memory_order_relaxed);
 		}
-		/* Whether the result of the visit counts. */
+		/* Whether the result of the visit counts. The address may be gone and return just
+		 * after that, which only returns() tells for certain (endpoint.hpp). */
 		bool counts() const noexcept;
+		/* How often the address had returned when its visits began. */
+		std::uint64_t returns() const noexcept { return plan_.returns; }
 		/* Lets the next visit begin. Call it once. */
 		void end() noexcept { plan_.is_under_way.store(false, std::memory_order_release); }
 
