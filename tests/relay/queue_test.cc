@@ -499,25 +499,92 @@ public:
 	int asked = 0;
 };
 
-/* One question is enough, however many clients wait. */
-TEST(QueueAlone, AsksOnceForAllThatAreAlike)
+class removed final : public relay::queue::giver
 {
-	const auto all = std::make_shared<full>();
+public:
+	answer give_place(relay::queue::waiter &,
+			  const std::shared_ptr<relay::queue::giver> &) noexcept override
+	{
+		asked++;
+		return free > 0 ? free--, answer::given : answer::none;
+	}
+	bool may_serve(const relay::queue::waiter &) const noexcept override
+	{
+		asked++;
+		return true;
+	}
+	bool is_unwatched() const noexcept override { return true; }
+	bool are_alike(const relay::queue::waiter &,
+		       const relay::queue::waiter &) const noexcept override
+	{
+		asked++;
+		return true;
+	}
+	int free = 0;
+	mutable int asked = 0;
+};
+
+/* Calls body(line) in a run, with a queue in which so many wait, who become the crowd. */
+template <class Giver, class Body>
+void with_waiters(int n, const std::shared_ptr<Giver> &all, std::list<waiting> &crowd, Body body)
+{
 	EXPECT_EQ(sn::run([&] {
 			  relay::queue line;
 			  line.set_limit(UINT64_MAX);
 			  line.use(all);
-			  std::list<waiting> crowd;
-			  for (int i = 0; i < 100; i++)
+			  for (int i = 0; i < n; i++)
 				  line.enter(crowd.emplace_back(i % 3 == 0));
 			  all->asked = 0;
-			  line.changed();
-			  EXPECT_EQ(all->asked, 2) << "one that is plain, and another one";
-			  for (auto &each : crowd)
-				  EXPECT_FALSE(line.leave(each));
+			  body(line);
 			  return 0;
 		  }),
 		  0);
+}
+
+/* One takes it, and there is none for the next. Also once a reload has removed the group. */
+TEST(QueueAlone, LooksOnlyAtTheFirstTwoWhenAPlaceIsFree)
+{
+	const auto all = std::make_shared<removed>();
+	std::list<waiting> crowd;
+	with_waiters(100, all, crowd, [&](relay::queue &line) {
+		for (auto &each : crowd) {
+			all->asked = 0;
+			all->free = 1;
+			line.place_is_free();
+			EXPECT_EQ(all->asked, &each == &crowd.back() ? 1 : 2);
+			EXPECT_EQ(line.look(each), relay::queue::place::given);
+			EXPECT_TRUE(line.leave(each));
+		}
+	});
+}
+
+/* The end of an ejection wakes nobody, and the first waiter may always be a new one. */
+TEST(QueueAlone, UsesPlacesOfWhichNobodyHasTold)
+{
+	const auto all = std::make_shared<removed>();
+	std::list<waiting> crowd;
+	with_waiters(10, all, crowd, [&](relay::queue &line) {
+		all->free = 5;
+		line.place_is_free();
+		EXPECT_EQ(all->free, 0);
+		int given = 0;
+		for (auto &each : crowd)
+			given += line.leave(each);
+		EXPECT_EQ(given, 5);
+	});
+}
+
+/* One question is enough, however many clients wait. */
+TEST(QueueAlone, AsksOnceForAllThatAreAlike)
+{
+	const auto all = std::make_shared<full>();
+	std::list<waiting> crowd;
+	with_waiters(100, all, crowd, [&](relay::queue &line) {
+		line.changed();
+		EXPECT_EQ(all->asked, 2) << "one that is plain, and another one";
+		for (auto &each : crowd)
+			EXPECT_FALSE(line.leave(each));
+	});
 }
 
 } // namespace

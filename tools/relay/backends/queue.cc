@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "backends/queue.hpp"
 
+#include <cstdint>
 #include <optional>
 #include <utility>
 
@@ -77,6 +78,17 @@ void queue::changed() noexcept
 	serve(with);
 }
 
+void queue::give_freed() noexcept
+{
+	std::shared_ptr<giver> with;
+	const std::lock_guard lock(lock_);
+	with = latest_.lock();
+	if (!with)
+		return;
+	note_first_checks(*with);
+	give_places(with, extent::freed);
+}
+
 void queue::ended() noexcept
 {
 	std::shared_ptr<giver> with;
@@ -90,12 +102,19 @@ void queue::ended() noexcept
  * Called with the lock held. The bell is rung under the lock, because the waiter must take the lock
  * to leave and so exists until then.
  *
+ * When a place has been freed, the search ends with the first waiter after the one that has got it
+ * for which there is no place. Usually that is the next one. It does not end with the one that has
+ * got the place, because there may be more places: those of a backend whose ejection has ended, or
+ * of an attempt that failed for lack of memory. While places are freed all the time, the first
+ * waiter is always a new one, and never looks by itself.
+ *
  * Once there is no place for one waiter, waiters like it are skipped. Usually all are plain, and
  * the search ends. If one backend refuses connections and another is full, all waiters have tried
  * the one that refuses; without skipping, each freed place would cost a choice for every waiter.
  */
-void queue::give_places(const std::shared_ptr<giver> &with) noexcept
+void queue::give_places(const std::shared_ptr<giver> &with, extent how_far) noexcept
 {
+	bool is_given = false;
 	bool is_plain_over = false;
 	const waiter *in_vain = nullptr; /* the last one, not plain, without a place */
 	std::size_t others = not_plain_; /* how many that are not plain are left */
@@ -108,8 +127,11 @@ void queue::give_places(const std::shared_ptr<giver> &with) noexcept
 			case giver::answer::given:
 				unlink(*each);
 				each->rings.ring();
+				is_given = true;
 				break;
 			case giver::answer::none:
+				if (is_given && how_far == extent::freed)
+					return;
 				if (each->is_plain_)
 					is_plain_over = true;
 				else
@@ -145,15 +167,21 @@ void queue::dismiss(const giver &with) noexcept
 	}
 }
 
+/* Called with the lock held, before places are given, so that whoever is served finds the relay
+ * ready. */
+void queue::note_first_checks(const giver &with) noexcept
+{
+	if (!first_checks_are_over() && !with.awaits_first_checks())
+		first_checks_are_over_.store(true, std::memory_order_relaxed);
+}
+
 /* Called with the lock held. */
 void queue::serve(const std::shared_ptr<giver> &with) noexcept
 {
 	if (!with)
 		return; /* the first pool of the group is about to take effect */
-	/* First, so that whoever is served finds the relay ready. */
-	if (!first_checks_are_over() && !with->awaits_first_checks())
-		first_checks_are_over_.store(true, std::memory_order_relaxed);
-	give_places(with);
+	note_first_checks(*with);
+	give_places(with, extent::all);
 	const bool has_awaited = with->has_awaited();
 	/* Once nobody watches the backends, an answer that was under way may still come. */
 	if ((std::exchange(has_awaited_, has_awaited) && !has_awaited) || with->is_unwatched())

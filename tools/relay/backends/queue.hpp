@@ -24,8 +24,9 @@
  * check (balance.hpp). When the last one of these checks has ended, clients for which no backend is
  * left leave immediately.
  *
- * An ejection ends by time alone, which wakes nobody, so the first waiter tries again ten times a
- * second. That also makes up for an attempt that failed for lack of memory.
+ * An ejection ends by time alone, which wakes nobody. So the first waiter tries again ten times a
+ * second, and whoever frees a place looks for more of them (queue.cc). That also makes up for an
+ * attempt that failed for lack of memory.
  *
  * The queue belongs to the registry, by the group's name, and so is shared by the pools of the
  * group before and after a reload. All waiters are served by the latest pool, with the backends,
@@ -37,7 +38,10 @@
  * needs a second wake-up if it has gone; a queue for each backend as HAProxy has, in which a client
  * waits for one backend while another one is free; a condition variable, which has no order.
  *
- * Any task may call; none parks. The lock is held for microseconds.
+ * Any task may call; none parks. When a place is freed, the lock is held for microseconds, however
+ * many wait, if a waiter near the front takes it; nobody looks for waiters that wait in vain,
+ * because a freed place makes none. All waiters are looked at if none of them can use the place,
+ * when a client enters, and when something else has changed.
  */
 #ifndef RELAY_QUEUE_HPP
 #define RELAY_QUEUE_HPP
@@ -170,10 +174,11 @@ public:
 	void place_is_free() noexcept
 	{
 		if (!is_empty())
-			changed();
+			give_freed();
 	}
 
-	/* Call it when anything else has changed that may let a waiter be served. */
+	/* Call it when anything else has changed that may let a waiter be served, or makes one wait
+	 * in vain. */
 	void changed() noexcept;
 
 	/* The same if waiters may wait in vain from now on, for which may_serve() is asked. */
@@ -203,8 +208,14 @@ public:
 	counter ns;       /* the sum of all waits */
 
 private:
+	/* How far to search for waiters that can be served: among all, or as far as a freed place
+	 * makes it likely. */
+	enum class extent { all, freed };
+
 	void serve(const std::shared_ptr<giver> &with) noexcept;
-	void give_places(const std::shared_ptr<giver> &with) noexcept;
+	void give_freed() noexcept;
+	void note_first_checks(const giver &with) noexcept;
+	void give_places(const std::shared_ptr<giver> &with, extent how_far) noexcept;
 	void dismiss(const giver &with) noexcept;
 	void unlink(waiter &who) noexcept;
 
