@@ -221,7 +221,7 @@ TEST(Untimed, ALackIsCountedOnceAndEnds)
 		std::deque<relay::bell> bells(10);
 		std::deque<test::Task> waiting;
 		is_short = true;
-		relay::sleep_fully(1ms);
+		relay::sleep_fully(2 * relay::untimed_wait::tick); /* begins the spell */
 		const auto spells = relay::untimed_wait::spells();
 		for (auto &rings : bells)
 			waiting.emplace_back([&rings, &open] {
@@ -230,6 +230,8 @@ TEST(Untimed, ALackIsCountedOnceAndEnds)
 			});
 		await_refusal();
 		is_short = false;
+		/* A task may be about to be refused. */
+		relay::sleep_fully(2 * relay::untimed_wait::tick);
 		const auto before = refused.load();
 		relay::sleep_fully(2 * relay::untimed_wait::tick);
 		EXPECT_EQ(refused, before);

@@ -3,7 +3,6 @@
 
 #include "stats/events.hpp"
 
-#include <exception>
 #include <string>
 
 namespace relay
@@ -11,7 +10,6 @@ namespace relay
 namespace
 {
 
-/* Calls make, which emits an event, and ignores a lack of memory. */
 std::string name_of(const pool &of, const endpoint &at)
 {
 	return "backend " + at.name() + " of " + of.name();

@@ -72,7 +72,8 @@ struct endpoint_counters {
 	 * As of sn_now(). Written by asked(), answered(), and note_probe() in balance.cc, which
 	 * moves it with each probe of a silent endpoint. */
 	std::atomic<std::int64_t> unanswered_since{0};
-	/* Set under `results` by the task that checks the endpoint. */
+	/* Set under `results` by the task that checks the endpoint, and where its check is
+	 * forgotten. */
 	std::atomic<relay::checked> check{relay::checked::unknown};
 	std::atomic<std::uint32_t> answers_in_a_row{0}; /* results that contradict `check` */
 	std::atomic<std::int64_t> down_since{0};        /* as of sn_now(), while it is down */

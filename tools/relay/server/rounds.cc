@@ -34,7 +34,7 @@ public:
 	}
 
 private:
-	/* If there is no memory for the event, the next round tells of it. */
+	/* If there is no memory for the event's fields, the next round tells of it. */
 	static void tell(std::uint64_t &told, std::uint64_t now, event_kind kind, const char *text)
 	{
 		if (now <= told)

@@ -215,8 +215,8 @@ void udp_listener::serve()
 			for (std::size_t i = 0; i < *n; i++)
 				take(batch[i]);
 		} else if (n.error() != std::errc::timed_out) { /* timed out: woken */
-			/* No such error is known. The pause bounds the number of reports if one
-			 * persists. */
+			/* There may be no memory for a timer. The pause bounds the number of
+			 * reports. */
 			try_to_tell([&] {
 				emit(event_kind::accept_failed,
 				     "cannot receive at " + address_ + ": " + n.error().message(),
