@@ -90,7 +90,8 @@ set(headers "<gtest/gtest.h>")
 if(SENNIT_BY_CLANG)
 	list(APPEND headers "<algorithm>" "<atomic>" "<chrono>" "<functional>" "<map>" "<memory>"
 		"<random>" "<sstream>" "<string>" "<thread>" "<vector>" "<sennit/sennit.h>"
-		"${CMAKE_CURRENT_SOURCE_DIR}/support/runtime.h" "${CMAKE_CURRENT_SOURCE_DIR}/support/net.h")
+		"<sennit/sennit.hpp>" "${CMAKE_CURRENT_SOURCE_DIR}/support/runtime.h"
+		"${CMAKE_CURRENT_SOURCE_DIR}/support/net.h")
 endif()
 list(TRANSFORM headers REPLACE ">$" "$<ANGLE-R>")
 list(TRANSFORM headers REPLACE "(.+)" "$<$<COMPILE_LANGUAGE:CXX>:\\1>")

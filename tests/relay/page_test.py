@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# Labels: gate
 """
 The admin server's page in a real browser, headless Chromium, while the relay is busy. The test
 compares what the page shows with what the relay reports, and takes a screenshot.

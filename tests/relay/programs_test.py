@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# Labels: gate
 """
 Programs that people use, through the relay: PostgreSQL's shell, its benchmark and its dump; a git
 clone and a push; rsync both ways; HTTP/2 by h2load; a page in a browser; a WebSocket that stays
