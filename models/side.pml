@@ -14,10 +14,13 @@
  *   poller()         sn_fds_event(), for each edge. The kernel reports the state at the moment when
  *                    the poller fetches the edge
  *   end_with()       sn_fd_end_with(), once to cancel and once to close
- *   set_deadline()   sn_fd_set_deadline()
+ *   set_deadline()   sn_conn_set_deadline(), with sn_fd_set_deadline()
  *   timers()         sn_fd_deadline_fire(), called by sn_timers_run() with the heap's lock held
  *   arm()            arm(), without the descriptor's lock, so that more can happen than in the
- *                    code; a heap for which there is no memory is left out
+ *                    code
+ * With NO_MEMORY, there may be no memory for the heap: commit_wait() then wakes its task, and
+ * sn_conn_set_deadline() does it for a deadline that has passed. (It returns an error for one that
+ * has not, which is left out.)
  * The states of the side are NONE, READY and WAITING (the address of the task).
  *
  * Abstracted: time is SOON, which comes once, and FAR, which does not; a deadline is 0 (none) or
@@ -49,6 +52,7 @@
  *   CLEARED_LATE     the timer clears armed after it has looked for a task
  *   FIRE_UNLOCKED    a timer that has fired leaves the heap in a step of its own
  *   TIMEOUT_BLINDLY  a wait that its deadline has ended fails without another attempt
+ *   PASSED_UNTOLD    sn_conn_set_deadline() wakes nobody if it gets no timer
  *   DRAINED_TIMEOUT  a read that waits before its first attempt fails without one
  */
 #define NONE 0
@@ -285,6 +289,14 @@ end:	do
 #else
 			:: when != 0 -> arm(when)
 #endif
+#ifdef NO_MEMORY
+			:: when != 0 && !(armed != 0 && armed <= when) ->
+				side_unblock();
+				if
+				:: took -> took = 0; sn_ready()
+				:: else
+				fi
+#endif
 			:: else
 			fi;
 			when = 0;
@@ -370,7 +382,7 @@ out:	skip
 proctype set_deadline()
 {
 	byte n, when;
-	bool waiting;
+	bool waiting, took;
 #ifdef SET_ARMED_FIRST
 	byte early;
 #endif
@@ -399,6 +411,16 @@ proctype set_deadline()
 		:: waiting && when != 0 && !(early != 0 && early <= when) -> advance(when)
 #else
 		:: waiting && when != 0 -> arm(when)
+#endif
+#ifdef NO_MEMORY
+		:: waiting && PAST(when) && !(armed != 0 && armed <= when) ->
+#	ifndef PASSED_UNTOLD
+			side_unblock();
+			if
+			:: took -> took = 0; sn_ready()
+			:: else
+			fi
+#	endif
 #endif
 		:: else
 		fi;

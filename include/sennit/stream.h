@@ -154,7 +154,9 @@ SN_API int sn_stream_abort(sn_stream *stream);
  */
 SN_API int sn_stream_cancel(sn_stream *stream);
 
-/* Set the deadline of reading and of writing. Any task; do not park. Return 0. */
+/* Set the deadline of reading and of writing. Any task; do not park. Return 0, or -ENOMEM when a
+ * task waits and there is no memory for a timer: that wait then continues past the deadline. One in
+ * the past needs no memory. */
 SN_API int sn_stream_set_read_deadline(sn_stream *stream, int64_t deadline);
 SN_API int sn_stream_set_write_deadline(sn_stream *stream, int64_t deadline);
 

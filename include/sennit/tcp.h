@@ -72,7 +72,8 @@ SN_API SN_CHECK_RESULT int sn_tcp_listener_adopt(sn_tcp_listener **listener, int
  */
 SN_API SN_CHECK_RESULT int sn_tcp_accept(sn_tcp_listener *listener, sn_tcp **conn);
 
-/* Sets the deadline of accepting. Any task; does not park. Returns 0. */
+/* Sets the deadline of accepting. Any task; does not park. Returns 0 or -ENOMEM, as
+ * sn_stream_set_read_deadline(). */
 SN_API int sn_tcp_listener_set_deadline(sn_tcp_listener *listener, int64_t deadline);
 
 /*

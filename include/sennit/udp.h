@@ -292,7 +292,8 @@ SN_API int sn_udp_peer_address(sn_udp *udp, char *buf, size_t size);
 SN_API int sn_udp_local(sn_udp *udp, struct sn_address *address);
 SN_API int sn_udp_peer(sn_udp *udp, struct sn_address *address);
 
-/* Set the deadline of receiving and of sending. Any task; do not park. Return 0. */
+/* Set the deadline of receiving and of sending. Any task; do not park. Return 0 or -ENOMEM, as
+ * sn_stream_set_read_deadline(). */
 SN_API int sn_udp_set_read_deadline(sn_udp *udp, int64_t deadline);
 SN_API int sn_udp_set_write_deadline(sn_udp *udp, int64_t deadline);
 

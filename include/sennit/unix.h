@@ -120,7 +120,8 @@ SN_API SN_CHECK_RESULT int sn_unix_listener_adopt(sn_unix_listener **listener, i
  */
 SN_API SN_CHECK_RESULT int sn_unix_accept(sn_unix_listener *listener, sn_unix **conn);
 
-/* Sets the deadline of accepting. Any task; does not park. Returns 0. */
+/* Sets the deadline of accepting. Any task; does not park. Returns 0 or -ENOMEM, as
+ * sn_stream_set_read_deadline(). */
 SN_API int sn_unix_listener_set_deadline(sn_unix_listener *listener, int64_t deadline);
 
 /*

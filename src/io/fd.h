@@ -335,8 +335,13 @@ int sn_fd_sleep(struct sn_fd *d, enum sn_side_index side, int64_t until);
 int sn_fd_check_deadline(struct sn_fd *d, enum sn_side_index side);
 /* The same, with the time that the caller has read. */
 int sn_fd_check_deadline_at(struct sn_fd *d, enum sn_side_index side, int64_t now);
+/* Sets the deadline, also for a task that waits. Returns 0, or -ENOMEM: that task's wait then has
+ * no timer for the deadline, which is set all the same. */
 int sn_fd_set_deadline(struct sn_thread *self, struct sn_fd *d, enum sn_side_index side,
 		       int64_t deadline);
+/* Ends the wait of a task for this side as a deadline does that has passed, without a timer. Call
+ * it without a lock. */
+void sn_fd_expire(struct sn_thread *self, struct sn_fd *d, enum sn_side_index side);
 
 /* The function of a side's timer. */
 sn_timer_fire sn_fd_deadline_fire;

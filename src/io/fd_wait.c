@@ -111,6 +111,14 @@ int sn_fd_set_deadline(struct sn_thread *self, struct sn_fd *d, enum sn_side_ind
 	return arm(self, d, side, deadline);
 }
 
+void sn_fd_expire(struct sn_thread *self, struct sn_fd *d, enum sn_side_index index)
+{
+	struct sn_task *task = sn_side_unblock(&d->sides[index]);
+
+	if (task)
+		sn_ready(self, task, SN_READY_LAST);
+}
+
 /* ---- parking ---- */
 
 struct wait {
@@ -171,6 +179,8 @@ static bool commit_wait(struct sn_thread *self, struct sn_task *task, void *arg)
 		err = arm(self, wait.d, wait.side, when);
 	if (err == 0 && look_again(&wait) == 0)
 		return true;
+	if (err < 0 && when <= sn_now())
+		err = 0; /* it has passed, so no timer is needed to end the wait */
 	state = (uintptr_t)task;
 	if (!atomic_compare_exchange_strong(&wait.side->state, &state, SN_SIDE_NONE))
 		return true; /* another thread has woken it */

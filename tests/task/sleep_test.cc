@@ -2,37 +2,15 @@
 //
 // Sleeping without memory for a timer: the call fails, but only after a moment, so that a program
 // that just repeats it does not take a whole CPU.
-#include <cstdlib>
+#include <atomic>
 #include <vector>
-
-#include <dlfcn.h>
-#include <time.h>
 
 #include "support/runtime.h"
 
 // A sanitizer has a realloc() of its own.
 #if !TEST_ASAN && !TEST_TSAN
 
-namespace
-{
-
-std::atomic<bool> no_memory{false};
-
-} // namespace
-
-// Replaces realloc() of the C library, also for the library under test, which grows its heap of
-// timers with it.
-extern "C" void *realloc(void *memory, size_t size) noexcept
-{
-	static const auto real =
-		reinterpret_cast<void *(*)(void *, size_t)>(dlsym(RTLD_NEXT, "realloc"));
-
-	if (no_memory) {
-		errno = ENOMEM;
-		return nullptr;
-	}
-	return real(memory, size);
-}
+#	include "support/no_realloc.h"
 
 namespace
 {
@@ -45,7 +23,7 @@ TASK_TEST(Sleep, WithoutMemoryDoesNotSpin, 1)
 	std::atomic<bool> done{false};
 	int failed = 0;
 
-	no_memory = true;
+	test::no_realloc = true;
 	// Until all timers for which there is memory are in use.
 	while (sn_sleep(test::us) == 0 && sleepers.size() < 10000)
 		for (int i = 0; i < 16; i++)
@@ -58,7 +36,7 @@ TASK_TEST(Sleep, WithoutMemoryDoesNotSpin, 1)
 	while (sn_now() - begin < 100 * test::ms)
 		failed += sn_sleep(test::second) == -ENOMEM;
 	const int64_t used = test::cpu_ns() - cpu, passed = sn_now() - begin;
-	no_memory = false;
+	test::no_realloc = false;
 	done = true;
 	test::join_all(sleepers);
 	EXPECT_GT(failed, 0);
