@@ -193,6 +193,25 @@ TEST_F(Lack, OfTimersLetsClientsWaitInTheQueue)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
+/* Whoever ends a part of the relay waits for its task, which waits without a timer. */
+TEST_F(Lack, OfTimersLetsTheRelayReloadAndEnd)
+{
+	const auto text = [&](const std::string &check) {
+		return "drain = 0\nadmin = \"127.0.0.1:0\"\naccess_log = \"stderr\"\n"
+		       "[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
+		       "[listeners.udp]\naddress = \"udp:127.0.0.1:0\"\ngroup = \"h\"\n"
+		       "[groups.g]\nbackends = [\"" +
+		       backend.address() + "\"]\n" + check +
+		       "[groups.h]\nbackends = [\"127.0.0.1:9\"]\n";
+	};
+	configured_relay relay(text("check = {interval = \"1h\"}\n"));
+	relay.await_error(" serves");
+	lacks.write("timers");
+	EXPECT_TRUE(relay.reload(text("")));
+	EXPECT_EQ(relay.stop().status, 0);
+	EXPECT_GT(std::filesystem::file_size(refused.name()), 0U);
+}
+
 /* Each line takes a wait with a deadline, and there is none before its time. */
 TEST_F(Lack, OfTimersDoesNotHurryTheCounters)
 {

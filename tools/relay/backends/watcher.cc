@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "backends/watcher.hpp"
 
+#include "base/sleep.hpp"
+
 #include <exception>
 #include <utility>
 
@@ -30,7 +32,7 @@ void watcher::stop() noexcept
 
 bool watcher::over(sn::deadline until)
 {
-	return running_.wait_until(until);
+	return ends_by(running_, until);
 }
 
 void watcher::run()

@@ -13,6 +13,8 @@
 #ifndef RELAY_BACKLOG_HPP
 #define RELAY_BACKLOG_HPP
 
+#include "base/sleep.hpp"
+
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>
 
@@ -41,6 +43,9 @@ void drain_backlog(sn::tcp_listener &listener, GoesOn goes_on, Take take)
 			taken++;
 		} else if (sn::now() >= until) {
 			break; /* such as when no descriptor is left */
+		} else {
+			/* There is no memory for the pause that accept() makes. */
+			sleep_fully(std::chrono::milliseconds(10));
 		}
 	}
 }

@@ -4,6 +4,7 @@
 #include "base/untimed.hpp"
 
 #include <cerrno>
+#include <system_error>
 
 namespace relay
 {
@@ -29,6 +30,19 @@ void sleep_fully_until(sn::deadline then) noexcept
 	while (sn_semaphore_acquire_until(&never, then.time_since_epoch().count()) == -ENOMEM &&
 	       sn::now() < then)
 		untimed_sleep().wait(then);
+}
+
+bool ends_by(sn::task<void> &which, sn::deadline until)
+{
+	for (;; sleep_fully(untimed_wait::tick))
+		try {
+			return which.wait_until(until);
+		} catch (const std::system_error &error) {
+			if (error.code() != std::errc::not_enough_memory)
+				throw;
+			if (sn::now() >= until)
+				return false;
+		}
 }
 
 } // namespace relay

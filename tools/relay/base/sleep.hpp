@@ -23,6 +23,11 @@ inline void sleep_fully(std::chrono::nanoseconds time) noexcept
 {
 	sleep_fully_until(sn::after(time));
 }
+/*
+ * Waits for the end of a task, at most until then: true when it has ended. Without memory for a
+ * timer, it looks ten times a second. Throws when the calling task is cancelled. May park.
+ */
+bool ends_by(sn::task<void> &which, sn::deadline until);
 
 } // namespace relay
 

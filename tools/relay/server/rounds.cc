@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/rounds.hpp"
 
+#include "base/sleep.hpp"
 #include "base/untimed.hpp"
 #include "config/keepalive.hpp"
 #include "stats/events.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
-#include <thread>
 
 namespace relay
 {
@@ -66,12 +67,18 @@ rounds::~rounds()
 
 /* Waits until the next round. Returns true if the task must end. */
 bool rounds::wait()
-try {
-	return end_.try_acquire_for(keepalive_round);
-} catch (const std::exception &) {
-	/* There is no memory for the wait, so the thread sleeps. */
-	sn::blocking([] { std::this_thread::sleep_for(keepalive_round); });
-	return end_.try_acquire();
+{
+	const auto until = sn::after(keepalive_round);
+	for (;; sleep_fully(untimed_wait::tick))
+		try {
+			return end_.try_acquire_until(until);
+		} catch (const std::exception &) {
+			/* There is no memory for the wait. */
+			if (end_.try_acquire())
+				return true;
+			if (sn::now() >= until)
+				return false;
+		}
 }
 
 void rounds::run(shared &all, live_config &live)

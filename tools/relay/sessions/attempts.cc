@@ -5,6 +5,7 @@
 
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <utility>
 
 namespace relay
 {
@@ -24,9 +25,6 @@ bool is_gone(int client, int events) noexcept
 	return (events & POLLHUP) && !(ioctl(client, FIONREAD, &bytes) == 0 && bytes > 0);
 }
 
-/* The pause before another attempt to end the watching, if there is no memory for a timer. */
-constexpr std::chrono::nanoseconds short_of_memory = std::chrono::milliseconds(1);
-
 } // namespace
 
 attempts::attempt::attempt(attempts &all, int client, const std::atomic<bool> &is_over) noexcept
@@ -37,11 +35,14 @@ attempts::attempt::attempt(attempts &all, int client, const std::atomic<bool> &i
 		return;
 	}
 	const auto due = sn::now() + interval;
-	const std::lock_guard lock(all_.lock_);
-	all_.append(*this, due);
-	if (!all_.is_set_ && !all_.is_over_.load(std::memory_order_relaxed))
-		all_.is_set_ =
-			sn_ticker_start(&all_.ticker_, due.time_since_epoch().count(), 0) >= 0;
+	bool is_first = false;
+	{
+		const std::lock_guard lock(all_.lock_);
+		all_.append(*this, due);
+		is_first = !std::exchange(all_.looks_, true);
+	}
+	if (is_first)
+		sn_semaphore_release(&all_.begun_, 1);
 }
 
 attempts::attempt::~attempt()
@@ -86,7 +87,7 @@ void attempts::remove(attempt &one) noexcept
 
 /* Looks at the attempts that are due, and ends those whose clients have gone, or whose sessions are
  * over. Returns when the next one is due; no_deadline if there are none, and then the next attempt
- * sets the ticker. */
+ * wakes the task. */
 sn::deadline attempts::look() noexcept
 {
 	for (bool is_first = true;; is_first = false) {
@@ -105,7 +106,7 @@ sn::deadline attempts::look() noexcept
 			append(*looked_at[n], now + interval);
 		}
 		if (n == 0) {
-			is_set_ = first_ != nullptr;
+			looks_ = first_ != nullptr;
 			return first_ ? first_->due_ : sn::no_deadline;
 		}
 		const bool says_something = poll(looks, static_cast<nfds_t>(n), 0) > 0;
@@ -127,18 +128,16 @@ void attempts::watch() noexcept
 	while (!is_over_.load(std::memory_order_relaxed)) {
 		const auto next = look();
 		if (next == sn::no_deadline)
-			static_cast<void>(!sn_ticker_wait(&ticker_));
+			static_cast<void>(!sn_semaphore_acquire(&begun_));
 		else
 			sleep_fully_until(next);
 	}
-	sn_ticker_stop(&ticker_);
 }
 
 void attempts::end() noexcept
 {
 	is_over_.store(true, std::memory_order_relaxed);
-	while (sn_ticker_start(&ticker_, sn_now(), 0) == -ENOMEM)
-		sleep_fully(short_of_memory);
+	sn_semaphore_release(&begun_, 1);
 }
 
 } // namespace relay

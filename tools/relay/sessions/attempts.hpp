@@ -14,16 +14,18 @@
  * attempt is put into a list, and removed when it is over. An attempt is looked at `interval` after
  * it began, and then once each interval, in one poll(2) for up to `at_once` of them. So one that is
  * answered sooner costs no system call and no memory, except that the runtime now and then
- * allocates scopes in advance. While there is no attempt the task waits for the ticker, which the
- * first attempt sets. So an idle process is not woken, and a busy one ten times a second.
+ * allocates scopes in advance. While there is no attempt the task waits for the first one to wake
+ * it. So an idle process is not woken, and attempts that end soon wake the task twenty times a
+ * second at most, however many they are.
  *
- * Lack of memory. An attempt that gets no scope is made without being watched. So is one that gets
- * no timer for the ticker, until another attempt sets it. Nothing refers to an attempt
- * once it is destroyed, however it ends, and nothing waits for the task that watches.
+ * Lack of memory. An attempt that gets no scope is made without being watched. Nothing else here
+ * needs memory. Nothing refers to an attempt once it is destroyed, however it ends, and no session
+ * waits for the task that watches.
  *
  * Rejected: that whoever ends a session cancels the scope of its attempt immediately. The scope
  * would have to be set and cleared under a lock by each attempt, and a session that is cut may as
- * well end an interval later. Rejected: a task for each attempt that takes long, started by an
+ * well end an interval later. Rejected: that the first attempt sets a timer instead of waking the
+ * task; that saves half of the wake-ups, but there may be no memory for it. Rejected: a task for each attempt that takes long, started by an
  * alarm. An alarm that has fired may be lost if there is no memory for its task, and a session that
  * waits for that task would then wait forever.
  *
@@ -93,8 +95,8 @@ public:
 	/* Watches until end(), in a task. May park. */
 	void watch() noexcept;
 
-	/* Ends watch(), within an interval. Attempts that are made later are not watched. In a
-	 * task. May park if there is no memory. */
+	/* Ends watch(), within an interval. Attempts that are made later are not watched. Called
+	 * once. Does not park. */
 	void end() noexcept;
 
 private:
@@ -102,12 +104,12 @@ private:
 	void append(attempt &one, sn::clock::time_point due) noexcept;
 	void remove(attempt &one) noexcept;
 
-	std::mutex lock_; /* guards the list, its attempts, and is_set_ */
+	std::mutex lock_; /* guards the list, its attempts, and looks_ */
 	attempt *first_ = nullptr;
 	attempt *last_ = nullptr;
-	bool is_set_ = false; /* the ticker is set, or watch() looks at the list */
+	bool looks_ = false; /* watch() looks again, without being woken */
 	std::atomic<bool> is_over_{false};
-	sn_ticker ticker_ = SN_TICKER_INIT;
+	sn_semaphore begun_ = SN_SEMAPHORE_INIT(0); /* wakes watch() */
 };
 
 /* Runs the task that watches until it is destroyed. `of` must outlive it. */

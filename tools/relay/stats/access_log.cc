@@ -187,7 +187,7 @@ bool access_log::close()
 {
 	closing_.store(true);
 	queue_.close();
-	return writing_.wait_until(sn::after(path_patience));
+	return ends_by(writing_, sn::after(path_patience));
 }
 
 void access_log::run()
