@@ -24,6 +24,9 @@ struct group {
 		relay::registry::generation first(registry);
 		made.emplace(settings, "g", first);
 		first.commit();
+		/* The cases turn checks on later. */
+		for (auto &each : made->backends())
+			each.endpoints.use_checks(true);
 	}
 
 	/* Chooses a backend, and returns its name. */
@@ -386,6 +389,12 @@ TEST(Checks, MayComeBeforeTheFirstConnection)
 	/* Without checks it would stay so forever. */
 	g.made->unchecked();
 	EXPECT_EQ(g.choose(), "b0:1");
+	/* The answer of the last check comes too late. */
+	g.made->backends()[0].endpoints.use_checks(false);
+	EXPECT_FALSE(g.made->checked(*first, bad));
+	EXPECT_FALSE(g.made->not_checked(*first, bad));
+	EXPECT_EQ(first->counts.check, relay::checked::unknown);
+	EXPECT_EQ(first->counts.last_error, 0);
 }
 
 } // namespace

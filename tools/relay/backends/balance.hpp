@@ -207,7 +207,7 @@ public:
 	 * unchecked(): there will be no more checks.
 	 *
 	 * returns: the endpoint's count when the check began. If its address was gone since, and
-	 * has returned, nothing is recorded. Without it, the check counts.
+	 * has returned, nothing is recorded; nor is anything if its checks have been turned off.
 	 */
 	bool checked(endpoint &at, const std::error_code &answer,
 		     std::optional<std::uint64_t> returns = std::nullopt) noexcept;

@@ -13,7 +13,8 @@ namespace
  * it with the endpoint's `results`. */
 bool is_stale(const endpoint &at, std::optional<std::uint64_t> returns) noexcept
 {
-	return returns && *returns != at.returns.load(std::memory_order_relaxed);
+	return !at.is_checked ||
+	       (returns && *returns != at.returns.load(std::memory_order_relaxed));
 }
 
 } // namespace
@@ -97,7 +98,7 @@ void pool::unchecked() noexcept
 void pool::forget_checks() noexcept
 {
 	for (const backend &each : backends_) {
-		each.endpoints.forget_checks();
+		each.endpoints.use_checks(false);
 		each.endpoints.start_down(false);
 	}
 }

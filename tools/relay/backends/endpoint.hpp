@@ -113,8 +113,10 @@ struct endpoint {
 	/* How often it has returned to its name and had to be checked again (names.hpp). Changes
 	 * under `results`. */
 	std::atomic<std::uint64_t> returns{0};
+	/* Whether the answers of checks count. Under `results`. */
+	bool is_checked = true;
 	/* Held for microseconds while a result is recorded or forgotten, so that none of before a
-	 * return is recorded after it. */
+	 * return, or before the checks were turned off, is recorded after it. */
 	std::mutex results;
 
 	/* Whether it is one of the addresses of a name. */

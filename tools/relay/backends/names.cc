@@ -214,6 +214,7 @@ std::shared_ptr<endpoint> endpoints::find_or_make(const std::string &address)
 	auto made = std::make_shared<endpoint>(configured_, address);
 	set(made->counts.bandwidth, bandwidth_, sn_now());
 	made->agent.belongs_to(agent_);
+	made->is_checked = is_checked_;
 	return made;
 }
 
@@ -266,6 +267,22 @@ void endpoints::forget_checks() noexcept
 		forget(*each.at);
 	for (const auto &each : gone_)
 		forget(*each.second);
+}
+
+void endpoints::use_checks(bool are_used) noexcept
+{
+	const auto use = [are_used](endpoint &of) {
+		const std::lock_guard results(of.results);
+		of.is_checked = are_used;
+		if (!are_used)
+			forget_check(of);
+	};
+	const std::lock_guard lock(lock_);
+	is_checked_ = are_used;
+	for (const auto &each : *list_)
+		use(*each.at);
+	for (const auto &each : gone_)
+		use(*each.second);
 }
 
 void endpoints::start_down(bool is_so) noexcept

@@ -132,6 +132,9 @@ public:
 	/* Resets the results of earlier checks. */
 	void forget_checks() noexcept;
 
+	/* Whether the answers of checks count from now on. If not, it also resets earlier ones. */
+	void use_checks(bool are_used) noexcept;
+
 	/* Whether endpoints get no connections before their first check (balance.hpp). Then one
 	 * that returns to its name has to be checked again. */
 	void start_down(bool is_so) noexcept;
@@ -167,6 +170,7 @@ private:
 	bandwidth_config bandwidth_;
 	agent_id agent_;
 	bool starts_down_ = false;
+	bool is_checked_ = true;
 
 	std::atomic<state> state_{unknown};
 	std::atomic<std::uint64_t> changes_{0}; /* under lock_ */

@@ -132,6 +132,9 @@ std::shared_ptr<backend_counters> registry::generation::open_backend(const std::
 			found = *at;
 		if (found && found->gone_ && how == checking::starts_down)
 			found->endpoints.forget_checks();
+		/* The first answers come before commit(). */
+		if (found && how != checking::none)
+			found->endpoints.use_checks(true);
 	}
 	if (!found) {
 		found = new_backends_.emplace_back(
@@ -192,8 +195,7 @@ void registry::generation::commit() noexcept
 		each.counts->is_checked_ = each.how != checking::none;
 		each.counts->endpoints.limit_bandwidth(each.bandwidth);
 		each.counts->endpoints.start_down(each.how == checking::starts_down);
-		if (each.how == checking::none)
-			each.counts->endpoints.forget_checks();
+		each.counts->endpoints.use_checks(each.how != checking::none);
 		each.counts->endpoints.use_agent(each.agent);
 		each.counts->gone_ = false;
 	}
