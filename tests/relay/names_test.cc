@@ -33,11 +33,12 @@ std::string port_of(const listener &door)
 	return door.address().substr(door.address().rfind(':'));
 }
 
-std::string text(const std::string &backend, const std::string &of_group = "")
+std::string text(const std::string &backend, const std::string &of_group = "",
+		 const std::string &of_listener = "")
 {
 	return "drain = 0\naccess_log = \"stderr\"\nadmin = \"127.0.0.1:0\"\n"
-	       "[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
-	       "[groups.g]\nresolve = \"100ms\"\neject_after = 0\nbackends = [\"" +
+	       "[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n" +
+	       of_listener + "[groups.g]\nresolve = \"100ms\"\neject_after = 0\nbackends = [\"" +
 	       backend + "\"]\n" + of_group;
 }
 
@@ -280,6 +281,25 @@ TEST_F(Names, TheFirstAnswerIsNotWaitedForIfAReloadHasRemovedTheName)
 	EXPECT_EQ(door_.accept().receive(1), "x");
 	client.close();
 	EXPECT_EQ(relay.stop().status, 0);
+}
+
+/* A client that waits for another attempt waits for the first answer for a name of the reload. */
+TEST_F(Names, TheFirstAnswerIsWaitedForAlsoAfterAReload)
+{
+	const listener nobody("127.0.0.1", -1);
+	const std::string often = "retries = 50\nretry_delay = \"10ms\"\n";
+	const std::string in_time = "connect_timeout = \"1h\"\n";
+	names_->set(how::is_silent);
+	configured_relay relay(text(nobody.address(), often, in_time));
+	auto client = peer::sending("x", relay.address());
+	ASSERT_TRUE(eventually([&] { return relay.counter("retries") >= 1; }));
+	ASSERT_TRUE(relay.reload(text(backend_, often + "resolve_timeout = \"30s\"\n", in_time)));
+	ASSERT_TRUE(eventually([&] { return names_->asked() > 0; }));
+	EXPECT_EQ(relay.counter("active"), 1U);
+	names_->set(how::answers, {"127.0.0.2"});
+	EXPECT_EQ(door_.accept().receive(1), "x");
+	client.close();
+	stop(relay);
 }
 
 TEST_F(Names, AnAddressMayHaveToPassACheckFirst)

@@ -3,7 +3,10 @@
 /* A backend that is away for a moment, for example while it restarts, is tried again. */
 #include "harness.hpp"
 
+#include <algorithm>
+#include <deque>
 #include <gtest/gtest.h>
+#include <optional>
 
 using namespace harness;
 
@@ -143,6 +146,69 @@ TEST(Retry, OneThatDoesNotAnswerHasTheTimeOfAnAttempt)
 	EXPECT_EQ(failures(relay, silent.address()), 1U);
 	EXPECT_EQ(relay.counter("retries"), 1U);
 	stop(relay);
+}
+
+TEST(Retry, ABackendOfAReloadServesTheClient)
+{
+	const listener nobody("127.0.0.1", -1);
+	listener good("127.0.0.1");
+	const std::string often = "retries = 50\nretry_delay = \"10ms\"\n";
+	configured_relay relay(text(often, {nobody.address()}, "connect_timeout = 0\n"));
+	auto client = peer::sending("x", relay.address());
+	ASSERT_TRUE(eventually([&] { return failures(relay, nobody.address()) >= 2; }));
+	ASSERT_TRUE(relay.reload(text(often, {good.address()}, "connect_timeout = 0\n")));
+	expect_served(std::move(client), good);
+	EXPECT_EQ(relay.counter("connect_failed"), 0U);
+	stop(relay);
+}
+
+/* A client that waits, here or in the queue, then gets the backend that a new client gets. */
+TEST(Retry, AReloadMayBalanceByTheSource)
+{
+	const listener nobody("127.0.0.1", -1);
+	const listener full("127.0.0.1");
+	std::deque<listener> listeners;
+	std::vector<std::string> all;
+	for (unsigned i = 0; i < 16; i++)
+		all.push_back(listeners.emplace_back("127.0.0.1").address());
+	const std::string to_full = "{address = \"" + full.address() + "\", max_connections = 1}";
+	/* For a log, the relay would know the client's address from the beginning. */
+	const auto without_log = [](std::string config) {
+		const std::string line = "access_log = \"stderr\"\n";
+		return config.erase(config.find(line), line.size());
+	};
+
+	for (const bool is_queued : {false, true}) {
+		configured_relay relay(without_log(
+			text("retries = 50\nretry_delay = \"10ms\"\nqueue_timeout = 0\n",
+			     {is_queued ? to_full : nobody.address()}, "connect_timeout = 0\n")));
+		const auto connected = [&](const std::string &backend) {
+			return relay.metric("backend_connected_total{group=\"g\",backend=\"" +
+					    backend + "\"}");
+		};
+		std::optional<peer> first;
+		if (is_queued) {
+			first = peer::connect(relay.address());
+			ASSERT_TRUE(eventually([&] { return connected(full.address()) == 1; }));
+		}
+		const auto client = peer::connect(relay.address());
+		ASSERT_TRUE(eventually([&] {
+			return is_queued ? relay.metric("queue_connections{group=\"g\"}") == 1
+					 : failures(relay, nobody.address()) >= 1;
+		}));
+		ASSERT_TRUE(relay.reload(without_log(text("balance = \"source-hash\"\n", all))));
+		std::string its;
+		ASSERT_TRUE(eventually([&] {
+			const auto at = std::ranges::find_if(
+				all, [&](const auto &each) { return connected(each) == 1; });
+			its = at == all.end() ? "" : *at;
+			return !its.empty();
+		}));
+		const auto next = peer::connect(relay.address());
+		EXPECT_TRUE(eventually([&] { return connected(its) == 2; })) << is_queued;
+		EXPECT_EQ(relay.counter("connect_failed"), 0U);
+		EXPECT_EQ(relay.stop().status, 0);
+	}
 }
 
 TEST(Retry, EndsWhenTheClientGoesAway)

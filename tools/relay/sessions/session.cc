@@ -138,26 +138,33 @@ bool session::connect()
 	auto until = limit.count() == 0 ? sn::no_deadline : sn::after(limit);
 	if (lifetime.count() != 0 && (until == sn::no_deadline || began_ + lifetime < until))
 		until = began_ + lifetime;
-	const std::uint64_t source = hash_of(host_of(client_address_));
 	tried_endpoints tried;
 	std::error_code failed; /* why the last one of these could not be used */
 	unsigned rounds = 0;
+	bool has_tried = false;
 	const auto wait_for_next_round = [&] {
 		const auto then = wait_to_retry(failed, *tried.back(), rounds++, until);
+		if (then == retrying::over)
+			return then;
+		auto next = to_->successor();
+		if (next && (until == sn::no_deadline || sn::now() < until)) {
+			follow(std::move(next));
+			rounds = 0;
+			tried.clear();
+			return await_names(until) ? retrying::over : retrying::again;
+		}
 		if (then == retrying::again)
 			tried.clear();
 		return then;
 	};
 
 	all_.stock.make_room();
-	if (await_names(until)) {
-		leave_unanswered();
+	if (await_names(until))
 		return false;
-	}
 	for (;;) {
 		ticket next = std::move(kept_);
 		const auto asked = sn::now();
-		const placing placed = next ? placing::given : take_place(source, tried, next);
+		const placing placed = next ? placing::given : take_place(tried, next);
 		if (placed == placing::over)
 			return false;
 		if (placed == placing::none_left && tried.empty())
@@ -175,7 +182,7 @@ bool session::connect()
 				break;
 			continue;
 		}
-		if (!tried.empty() || rounds != 0) {
+		if (has_tried) {
 			/* Attempts that end soon are not watched. */
 			if (attempts::has_left(client_.native_handle())) {
 				leave_unanswered();
@@ -186,6 +193,7 @@ bool session::connect()
 		}
 		tried.push_back(next.get());
 		last_tried_ = next.get();
+		has_tried = true;
 
 		const bool has_other = to_->has_other(tried);
 		const auto give_up = has_other ? end_of_attempt(until) : until;
@@ -241,33 +249,10 @@ bool session::connect()
 			break;
 	}
 	tell_no_backend(via_->counts->name, *to_);
-	if (tried.empty() && rounds == 0)
+	if (!has_tried)
 		ended_ = termination::no_backend;
 	all_.counters.connect_failed.add();
 	return false;
-}
-
-/* Waits for the first lookups of names. A name that a reload has removed is not looked up any more,
- * so the client then gets a backend of the new configuration. Returns true if the client has gone.
- */
-bool session::await_names(sn::deadline until)
-{
-	auto look_at = sn::now() + attempts::interval;
-	bool has_left = false;
-	std::shared_ptr<pool> next;
-	const auto is_over = [&] {
-		if (const auto now = sn::now(); now >= look_at) {
-			look_at = now + attempts::interval;
-			has_left = attempts::has_left(client_.native_handle());
-			next = to_->successor();
-		}
-		return has_left || next || is_over_.load(std::memory_order_relaxed);
-	};
-	for (to_->await_names(until, is_over); next; to_->await_names(until, is_over)) {
-		later_ = std::move(next);
-		to_ = later_.get();
-	}
-	return has_left;
 }
 
 /* Makes one attempt, which ends early if the client goes away; ended_ is client_left then. */

@@ -199,9 +199,11 @@ private:
 	bool find_pool(std::string_view protocols);
 	bool fail_opening(termination why, std::string text);
 	bool connect();
+	std::uint64_t client_hash();
+	void follow(std::shared_ptr<pool> next) noexcept;
 	bool await_names(sn::deadline until);
 	enum class placing { given, none_left, over };
-	placing take_place(std::uint64_t source, const tried_endpoints &tried, ticket &into);
+	placing take_place(const tried_endpoints &tried, ticket &into);
 	placing wait_in_queue(queued_choice &mine);
 	placing stop_waiting(queued_choice &mine, woken why);
 	enum class retrying { again, no, over };

@@ -185,8 +185,6 @@ bool session::find_pool(std::string_view protocols)
 		return fail_opening(termination::no_route,
 				    sni_.empty() ? "the client asked for no name" : "");
 	}
-	if (client_address_.empty() && to_->by_source())
-		client_address_ = address_of(client_);
 	return true;
 }
 

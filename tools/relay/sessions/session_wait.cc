@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How a session waits for a backend: in the queue of its group, or until it tries again. */
+/* How a session waits for a backend: in the queue of its group, for the addresses of names, or
+ * until it tries again; and how it follows a reload. */
 #include "sessions/session.hpp"
 
 #include "backends/backend_events.hpp"
@@ -64,10 +65,9 @@ woken session::wait_beside(bell &rings, sn::deadline until)
  * Takes a place at a backend that has not been tried. If all of these are full, waits for one; if
  * the wait fails, ended_ has the reason.
  */
-session::placing session::take_place(std::uint64_t source, const tried_endpoints &tried,
-				     ticket &into)
+session::placing session::take_place(const tried_endpoints &tried, ticket &into)
 {
-	into = to_->choose_in_turn(source, tried);
+	into = to_->choose_in_turn(to_->by_source() ? client_hash() : 0, tried);
 	if (into)
 		return placing::given;
 	if (!to_->may_get_other(tried))
@@ -79,7 +79,9 @@ session::placing session::take_place(std::uint64_t source, const tried_endpoints
 		return placing::over;
 	}
 
-	queued_choice mine(source, tried);
+	/* With the source also where the group does not need it, because the place may be one of a
+	 * later configuration. */
+	queued_choice mine(client_hash(), tried);
 	placing placed = placing::given;
 	switch (to_->line().enter(mine)) {
 	case queue::entry::full:
@@ -98,10 +100,8 @@ session::placing session::take_place(std::uint64_t source, const tried_endpoints
 	}
 	if (placed != placing::given)
 		return placed;
-	if (mine.of.get() != to_) {
-		later_ = std::move(mine.of);
-		to_ = later_.get();
-	}
+	if (mine.of.get() != to_)
+		follow(std::move(mine.of));
 	into = std::move(mine.got);
 	return placing::given;
 }
@@ -205,6 +205,47 @@ session::retrying session::wait_to_retry(const std::error_code &error, const end
 	ended_ = termination::client_left;
 	error_ = "while it waited to try a backend again";
 	return retrying::over;
+}
+
+/* The client's address, for groups that balance by it. Throws std::bad_alloc. */
+std::uint64_t session::client_hash()
+{
+	if (client_address_.empty())
+		client_address_ = address_of(client_);
+	return hash_of(host_of(client_address_));
+}
+
+/* From now on the client gets what a reload has put in the place of its group's backends. Nobody
+ * checks or looks up backends that a reload has removed. */
+void session::follow(std::shared_ptr<pool> next) noexcept
+{
+	later_ = std::move(next);
+	to_ = later_.get();
+}
+
+/* Waits for the first lookups of names. A name that a reload has removed is not looked up any more,
+ * so the client then gets a backend of the new configuration. Returns true if the session is over,
+ * because the client has gone or for another cause. */
+bool session::await_names(sn::deadline until)
+{
+	auto look_at = sn::now() + attempts::interval;
+	bool has_left = false;
+	std::shared_ptr<pool> next;
+	const auto is_over = [&] {
+		if (const auto now = sn::now(); now >= look_at) {
+			look_at = now + attempts::interval;
+			has_left = attempts::has_left(client_.native_handle());
+			next = to_->successor();
+		}
+		return has_left || next || is_over_.load(std::memory_order_relaxed);
+	};
+	for (to_->await_names(until, is_over); next; to_->await_names(until, is_over))
+		follow(std::move(next));
+	if (cause_.load(std::memory_order_relaxed) != cause::none)
+		return true;
+	if (has_left)
+		leave_unanswered();
+	return has_left;
 }
 
 } // namespace relay
