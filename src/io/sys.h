@@ -18,6 +18,29 @@
 
 #include "arch/compiler.h"
 
+/*
+ * The calls that move the bytes of sockets, and readv(), go to the kernel directly. libc's
+ * functions are cancellation points: in a process with threads each of them adds two
+ * read-modify-writes and two calls, and a thread that the program has cancelled would end in the
+ * middle of an operation. They do not wait, because the descriptors are non-blocking; only readv()
+ * may, of a file that is not registered, in a bracket. splice() and the calls for pipes, datagrams
+ * and Unix sockets are left to libc.
+ *
+ * The sanitizers need libc's functions to learn which memory the kernel reads and writes, and so
+ * does bench/shared to count the calls (SN_SYS_BY_LIBC). 32-bit machines have them, too, because
+ * libc makes other system calls, socketcall(2) on i386, recv and send on arm, which filters of
+ * system calls may expect, and on arm a signal in a call that is made here could not be unwound,
+ * because Thumb code has its frame pointer in the register of the call's number.
+ */
+#ifndef SN_SYS_BY_LIBC
+#	if !SN_TSAN && !SN_ASAN && defined(__LP64__) && \
+		(defined(__x86_64__) || defined(__aarch64__) || defined(__riscv))
+#		define SN_SYS_BY_LIBC 0
+#	else
+#		define SN_SYS_BY_LIBC 1
+#	endif
+#endif
+
 sn_noinline int sn_sys_socket(int family);
 sn_noinline int sn_sys_bind_listen(int fd, const struct sockaddr *address, socklen_t length);
 /* Returns a non-blocking, close-on-exec descriptor, or an error. */

@@ -25,9 +25,9 @@
  * Rejected: that whoever ends a session cancels the scope of its attempt immediately. The scope
  * would have to be set and cleared under a lock by each attempt, and a session that is cut may as
  * well end an interval later. Rejected: that the first attempt sets a timer instead of waking the
- * task; that saves half of the wake-ups, but there may be no memory for it. Rejected: a task for each attempt that takes long, started by an
- * alarm. An alarm that has fired may be lost if there is no memory for its task, and a session that
- * waits for that task would then wait forever.
+ * task; that saves half of the wake-ups, but there may be no memory for it. Rejected: a task for
+ * each attempt that takes long, started by an alarm. An alarm that has fired may be lost if there
+ * is no memory for its task, and a session that waits for that task would then wait forever.
  *
  * Who may write what: the task that makes the attempt writes `client_`, `is_over_` and `scope_`
  * before it is listed; any thread may set what `is_over_` refers to; everything else is guarded by
