@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <csignal>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <regex>
 #include <system_error>
+#include <unistd.h>
 
 using namespace harness;
 
@@ -268,5 +270,34 @@ TEST_P(Readers, DoNotBlockTheRelay)
 }
 
 INSTANTIATE_TEST_SUITE_P(Closed, Readers, testing::Bool());
+
+/* A reload says on stdout where it listens. */
+TEST(ReaderOfStdout, DoesNotBlockAReload)
+{
+	listener backends;
+	const folder here;
+	const std::string added = "unix:" + (here / "added.sock");
+	const auto listening = [&](const std::string &name, const std::string &address) {
+		return "[listeners." + name + "]\naddress = \"" + address + "\"\ngroup = \"g\"\n";
+	};
+	const std::string group = "[groups.g]\nbackends = [\"" + backends.address() + "\"]\n";
+	file config("drain = 0\n" + listening("a", "127.0.0.1:0") + group);
+	relay_process relay({"--config", config.name()});
+	relay.address();
+	relay.stop_reading(false);
+	const int out = open(("/proc/" + std::to_string(relay.pid()) + "/fd/1").c_str(),
+			     O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	ASSERT_GE(out, 0);
+	while (write(out, "x\n", 2) > 0)
+		continue;
+	close(out);
+	config.write("drain = 0\n" + listening("a", "127.0.0.1:0") + listening("b", added) + group);
+	relay.signal(SIGHUP);
+	EXPECT_TRUE(eventually([&] { return access((here / "added.sock").c_str(), F_OK) == 0; }));
+	auto client = peer::sending("x", added);
+	EXPECT_EQ(backends.accept().receive(1), "x");
+	client.close();
+	EXPECT_EQ(relay.stop().status, 0);
+}
 
 } // namespace

@@ -2,8 +2,8 @@
 /*
  * Messages on stderr for the user who has just typed something wrong: the errors of the command
  * line, and those of the configuration file at the start. Later errors are events (events.hpp).
- * Each line is written whole, by one write(2). The reader may be slow or gone: a line that cannot
- * be written soon is dropped.
+ * And the lines on stdout that say where the relay listens. Each line is written whole, by one
+ * write(2). The reader may be slow or gone: a line that cannot be written soon is dropped.
  */
 #ifndef RELAY_REPORT_HPP
 #define RELAY_REPORT_HPP
@@ -15,6 +15,9 @@ namespace relay
 
 /* "sennit-relay: TEXT" as one line; control characters in the text become '?'. Any thread. */
 void report(std::string_view text) noexcept;
+
+/* TEXT as one line on stdout. Any thread. */
+void print(std::string_view text) noexcept;
 
 } // namespace relay
 

@@ -7,6 +7,7 @@
 #include "backends/resolver.hpp"
 #include "base/address.hpp"
 #include "base/in_time.hpp"
+#include "base/report.hpp"
 #include "base/sleep.hpp"
 #include "config/config_places.hpp"
 #include "server/keyed_problem.hpp"
@@ -14,7 +15,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdio>
 #include <exception>
 #include <iterator>
 #include <string>
@@ -111,8 +111,7 @@ bool change::prepare()
 void change::announce() const
 {
 	for (const auto &each : opened_)
-		std::printf("listening on %s\n", each->address().c_str());
-	std::fflush(stdout);
+		print("listening on " + each->address());
 }
 
 /*

@@ -3,6 +3,7 @@
 
 #include "base/host_names.hpp"
 #include "base/in_time.hpp"
+#include "base/report.hpp"
 #include "base/token.hpp"
 #include "handover/inherited.hpp"
 #include "server/keyed_problem.hpp"
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <exception>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -97,8 +97,7 @@ void process_services::announce() const
 {
 	for (const auto &each : servers_)
 		if (each.next)
-			std::printf("%s on %s\n", each.name, each.next->address().c_str());
-	std::fflush(stdout);
+			print(std::string(each.name) + " on " + each.next->address());
 	if (servers_[0].next && is_everywhere(next_.admin))
 		emit(event_kind::admin_exposed,
 		     "the admin server listens at every address of this machine, and "
