@@ -191,6 +191,26 @@ TEST_F(Supervisor, EndsWhenTheRelayDies)
 	EXPECT_NE(end.errors.find("error relay_died pid="), end.errors.npos) << end.errors;
 }
 
+/* Its parent may ignore SIGCHLD, as a shell does after `trap '' CHLD`, and programs inherit that.
+ * The kernel then reaps children, and no process could learn of their end by waiting for them. */
+TEST_F(Supervisor, EndsIfItsParentIgnoresTheEndOfChildren)
+{
+	const auto started = [this] {
+		std::signal(SIGCHLD, SIG_IGN);
+		auto made = std::make_unique<relay_process>(with());
+		std::signal(SIGCHLD, SIG_DFL);
+		return made;
+	};
+	const auto relay = started();
+	serves(relay->address(), backend);
+	hand_over(*relay);
+	stop(*relay);
+
+	const auto dying = started();
+	kill(processes_serving(*dying, 1).back(), SIGKILL);
+	EXPECT_EQ(dying->wait().status, 128 + SIGKILL);
+}
+
 /* This holds even if an older process has a connection that could last forever, and is the parent
  * of the process that dies. */
 TEST_F(Supervisor, CutsTheOldProcessesWhenTheNewestDies)

@@ -108,6 +108,9 @@ try {
 	/* The reader of the relay's stdout or stderr may go away; the connections must survive
 	 * that. */
 	std::signal(SIGPIPE, SIG_IGN);
+	/* If it is ignored, which a parent may have passed on, the kernel reaps children by itself:
+	 * waiting for one fails, and its id may belong to another process when it is signalled. */
+	std::signal(SIGCHLD, SIG_DFL);
 	relay::send_events_to(settings.events);
 	int link = -1;
 	if (const auto status = relay::supervise(options.supervise, link))

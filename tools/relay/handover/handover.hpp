@@ -38,7 +38,8 @@ struct program {
 program this_program(int argc, const char *const *argv);
 
 /* Starts a new process, and hands over the listeners and the keys of TLS tickets. Returns its id
- * once it serves; or -1, and why has the reason. Call it in a task; parks up to a minute. */
+ * once it serves; or -1, and why has the reason. Call it in a task, while SIGCHLD is not ignored;
+ * parks up to a minute. */
 pid_t hand_over(const program &what, const std::vector<handed_listener> &listeners,
 		const tls_tickets &tickets, std::string &why);
 

@@ -48,8 +48,8 @@ inline constexpr const char *supervisor_variable = "SENNIT_RELAY_SUPERVISOR";
 /*
  * Forks if there is to be a first process. In the relay it returns nothing, and sets `link` to the
  * relay's end of a socket to the first process, or to -1 if there is none. In the first process it
- * returns the exit status when all processes have ended. Call it before there are threads, and
- * before the variables of a handover are taken from the environment.
+ * returns the exit status when all processes have ended. Call it before there are threads, before
+ * the variables of a handover are taken from the environment, and while SIGCHLD is not ignored.
  */
 std::optional<int> supervise(bool asked, int &link);
 
