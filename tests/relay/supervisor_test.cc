@@ -7,7 +7,9 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <memory>
@@ -158,6 +160,44 @@ TEST_F(Supervisor, StopsEveryProcess)
 	EXPECT_EQ(first.receive_end(), ending::reset);
 	EXPECT_EQ(second.receive_end(), ending::reset);
 	EXPECT_EQ(relay.wait().status, 0);
+}
+
+/* Whether the process has the file open. */
+bool has_open(pid_t pid, const std::string &file)
+{
+	std::error_code none;
+	const std::string all = "/proc/" + std::to_string(pid) + "/fd";
+	for (const auto &each : std::filesystem::directory_iterator(all, none))
+		if (std::filesystem::read_symlink(each.path(), none) == file)
+			return true;
+	return false;
+}
+
+/* The file of the log is renamed, and may be compressed and removed later. A process that only
+ * finishes its connections has lines to write, too. */
+TEST_F(Supervisor, ReopensTheLogOfEveryProcess)
+{
+	const folder here;
+	const std::string log = here / "access.log";
+	relay_process relay(with({"--access-log", log}));
+	auto client = peer::connect(relay.address());
+	auto served = backend.accept();
+	const pid_t old = processes_serving(relay, 1).back();
+	const pid_t newest = hand_over(relay);
+	relay.await_error("notice draining connections=1 ");
+	ASSERT_EQ(rename(log.c_str(), (log + ".1").c_str()), 0);
+	relay.signal(SIGHUP);
+	for (const pid_t pid : {old, newest})
+		EXPECT_TRUE(eventually([&] { return has_open(pid, log); }));
+	served.close();
+	EXPECT_EQ(client.receive_end(), ending::fin);
+	client.close();
+	EXPECT_TRUE(eventually([&] { return state_of(old).empty(); }));
+	std::ifstream lines(log);
+	std::string line;
+	EXPECT_TRUE(std::getline(lines, line));
+	EXPECT_NE(line.find(" backend=" + backend.address()), line.npos) << line;
+	stop(relay);
 }
 
 TEST_F(Supervisor, KeepsTheOldProcessIfAHandoverFails)

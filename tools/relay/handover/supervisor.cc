@@ -33,8 +33,9 @@ namespace
 {
 
 /* The signals that the first process passes on. All others have their usual effect on it. */
-constexpr int to_all[] = {SIGTERM, SIGINT};
-constexpr int to_newest[] = {SIGHUP, SIGUSR1, SIGUSR2};
+constexpr int to_stop[] = {SIGTERM, SIGINT};
+constexpr int to_all[] = {SIGTERM, SIGINT, SIGHUP};
+constexpr int to_newest[] = {SIGUSR1, SIGUSR2};
 
 /* A process that must end is sent SIGTERM at this interval, and the second one makes it cut its
  * connections. After so many it is killed; cutting takes a second at most (server.cc). */
@@ -157,11 +158,11 @@ private:
 
 	void pass_on(int signum, bool is_known)
 	{
-		const bool is_for_all = std::ranges::count(to_all, signum) > 0;
-		if (is_for_all)
+		if (std::ranges::count(to_stop, signum) > 0)
 			is_stopping_ = true;
 		if (is_known || signum == SIGCHLD)
 			return;
+		const bool is_for_all = std::ranges::count(to_all, signum) > 0;
 		/* Processes that have ended but are not reaped yet still have their ids. */
 		for (const pid_t pid : processes_)
 			if (is_for_all || pid == newest_)
@@ -249,7 +250,7 @@ void become_the_relay(pid_t former, const sigset_t &mask)
 	if (number_in("LISTEN_PID") == former)
 		setenv("LISTEN_PID", std::to_string(getpid()).c_str(), 1);
 	/* A signal that comes before the relay catches it must not end it. */
-	for (const int each : to_newest)
+	for (const int each : {SIGHUP, SIGUSR1, SIGUSR2})
 		std::signal(each, SIG_IGN);
 	sigprocmask(SIG_SETMASK, &mask, nullptr);
 }

@@ -8,8 +8,9 @@
  * for this:
  *
  * - It passes SIGTERM and SIGINT on to every process of the relay, also to those that only finish
- *   their connections; and SIGHUP, SIGUSR1 and SIGUSR2 to the newest. It does not pass on a signal
- *   from a terminal, because the terminal sends it to the whole process group.
+ *   their connections; SIGHUP likewise, on which those only reopen their access log; and SIGUSR1
+ *   and SIGUSR2 to the newest. It does not pass on a signal from a terminal, because the terminal
+ *   sends it to the whole process group.
  * - A process that hands over reports the new process's id once the new one serves. From then on
  *   the new one is the newest. A handover that fails is never reported, so nothing changes.
  * - It adopts and reaps the processes that the relay leaves behind, and as process 1 every orphan.
