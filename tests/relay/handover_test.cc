@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -510,6 +511,55 @@ TEST_F(Handover, PassesAReloadOn)
 	const pid_t pid = successor(relay, 0);
 	ASSERT_GT(pid, 0);
 	relay.await_error("notice reloaded ");
+	await_end(relay);
+	end(pid);
+	EXPECT_EQ(relay.wait().status, 0);
+}
+
+/* Waits until the other end of a Unix socket has read everything. */
+void await_read(const peer &client)
+{
+	EXPECT_TRUE(eventually([&] {
+		int unread = -1;
+		return ioctl(client.fd(), TIOCOUTQ, &unread) == 0 && unread == 0;
+	}));
+}
+
+/* Clients of the control server that wait for their turn during the handover get an answer, which
+ * says that another process has taken over. One that has asked nothing is closed, so that it
+ * connects to the new process. */
+TEST_F(Handover, AnswersWhoeverWaitsForIt)
+{
+	listener backend;
+	const folder here;
+	const std::string control = "unix:" + here / "control";
+	const std::string text = "control = '" + control + "'\n" + configuration(backend);
+	file config(text);
+	relay_process relay({"--config", config.name()});
+	serves(relay.address(), backend);
+	auto idle = peer::sending("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", control);
+	EXPECT_EQ(idle.receive(15), "HTTP/1.1 200 OK");
+	/* The old process does not end before this connection does. */
+	auto connected = peer::connect(relay.address());
+	auto served = backend.accept();
+	slow_file slow(config.name());
+	relay.signal(SIGUSR2);
+	slow.await_reader();
+	/* They have the turn one after the other, so not all are answered when the servers end. */
+	std::vector<peer> clients;
+	for (int i = 0; i < 50; i++) {
+		clients.push_back(
+			peer::sending("POST /reload HTTP/1.1\r\nHost: localhost\r\n\r\n", control));
+		await_read(clients.back());
+	}
+	slow.write(text);
+	const pid_t pid = successor(relay, 0);
+	ASSERT_GT(pid, 0);
+	for (auto &each : clients)
+		EXPECT_EQ(each.receive_rest().first.substr(0, 12), "HTTP/1.1 503");
+	idle.receive_rest();
+	connected.close();
+	served.close();
 	await_end(relay);
 	end(pid);
 	EXPECT_EQ(relay.wait().status, 0);

@@ -151,14 +151,18 @@ void admin_server::serve()
 			sleep_fully(100ms);
 		}
 	}
-	if (retiring_.load(std::memory_order_relaxed))
-		serve_backlog();
+	if (retiring_.load(std::memory_order_acquire))
+		stop_accepting();
 }
 
-void admin_server::serve_backlog()
+void admin_server::stop_accepting()
 {
-	drain_backlog(
-		listener_, [] { return true; }, [&](sn::tcp client) { admit(std::move(client)); });
+	if (handed_over_.load(std::memory_order_relaxed))
+		send_away_all();
+	else
+		drain_backlog(
+			listener_, [] { return true; },
+			[&](sn::tcp client) { admit(std::move(client)); });
 	listener_.close();
 	closed_.store(true, std::memory_order_release);
 }
@@ -167,6 +171,17 @@ void admin_server::retire() noexcept
 {
 	retiring_.store(true, std::memory_order_relaxed);
 	listener_.set_deadline(sn::deadline(1ns));
+}
+
+void admin_server::hand_over() noexcept
+{
+	handed_over_.store(true, std::memory_order_relaxed);
+	/* The accepting task reads the other flag only after it has read this one. */
+	retiring_.store(true, std::memory_order_release);
+	listener_.set_deadline(sn::deadline(1ns));
+	/* One that a reload has retired accepts no more. */
+	if (closed_.load(std::memory_order_acquire))
+		send_away_all();
 }
 
 bool admin_server::over() noexcept
@@ -237,6 +252,14 @@ private:
 	bool is_sent_away_ = false;
 	std::list<connection *>::iterator place_;
 };
+
+/* Called when no more clients are admitted. */
+void admin_server::send_away_all() noexcept
+{
+	const std::lock_guard guard(lock_);
+	for (connection *each : connections_)
+		each->send_away();
+}
 
 void admin_server::close()
 {
@@ -326,6 +349,10 @@ try {
 			return;
 		reader.next();
 		with.waits_for_request();
+		/* Whoever sends the waiting clients away does not find one that was being answered
+		 * before it waited. */
+		if (handed_over_.load(std::memory_order_relaxed))
+			return;
 	}
 } catch (const std::exception &error) {
 	/* Most likely there is no memory: gives this client up. */

@@ -92,7 +92,14 @@ public:
 	 */
 	void retire() noexcept;
 
-	/* After retire(): whether all clients have gone. */
+	/*
+	 * Closes the listener, whose socket another process has too, which accepts the clients of
+	 * its backlog. A client that is being answered gets its answer; the others are closed, as
+	 * they would get that of the wrong process. Does not wait. close() must still be called.
+	 */
+	void hand_over() noexcept;
+
+	/* After retire() or hand_over(): whether all clients have gone. */
 	bool over() noexcept;
 
 	/* Ends every connection, and waits for its tasks to end. Call it only after start(). May
@@ -109,7 +116,8 @@ private:
 		       !retiring_.load(std::memory_order_relaxed);
 	}
 	void serve();
-	void serve_backlog();
+	void stop_accepting();
+	void send_away_all() noexcept;
 	void admit(sn::tcp client);
 	void serve_client(connection &with);
 	bool is_own(const std::string &host);
@@ -123,7 +131,8 @@ private:
 	std::string address_;
 	std::atomic<bool> stopping_{false};
 	std::atomic<bool> retiring_{false};
-	std::atomic<bool> closed_{false}; /* by the accepting task, with the listener */
+	std::atomic<bool> handed_over_{false}; /* set before retiring_ */
+	std::atomic<bool> closed_{false};      /* by the accepting task, with the listener */
 	sn::task<void> accepting_;
 	sn::wait_group serving_;
 	std::mutex lock_; /* guards the fields below; never held while parked */

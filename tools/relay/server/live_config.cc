@@ -251,8 +251,8 @@ controller::outcome live_config::refusal() const
 controller::outcome live_config::configuration()
 {
 	const std::lock_guard turn(turn_);
-	if (all_.config_file.empty())
-		return refusal();
+	if (auto why = refusal(); why.status != 200)
+		return why;
 	return {200, all_.settings->text};
 }
 

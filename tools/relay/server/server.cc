@@ -104,6 +104,7 @@ bool hand_over_all(shared &all, serving &now)
 try {
 	/* What retiring needs, because after the handover nothing may fail. */
 	now.retired.reserve(now.retired.size() + now.open.size());
+	now.retired_admins.reserve(now.retired_admins.size() + 2);
 	std::vector<handed_listener> listeners;
 	for (const auto &each : now.open)
 		listeners.push_back(each->to_hand_over());
@@ -239,16 +240,29 @@ void drain(shared &all)
 }
 
 /* After a handover the connections may take days, because nobody waits for them. A signal to
- * stop means that the whole relay stops, so it limits them to the usual drain time. */
-void drain_after_handover(shared &all)
+ * stop means that the whole relay stops, so it limits them to the usual drain time. Returns true if
+ * such a signal has come. */
+bool drain_after_handover(shared &all)
 {
 	const auto time = all.settings->handover_drain;
 	tell_draining(all, time);
 	const auto until = time ? sn::after(*time) : sn::deadline::max();
 	if (!drain_until(all, until, 500ms))
-		return;
+		return false;
 	tell_draining(all, all.settings->drain);
 	drain_until(all, std::min(until, sn::after(all.settings->drain)), 20ms);
+	return true;
+}
+
+/* Waits until the clients that the admin and the control server were answering have their answers,
+ * the time is over, or a signal asks to stop. */
+void finish_answers(shared &all, const serving &now, std::chrono::nanoseconds time)
+{
+	const auto is_over = [](const auto &each) { return each->over(); };
+	for (const auto until = sn::after(time);
+	     !std::ranges::all_of(now.retired_admins, is_over) && sn::now() < until;)
+		if (wait_and_answer(all, std::min(until, sn::after(10ms))))
+			return;
 }
 
 void tell_stopped() noexcept
@@ -384,12 +398,13 @@ int serve(shared &all)
 		/*
 		 * The new process accepts from the same backlogs. Clients that it does not accept
 		 * are accepted here while the listeners retire. From now on the new process's admin
-		 * server answers.
+		 * server answers; whoever is being answered here gets the answer.
 		 */
 		for (auto *each : {&now.admin, &now.control}) {
-			if (*each)
-				(*each)->close();
-			each->reset();
+			if (!*each)
+				continue;
+			(*each)->hand_over();
+			now.retired_admins.push_back(std::move(*each));
 		}
 		for (auto &each : now.open) {
 			each->hand_over();
@@ -406,10 +421,12 @@ int serve(shared &all)
 	for (const auto *all_listeners : {&now.open, &now.retired})
 		for (const auto &each : *all_listeners)
 			each->close();
-	if (is_end)
+	if (is_end) {
 		drain(all);
-	else
-		drain_after_handover(all);
+	} else {
+		const bool is_to_stop = drain_after_handover(all);
+		finish_answers(all, now, is_to_stop ? 1s : 10s);
+	}
 	/* The servers are closed before cut(), which may leave(): only close() removes the file
 	 * of a Unix socket. */
 	for (const auto *each : {&now.admin, &now.control})
