@@ -8,6 +8,7 @@
 #include "harness.hpp"
 #include "support/runtime.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -87,6 +88,47 @@ TEST_P(Refusal, AReloadWithoutAThreadIsToldAndChangesNothing)
 	expect_reaches(relay, b);
 	EXPECT_EQ(relay.stop().status, 0);
 }
+
+/* A new process reports that it serves only when nothing it needs is missing. Otherwise the old one
+ * continues. */
+class Start : public Refusal
+{
+};
+
+#if !TEST_EMULATED // the new process would run without the emulator
+TEST_P(Start, AHandoverToAProcessThatLacksATaskFails)
+{
+	relay_process relay({"--config", config.name()});
+	relay.await_error(" serves");
+	refused.write(GetParam());
+	relay.signal(SIGUSR2);
+	relay.await_error("error cannot_serve ");
+	relay.await_error("not handed over: the new process has ended");
+	EXPECT_EQ(relay.errors().find(" handed_over "), std::string::npos) << relay.errors();
+	expect_reaches(relay, a);
+	refused.write("");
+	EXPECT_NE(ctl({"config"}).output, "");
+	EXPECT_EQ(relay.stop().status, 0);
+}
+#endif
+
+/* A first process of the relay says why it does not serve, and removes its files. */
+TEST_P(Start, ThatLacksATaskFails)
+{
+	refused.write(GetParam());
+	relay_process relay({"--config", config.name()});
+	const ended end = relay.wait();
+	EXPECT_EQ(end.status, 1);
+	EXPECT_NE(end.errors.find("error cannot_serve "), end.errors.npos) << end.errors;
+	EXPECT_FALSE(std::filesystem::exists(in / "ctl"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Start, testing::Values("admin accept", "rounds", "attempts"),
+			 [](const auto &instance) {
+				 std::string name(instance.param);
+				 std::ranges::replace(name, ' ', '_');
+				 return name;
+			 });
 
 INSTANTIATE_TEST_SUITE_P(Of, Refusal, testing::Values("thread", "memory"),
 			 [](const auto &instance) { return std::string(instance.param); });

@@ -2,10 +2,12 @@
 /*
  * The relay of refusal_test.cc. While the file named by RELAY_TEST_REFUSES says so, it lacks
  * something: "thread" and "memory": a thread for a call that may block, or memory for one;
- * "timers": memory for timers; "new": any memory of C++. Each refusal of the last two adds a byte
- * to the file named by RELAY_TEST_REFUSED.
+ * "timers": memory for timers; "new": any memory of C++; or the task with that name. Each refusal
+ * of "timers" and "new" adds a byte to the file named by RELAY_TEST_REFUSED.
  */
 #include "base/in_time.hpp"
+
+#include <sennit/sennit.h>
 
 #include <array>
 #include <cerrno>
@@ -69,12 +71,21 @@ void refuse()
 
 extern "C" {
 
-/* Names of the linker, and those of timer.h. */
+/* Names of the linker, and those of timer.h and task.h. */
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 int __real_sn_timer_start(void *self, void *timer, std::int64_t when);
 int __real_sn_timer_advance(void *self, void *timer, std::int64_t when, void *by);
+int __real_sn_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_attr *attr);
 int __wrap_sn_timer_start(void *self, void *timer, std::int64_t when);
 int __wrap_sn_timer_advance(void *self, void *timer, std::int64_t when, void *by);
+int __wrap_sn_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_attr *attr);
+
+int __wrap_sn_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_attr *attr)
+{
+	if (attr && attr->name && refuses(attr->name))
+		return -ENOMEM;
+	return __real_sn_spawn(task, fn, arg, attr);
+}
 
 int __wrap_sn_timer_start(void *self, void *timer, std::int64_t when)
 {

@@ -320,8 +320,16 @@ bool end_watching(serving &now)
 	return over;
 }
 
-/* Opens all listeners and starts to serve; returns false if that fails. */
-bool begin(shared &all, serving &now)
+/* The tasks that the process has besides its listeners and servers. */
+struct background {
+	std::optional<rounds> going;
+	std::optional<attempts_watch> connecting;
+	std::optional<first_process_watch> watch;
+};
+
+/* Opens all listeners and starts to serve; returns false if that fails. If it throws, some may
+ * serve already. */
+bool begin(shared &all, serving &now, live_config &live, background &tasks)
 {
 	all.registry.set_process([&all](snapshot &into) {
 		into.accept_pauses += all.counters.accept_holds.get();
@@ -354,15 +362,37 @@ bool begin(shared &all, serving &now)
 	services.start_log();
 	services.use_log();
 	first.commit();
-	all.inherited.done();
-	/* The servers start last, when there is something to report. */
+	tasks.going.emplace(all, live);
+	tasks.connecting.emplace(all.attempts);
+	tasks.watch.emplace(all.program.link);
+	/* The servers start when there is something to report; last, because a client of the
+	 * control server waits for the turn, which is held here. */
 	services.start_servers();
+	/* Nothing fails from here on, because an old process ends after this. */
+	all.inherited.done();
 	services.use_servers();
-	emit(event_kind::serving, std::string("sennit-relay ") + sn_version() + " serves",
-	     {{"version", sn_version()},
-	      {"listeners", std::uint64_t{now.open.size()}},
-	      {"pid", static_cast<std::uint64_t>(getpid())}});
+	try_to_tell([&] {
+		emit(event_kind::serving, std::string("sennit-relay ") + sn_version() + " serves",
+		     {{"version", sn_version()},
+		      {"listeners", std::uint64_t{now.open.size()}},
+		      {"pid", static_cast<std::uint64_t>(getpid())}});
+	});
 	return true;
+}
+
+/* Ends the process when begin() has thrown: without freeing the memory of the listeners that serve
+ * already, but with the files of their Unix sockets removed. If there is an old process, it
+ * continues, because this one has not reported to it. */
+[[noreturn]] void give_up(shared &all, const serving &now, const char *why) noexcept
+{
+	try_to_tell([&] { emit(event_kind::cannot_serve, std::string("cannot run: ") + why); });
+	for (const auto &each : now.open) {
+		each->stop();
+		each->close();
+	}
+	static_cast<void>(all.access_log.exchange(nullptr));
+	std::fflush(nullptr);
+	std::_Exit(EXIT_FAILURE);
 }
 
 } // namespace
@@ -376,30 +406,33 @@ int serve(shared &all)
 	serving now;
 	live_config live(all, now);
 	now.control_by = &live;
-	{
+	background tasks;
+	try {
 		const std::lock_guard turn(live.turn());
-		if (!begin(all, now))
+		if (!begin(all, now, live, tasks))
 			return EXIT_FAILURE;
+	} catch (const std::exception &error) {
+		give_up(all, now, error.what());
 	}
 
 	notify_ready();
 
-	std::optional<rounds> going(std::in_place, all, live);
-	std::optional<attempts_watch> connecting(std::in_place, all.attempts);
-	std::optional<first_process_watch> watch(all.program.link);
 	const bool is_end = serve_until_stopped(all, now, live);
 
-	all.registry.set_ready(false);
 	all.stock.close();
 	if (is_end) {
+		all.registry.set_ready(false);
 		notify_stopping();
 		delay_the_stop(all);
 	} else {
 		/*
 		 * The new process accepts from the same backlogs. Clients that it does not accept
 		 * are accepted here while the listeners retire. From now on the new process's admin
-		 * server answers; whoever is being answered here gets the answer.
+		 * server answers; whoever is being answered here gets the answer. The relay stays
+		 * ready.
 		 */
+		for (const auto &each : now.retired_admins)
+			each->hand_over();
 		for (auto *each : {&now.admin, &now.control}) {
 			if (!*each)
 				continue;
@@ -425,7 +458,8 @@ int serve(shared &all)
 		drain(all);
 	} else {
 		const bool is_to_stop = drain_after_handover(all);
-		finish_answers(all, now, is_to_stop ? 1s : 10s);
+		if (all.sessions.alive() == 0)
+			finish_answers(all, now, is_to_stop ? 1s : 10s);
 	}
 	/* The servers are closed before cut(), which may leave(): only close() removes the file
 	 * of a Unix socket. */
@@ -437,9 +471,9 @@ int serve(shared &all)
 	cut(all);
 	/* The rounds tell of lines that were dropped, so they end after the log. */
 	const bool log_is_closed = all.access_log.exchange(nullptr);
-	going.reset();
-	connecting.reset();
-	watch.reset();
+	tasks.going.reset();
+	tasks.connecting.reset();
+	tasks.watch.reset();
 	const bool watching_is_over = end_watching(now);
 	/* The memory of these must not be freed while they use it, so leave() ends the process
 	 * without that. */
