@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -93,15 +94,18 @@ bool live_config::put_in_effect(const std::shared_ptr<const config> &next, bool 
 	change to_next(all_, serving_, next, reread);
 	if (!services.prepare() || !to_next.prepare())
 		return false;
+	std::shared_ptr<const event_target> events;
+	if (next->events != before->events)
+		events = open_event_target(next->events);
 	services.start_log();
 	services.start_servers();
 	to_next.announce();
 	services.announce();
 	to_next.commit();
 	services.use_servers();
+	if (events)
+		send_events_to(std::move(events));
 	services.use_log();
-	if (next->events != before->events)
-		send_events_to(next->events);
 	/* A listener takes as many descriptors as a session: its socket, and a client that
 	 * waits. */
 	const std::size_t room = all_.sessions.most() + listeners_before;

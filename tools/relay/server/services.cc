@@ -90,6 +90,8 @@ bool process_services::prepare()
 	opened = opened && open_log(why);
 	if (!opened)
 		emit(fault_, why);
+	for (auto &each : servers_)
+		each.names = {next_.admin_hosts, each.address};
 	return opened;
 }
 
@@ -112,12 +114,12 @@ void process_services::start_log()
 	is_log_started_ = log_ != nullptr;
 }
 
-/* Sets the names and the token. They take effect also for a server that stays. */
-void process_services::configure(const slot &which, admin_server &server) const
+/* Sets the names and the token, once for each server. They take effect also for one that stays. */
+void process_services::configure(slot &which, admin_server &server) noexcept
 {
-	server.answer_as({next_.admin_hosts, which.address});
+	server.answer_as(std::move(which.names));
 	if (which.handed_name == control_listener_name)
-		server.let_control(serving_.control_by, token_);
+		server.let_control(serving_.control_by, std::move(token_));
 }
 
 void process_services::start_servers()
@@ -139,7 +141,7 @@ void process_services::use_log()
 		all_.access_log.exchange(std::move(log_));
 }
 
-void process_services::use_servers()
+void process_services::use_servers() noexcept
 {
 	for (auto &each : servers_) {
 		each.is_started = false;

@@ -7,6 +7,7 @@
 #define RELAY_SERVICES_HPP
 
 #include "admin/admin.hpp"
+#include "base/host_names.hpp"
 #include "config/config.hpp"
 #include "server/serving.hpp"
 #include "sessions/session.hpp"
@@ -30,8 +31,8 @@ public:
 	process_services &operator=(const process_services &) = delete;
 	~process_services();
 
-	/* Opens what is new. If something cannot be opened, reports it and returns false. May
-	 * park. */
+	/* Opens what is new, and makes what the servers need. If something cannot be opened,
+	 * reports it and returns false. May park. */
 	bool prepare();
 
 	/* Prints the addresses of the servers that are new. */
@@ -44,7 +45,7 @@ public:
 
 	/* These make the new log and servers those in use. They do not fail, and may park. */
 	void use_log();
-	void use_servers();
+	void use_servers() noexcept;
 
 private:
 	/* A server that is about to be replaced. */
@@ -55,6 +56,7 @@ private:
 		int mode;
 		std::unique_ptr<admin_server> &in_use;
 		bool is_other = false;
+		host_names names{}; /* under which it answers */
 		std::unique_ptr<admin_server> next{};
 		bool is_started = false;
 	};
@@ -62,7 +64,7 @@ private:
 	bool open_server(slot &which, std::string &why);
 	bool read_control_token(std::string &why);
 	bool open_log(std::string &why);
-	void configure(const slot &which, admin_server &server) const;
+	void configure(slot &which, admin_server &server) noexcept;
 
 	shared &all_;
 	serving &serving_;

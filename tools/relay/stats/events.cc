@@ -42,6 +42,8 @@ bool is_stderr_journal()
 	return std::to_string(of.st_dev) + ':' + std::to_string(of.st_ino) == stream;
 }
 
+} // namespace
+
 /* Where events go. Does not change once it is in use. */
 struct event_target {
 	event_form form = event_form::text;
@@ -60,7 +62,7 @@ struct event_target {
 	}
 };
 
-std::shared_ptr<const event_target> to_target(std::string_view name)
+std::shared_ptr<const event_target> open_event_target(std::string_view name)
 {
 	auto made = std::make_shared<event_target>();
 	made->is_journal = is_stderr_journal();
@@ -78,6 +80,9 @@ std::shared_ptr<const event_target> to_target(std::string_view name)
 		made->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	return made;
 }
+
+namespace
+{
 
 /* The number of events of one kind that may be sent, as for any bucket of tokens. */
 struct event_bucket {
@@ -216,10 +221,14 @@ std::optional<std::string> event_target_problem(std::string_view target)
 
 void send_events_to(std::string_view target)
 {
-	auto next = to_target(target);
+	send_events_to(open_event_target(target));
+}
+
+void send_events_to(std::shared_ptr<const event_target> target) noexcept
+{
 	auto &all = state();
 	const std::lock_guard guard(all.lock);
-	all.target.swap(next);
+	all.target.swap(target);
 }
 
 void emit(event_kind kind, std::string_view message, event_fields fields) noexcept

@@ -25,6 +25,7 @@
 #include "stats/event.hpp"
 
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -43,6 +44,11 @@ std::optional<std::string> event_target_problem(std::string_view target);
 /* Sends all events there from now on. event_target_problem() has found nothing wrong with the
  * target. */
 void send_events_to(std::string_view target);
+
+/* The same in two steps, of which only the first one throws if there is no memory. */
+struct event_target;
+std::shared_ptr<const event_target> open_event_target(std::string_view target);
+void send_events_to(std::shared_ptr<const event_target> target) noexcept;
 
 /* Sends the event, or counts it as suppressed. */
 void emit(event_kind kind, std::string_view message, event_fields fields = {}) noexcept;
