@@ -3,13 +3,16 @@
 """
 The files that are shipped with the program: the example configuration has every key of the manual
 and is valid, with and without its comments; so is the one for Kubernetes, whose times fit; the
-health check of the container works; and bash completes commands, groups and backends.
+health check of the container works; the main process of the systemd service stays during a
+handover; and bash completes commands, groups and backends.
 
 Environment: as traffic.py, and SENNIT_SOURCE_DIR.
 """
 import os
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -74,6 +77,15 @@ def embedded(manifest):
             break
         taken.append(line[4:])
     return "\n".join(taken) + "\n"
+
+
+def kill_all(relay):
+    """Kills what is left of a session."""
+    try:
+        os.killpg(relay.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    relay.wait(PATIENCE)
 
 
 def seconds(text, key):
@@ -145,6 +157,36 @@ class Configurations(unittest.TestCase):
         names = {port["name"] for port in pod["spec"]["containers"][0]["ports"]}
         self.assertEqual({parts[2]["spec"]["ports"][0]["targetPort"], "admin"}, names)
         self.assertEqual(parts[3]["spec"]["clusterIP"], "None")
+
+
+class Service(unittest.TestCase):
+    def test_the_main_process_stays(self):
+        """systemd hears nothing of another main process, for which it would not wait."""
+        unit = dict(re.findall(r"^(\w+)=(.*)$", text_of("packaging/sennit-relay.service"),
+                               re.MULTILINE))
+        self.assertEqual((unit["Type"], unit["NotifyAccess"], unit["KillMode"]),
+                         ("notify", "all", "mixed"))
+        words = unit["ExecStart"].split()
+        self.assertEqual((words[0], words[-1]),
+                         ("/usr/bin/sennit-relay", "$SENNIT_RELAY_OPTIONS"))
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(manager.close)
+        manager.settimeout(PATIENCE)
+        manager.bind(f"{folder.name}/notify")
+        relay = subprocess.Popen([PROGRAM, *words[1:-1], "127.0.0.1:0", "127.0.0.1:9"],
+                                 stdout=subprocess.DEVNULL, start_new_session=True,
+                                 env=os.environ | {"NOTIFY_SOCKET": f"{folder.name}/notify"})
+        self.addCleanup(kill_all, relay)
+        self.assertEqual(manager.recv(4096), b"READY=1")
+        relay.send_signal(signal.SIGUSR2)
+        self.assertEqual(manager.recv(4096), b"READY=1")
+        relay.send_signal(signal.SIGTERM)
+        self.assertEqual(manager.recv(4096), b"STOPPING=1")
+        self.assertEqual(relay.wait(PATIENCE), 0)
+        manager.setblocking(False)
+        self.assertRaises(BlockingIOError, manager.recv, 4096)
 
 
 class Running(unittest.TestCase):
