@@ -65,6 +65,9 @@ relay=$root/usr/bin/sennit-relay
 if ldd "$relay" | grep -q 'not found'; then
 	fail "libraries are missing: $(ldd "$relay")"
 fi
+# The test that Debian runs of the installed package.
+PATH=$root/usr/bin:$PATH sh packaging/debian/tests/relay >"$scratch/log" 2>&1 ||
+	{ cat "$scratch/log" >&2; fail "packaging/debian/tests/relay"; }
 # The options that the unit passes, on free ports.
 options=$(. "$root/etc/default/sennit-relay" && echo "$SENNIT_RELAY_OPTIONS")
 read -r -a words <<<"${options//:8080/:0}"
