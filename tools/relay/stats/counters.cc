@@ -3,8 +3,26 @@
 
 #include <sennit/run.h>
 
+#include <atomic>
+
 namespace relay
 {
+namespace
+{
+
+/* The line of the calling thread, from 1; 0: it has none yet. In the usual model for programs, the
+ * linker (binutils 2.40) says on riscv64 that the code has to be relocated. */
+[[gnu::tls_model("initial-exec")]] thread_local unsigned line_of_thread = 0;
+
+} // namespace
+
+unsigned busy_counter::line() noexcept
+{
+	static std::atomic<unsigned> threads{0};
+	if (line_of_thread == 0) [[unlikely]]
+		line_of_thread = 1 + threads.fetch_add(1, std::memory_order_relaxed) % lines;
+	return line_of_thread - 1;
+}
 
 event_fields to_fields(const counters &now, std::uint64_t bytes_to_backend,
 		       std::uint64_t bytes_to_client)

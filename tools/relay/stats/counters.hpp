@@ -62,14 +62,7 @@ private:
 
 	/* Not inline: a task that has changed threads must not reuse the thread-local address of
 	 * its old thread. */
-	[[gnu::noinline]] static unsigned line() noexcept
-	{
-		static std::atomic<unsigned> threads{0};
-		static thread_local unsigned mine = 0;
-		if (mine == 0) [[unlikely]]
-			mine = 1 + threads.fetch_add(1, std::memory_order_relaxed) % lines;
-		return mine - 1;
-	}
+	[[gnu::noinline]] static unsigned line() noexcept;
 
 	std::array<padded, lines> lines_;
 };
