@@ -284,8 +284,12 @@ TASK_TEST(Signal, SomeCannotBeCaught, 1)
 	__asm__ volatile("ud2");
 #elif defined(__aarch64__) || defined(__arm__)
 	__asm__ volatile("udf #0");
-#else
+#elif defined(__riscv)
 	__asm__ volatile("unimp");
+#elif defined(__s390x__) || defined(__powerpc__)
+	__asm__ volatile(".long 0");
+#else
+	__builtin_trap();
 #endif
 	abort();
 }
