@@ -13,10 +13,12 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <memory>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sstream>
 #include <string>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <system_error>
@@ -391,6 +393,29 @@ TEST_F(Supervisor, PassesSocketsOn)
 	EXPECT_EQ(served.receive_end(), ending::fin);
 	served.close();
 	EXPECT_EQ(relay.wait().status, 0);
+}
+
+/* Nor does it keep those for datagrams, which have no clients that could be refused. */
+TEST_F(Supervisor, KeepsNoSocketForDatagrams)
+{
+	const int handed = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	sockaddr_in at{};
+	socklen_t length = sizeof at;
+	at.sin_family = AF_INET;
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	ASSERT_EQ(bind(handed, reinterpret_cast<sockaddr *>(&at), length), 0);
+	ASSERT_EQ(getsockname(handed, reinterpret_cast<sockaddr *>(&at), &length), 0);
+	const file config(
+		"[listeners.a]\naddress = \"udp:127.0.0.1:" + std::to_string(ntohs(at.sin_port)) +
+		"\"\ngroup = \"g\"\n[groups.g]\nbackends = [\"127.0.0.1:9\"]\n");
+	relay_process relay({"--supervise", "--config", config.name()}, 0, {handed});
+	relay.address();
+	const std::string name =
+		std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(handed));
+	close(handed);
+	EXPECT_TRUE(has_open(processes_serving(relay, 1).back(), name));
+	EXPECT_FALSE(has_open(relay.pid(), name));
+	stop(relay);
 }
 
 /* The supervisor sleeps, even after a handover, during which its sleep is interrupted several

@@ -237,9 +237,11 @@ void close_listeners()
 		return;
 	const int count = number_in("LISTEN_FDS");
 	for (int fd = 3; fd < 3 + std::min(count, 4096); fd++) {
-		int listens = 0;
+		int listens = 0, type = 0;
 		socklen_t size = sizeof listens;
-		if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens)
+		if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 &&
+		    getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
+		    (listens || type == SOCK_DGRAM))
 			close(fd);
 	}
 }
