@@ -50,7 +50,8 @@ inline void quic_hello(std::string_view bytes)
 	for (const auto &each : all) {
 		const auto packet = relay::read_quic_packet(each.view());
 		using kind = relay::quic_packet::kind;
-		if (packet.is == kind::initial || packet.is == kind::other) {
+		if (packet.is == kind::initial || packet.is == kind::zero_rtt ||
+		    packet.is == kind::other) {
 			require(packet.size > 0 && packet.size <= each.size,
 				"a packet is in its datagram");
 			require(packet.number <= packet.size, "a packet's number is in it");

@@ -150,6 +150,27 @@ TEST(QuicHello, TellsWhatItIsNot)
 	EXPECT_EQ(gap.add(initial(crypto(message, 1, 900)), hello), state::more);
 }
 
+/* 0-RTT may overtake the Initial, which then decides. In a datagram after an Initial, or after the
+ * beginning of a hello, it is part of the same. */
+TEST(QuicHello, ZeroRttBeforeItIsEarly)
+{
+	tls_hello hello;
+	const auto message = hello_for("a.example");
+	const auto rest = "\x08"s + "abcdefgh\x02xy"s + varint(20) + std::string(20, 'e');
+	const auto early = "\xd0\0\0\0\x01"s + rest;
+	const auto early_2 = "\xe0\x6b\x33\x43\xcf"s + rest;
+	const auto handshake = "\xe0\0\0\0\x01"s + rest;
+	quic_hello reading;
+	for (const auto &each : {early, early_2, early + "\x40 short header"})
+		EXPECT_EQ(reading.add(each, hello), state::early) << testing::PrintToString(each);
+	EXPECT_EQ(reading.add(handshake, hello), state::not_first);
+	EXPECT_EQ(reading.add(handshake + early, hello), state::not_first);
+	EXPECT_EQ(reading.add(initial(crypto(message, 0, 50)), hello), state::more);
+	EXPECT_EQ(reading.add(early, hello), state::more);
+	EXPECT_EQ(reading.add(early + initial(crypto(message, 50, 900)), hello), state::done);
+	EXPECT_EQ(hello.name, "a.example");
+}
+
 TEST(QuicHello, AnotherVersionIsAnswered)
 {
 	const auto packet = relay::read_quic_packet("\xc0\x1a\x2a\x3a\x4a\x03"

@@ -5,6 +5,7 @@
  * handovers and stopping. */
 #include "datagrams.hpp"
 #include "harness.hpp"
+#include "quic_examples.hpp"
 #include "wire/proxy_header.hpp"
 #include "wire/quic_crypto.hpp"
 
@@ -484,6 +485,65 @@ TEST_F(Udp, WithoutAHelloDatagramsGoToTheDefaultOrAreCounted)
 	client.send(relay_->address(1), "not QUIC");
 	EXPECT_EQ(backend.receive().bytes, "not QUIC");
 	EXPECT_FALSE(client.receive_within(0ms));
+}
+
+/* A 0-RTT packet of the connection of quic_examples.hpp. */
+std::string zero_rtt(unsigned char number)
+{
+	return "\xd0\0\0\0\x01\x08"s + quic_examples::from_hex("8394c8f03e515708") +
+	       "\0\x20"s + std::string(32, static_cast<char>(number));
+}
+
+class QuicByName : public Udp
+{
+protected:
+	void SetUp() override
+	{
+		if (!relay::has_quic_crypto())
+			GTEST_SKIP() << "this build is without OpenSSL";
+		start("admin = '127.0.0.1:0'\n[listeners.dns]\naddress = 'udp:127.0.0.1:0'\n"
+		      "group = 'others'\nsni = { 'example.com' = 'named' }\n"
+		      "[groups.others]\nbackends = ['" +
+		      other.address() + "']\n[groups.named]\nbackends = ['" + named.address() +
+		      "']\n");
+	}
+
+	udp_peer other, named, client;
+};
+
+/* A session in the default group would take the Initial, too. */
+TEST_F(QuicByName, ZeroRttThatOvertakesTheHelloIsDropped)
+{
+	client.send(at_, zero_rtt(0));
+	EXPECT_TRUE(eventually([&] { return dropped("bad_hello") == 1; }));
+	const auto hello = quic_examples::from_hex(quic_examples::packet_1);
+	client.send(at_, hello);
+	EXPECT_TRUE(named.receive().bytes == hello);
+	client.send(at_, zero_rtt(1));
+	EXPECT_TRUE(named.receive().bytes == zero_rtt(1));
+	EXPECT_FALSE(other.receive_within(0ms));
+	EXPECT_EQ(open(), 1U);
+}
+
+/* A datagram of the hello is lost, and others come in the meantime. What is sent again finds the
+ * client where it was. */
+TEST_F(QuicByName, ManyDatagramsDoNotEndAHello)
+{
+	std::vector<std::string> kept = {quic_examples::from_hex(quic_examples::first_half)};
+	client.send(at_, kept.front());
+	for (unsigned char i = 0; i < 20; i++) {
+		client.send(at_, zero_rtt(i));
+		if (kept.size() < 16)
+			kept.push_back(zero_rtt(i));
+	}
+	EXPECT_TRUE(eventually([&] { return dropped("bad_hello") == 5; }));
+	kept.push_back(quic_examples::from_hex(quic_examples::second_half));
+	client.send(at_, kept.back());
+	for (const auto &each : kept)
+		EXPECT_TRUE(named.receive().bytes == each);
+	EXPECT_FALSE(named.receive_within(0ms));
+	EXPECT_FALSE(other.receive_within(0ms));
+	EXPECT_EQ(open(), 1U);
 }
 
 /* No version negotiation is sent either. */

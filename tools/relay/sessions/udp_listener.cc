@@ -307,13 +307,15 @@ void udp_listener::read_hello(const std::shared_ptr<route> &via, const udp_key &
 					       std::move(begun), lost);
 			drops.drop(udp_drop::no_room, lost);
 		}
-		if (udp_pending::keep(*client, datagram))
-			return;
+		/* The client sends again what is lost. If it was given up instead, what it sends
+		 * next would not be its beginning. */
+		if (!udp_pending::keep(*client, datagram))
+			drops.drop(udp_drop::bad_hello);
+		return;
 	}
 	/* A forged datagram does not end what a client has begun. */
 	const bool is_over =
-		client && (state == quic_hello::state::more || state == quic_hello::state::done ||
-			   client->datagrams.empty());
+		client && (state == quic_hello::state::done || client->datagrams.empty());
 	std::vector<std::string> kept;
 	if (is_over) {
 		kept.swap(client->datagrams);
@@ -323,6 +325,8 @@ void udp_listener::read_hello(const std::shared_ptr<route> &via, const udp_key &
 	case quic_hello::state::done:
 		return begin_session(via, via->pool_for(hello.name, {}), key, {kept, datagram},
 				     hello.name);
+	case quic_hello::state::early:
+		return drops.drop(udp_drop::bad_hello);
 	case quic_hello::state::not_first:
 		if (via->others)
 			return begin_session(via, via->others.get(), key, {{}, datagram}, "");

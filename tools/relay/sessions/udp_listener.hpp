@@ -16,8 +16,11 @@
  * Where the group depends on the server name (`sni`), a client must begin with QUIC's hello, which
  * is read first (quic_hello.hpp). Its datagrams are kept until the hello is complete, and then
  * passed on unchanged; the session keeps that group. A datagram that is not QUIC, or not the
- * beginning of a connection, goes to `group`, or is dropped if there is none. A client of another
- * QUIC version gets an answer that offers version 1, so that it asks again.
+ * beginning of a connection, goes to `group`, or is dropped if there is none. 0-RTT that has
+ * overtaken the hello is dropped, because a session in `group` would take the hello as well; the
+ * client sends it again. Rejected: keeping it for the hello, for anybody can send it, and most that
+ * comes without a hello has lost its session. A client of another QUIC version gets an answer that
+ * offers version 1, so that it asks again.
  *
  * A reload gives a listener that stays another route, which applies from the next client on. A
  * listener that is removed serves its sessions until they have ended, and then closes the socket.

@@ -68,8 +68,8 @@ public:
 		return clients_.back();
 	}
 
-	/* Keeps a datagram. False if the client has sent more than a hello needs. Throws
-	 * std::bad_alloc. */
+	/* Keeps a datagram. False if there are as many as a hello needs; then the client stays as
+	 * it is. Throws std::bad_alloc. */
 	static bool keep(client &of, std::string_view datagram)
 	{
 		if (of.datagrams.size() >= 16 || of.bytes + datagram.size() > 2 * tls_hello_most)

@@ -24,7 +24,7 @@ enum class udp_drop : unsigned char {
 	no_room,       /* descriptors, ports or memory have run out, or all places for sessions */
 	stopping,      /* the listener serves only the sessions that it has */
 	bad_source,    /* nothing can be sent there, or it is the relay's own or a backend's */
-	bad_hello,     /* the listener needs QUIC's hello, and there was none in time */
+	bad_hello,     /* the listener needs QUIC's hello, and there was none in time, or not yet */
 	no_route,      /* the hello asks for a name that no group serves */
 	/* Of a session. */
 	bandwidth,      /* faster than the bandwidth of the listener or the backend */

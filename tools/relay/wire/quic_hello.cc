@@ -94,14 +94,17 @@ quic_hello::state quic_hello::add(std::string_view datagram, tls_hello &into)
 	std::string plain;
 	std::vector<quic_crypto_part> parts;
 	bool has_initial = false;
+	bool is_early = false;
 	quic_keys keys;
 	for (auto rest = datagram; !rest.empty();) {
 		const auto packet = read_quic_packet(rest);
 		if (packet.is == quic_packet::kind::other_version && rest.size() == datagram.size())
 			return state::other_version;
-		if (packet.is != quic_packet::kind::initial &&
-		    packet.is != quic_packet::kind::other)
+		if (packet.is == quic_packet::kind::none ||
+		    packet.is == quic_packet::kind::other_version)
 			break; /* what follows the packets may be anything */
+		is_early = is_early || (packet.is == quic_packet::kind::zero_rtt &&
+					rest.size() == datagram.size());
 		if (packet.is == quic_packet::kind::initial) {
 			if (version_ == 0) {
 				version_ = packet.version;
@@ -129,8 +132,10 @@ quic_hello::state quic_hello::add(std::string_view datagram, tls_hello &into)
 		}
 		rest.remove_prefix(packet.size);
 	}
+	if (!has_initial && version_ != 0)
+		return state::more;
 	if (!has_initial)
-		return version_ == 0 ? state::not_first : state::more;
+		return is_early ? state::early : state::not_first;
 	if (there_.empty() || there_.front().first != 0)
 		return state::more;
 	const auto read = read_tls_hello(

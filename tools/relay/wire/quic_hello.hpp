@@ -32,6 +32,7 @@ public:
 		done,          /* into has it */
 		bad,           /* there is no hello: it cannot be decrypted, or is malformed */
 		other_version, /* the client must be sent a list of versions */
+		early,         /* 0-RTT that has overtaken the hello; into is as it was */
 		not_first,     /* it is not a client's first packet, or not QUIC */
 	};
 

@@ -102,7 +102,9 @@ quic_packet read_quic_packet(std::string_view bytes)
 	/* 0: Initial, 1: 0-RTT, 2: Handshake, 3: Retry; each one more in version 2. */
 	const auto type = (first >> 4) + (made.version == quic_version_2 ? 3 : 0);
 	const bool is_initial = type % 4 == 0;
-	made.is = is_initial ? quic_packet::kind::initial : quic_packet::kind::other;
+	made.is = is_initial      ? quic_packet::kind::initial
+		  : type % 4 == 1 ? quic_packet::kind::zero_rtt
+				  : quic_packet::kind::other;
 	if (type % 4 == 3) {
 		made.size = bytes.size();
 		return made;

@@ -19,7 +19,8 @@ namespace relay
 struct quic_packet {
 	enum class kind : unsigned char {
 		initial,       /* of version 1 or 2 */
-		other,         /* of version 1 or 2: 0-RTT, Handshake, Retry */
+		zero_rtt,      /* the same; a client sends it with, or after, its Initial */
+		other,         /* of version 1 or 2: Handshake, Retry */
 		other_version, /* size and number are unknown, and the rest is not read */
 		none,          /* a short header, or not QUIC */
 	};
