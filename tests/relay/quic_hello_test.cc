@@ -27,7 +27,10 @@ std::string varint(std::size_t n)
 {
 	if (n < 64)
 		return {static_cast<char>(n)};
-	return {static_cast<char>(0x40 | n >> 8), static_cast<char>(n & 0xff)};
+	if (n < 16384)
+		return {static_cast<char>(0x40 | n >> 8), static_cast<char>(n & 0xff)};
+	return {static_cast<char>(0x80 | n >> 24), static_cast<char>(n >> 16 & 0xff),
+		static_cast<char>(n >> 8 & 0xff), static_cast<char>(n & 0xff)};
 }
 
 std::string crypto(const std::string &of, std::size_t from, std::size_t size)
@@ -106,6 +109,39 @@ TEST(QuicHello, OfOneByteEach)
 		EXPECT_EQ(reading.add(initial(crypto(message, order[i], 1)), hello),
 			  i + 1 < order.size() ? state::more : state::done);
 	EXPECT_EQ(hello.name, "a.example");
+}
+
+/* What clients send is within the bounds, and nothing beyond them is read. */
+TEST(QuicHello, TheWorkForADatagramIsBounded)
+{
+	const auto message = hello_for("a.example", 200);
+	const auto scattered = [&](std::size_t frames) {
+		std::string made;
+		for (std::size_t i = 0; i + 1 < frames; i++)
+			made += crypto(message, i % (message.size() - 1), 1);
+		return made + crypto(message, 0, 900);
+	};
+	const auto packets = [&](std::size_t n) {
+		std::string made;
+		for (std::size_t i = 0; i < n; i++)
+			made += initial(crypto(message, i, i + 1 < n ? 1 : 900));
+		return made;
+	};
+	tls_hello hello;
+	for (const auto &good : {initial(scattered(256)), packets(4),
+				 initial(scattered(200) + std::string(7500, '\0'))}) {
+		quic_hello reading;
+		EXPECT_EQ(reading.add(good, hello), state::done) << good.size();
+		EXPECT_EQ(hello.name, "a.example");
+	}
+	for (const auto &bad :
+	     {initial(scattered(257)), packets(5),
+	      initial(scattered(200) + std::string(9000, '\0')), initial(scattered(13'000))}) {
+		quic_hello reading;
+		EXPECT_EQ(reading.add(bad, hello), state::bad) << bad.size();
+	}
+	quic_hello other;
+	EXPECT_EQ(other.add(std::string(60'000, 'x'), hello), state::not_first);
 }
 
 TEST(QuicHello, OtherFramesAreSkipped)

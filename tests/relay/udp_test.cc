@@ -490,8 +490,8 @@ TEST_F(Udp, WithoutAHelloDatagramsGoToTheDefaultOrAreCounted)
 /* A 0-RTT packet of the connection of quic_examples.hpp. */
 std::string zero_rtt(unsigned char number)
 {
-	return "\xd0\0\0\0\x01\x08"s + quic_examples::from_hex("8394c8f03e515708") +
-	       "\0\x20"s + std::string(32, static_cast<char>(number));
+	return "\xd0\0\0\0\x01\x08"s + quic_examples::from_hex("8394c8f03e515708") + "\0\x20"s +
+	       std::string(32, static_cast<char>(number));
 }
 
 class QuicByName : public Udp

@@ -14,6 +14,11 @@ namespace
 /* The most gaps. A hello has fewer pieces in the datagrams that are kept. */
 constexpr std::size_t gaps_most = 256;
 
+/* Bounds on the work for one datagram, see quic_hello.hpp. */
+constexpr std::size_t datagram_most = 9216;
+constexpr std::size_t packets_most = 4;
+constexpr std::size_t parts_most = 256;
+
 /* Removes the protection of a packet, and reads its frames. Returns false if that fails. */
 bool open_initial(std::string_view packet, const quic_packet &header, const quic_keys &keys,
 		  std::string &plain)
@@ -93,6 +98,8 @@ quic_hello::state quic_hello::add(std::string_view datagram, tls_hello &into)
 	constexpr std::size_t most = tls_hello_most - 5; /* without the header of a record */
 	std::string plain;
 	std::vector<quic_crypto_part> parts;
+	std::size_t packets = 0;
+	std::size_t parts_left = parts_most;
 	bool has_initial = false;
 	bool is_early = false;
 	quic_keys keys;
@@ -105,7 +112,11 @@ quic_hello::state quic_hello::add(std::string_view datagram, tls_hello &into)
 			break; /* what follows the packets may be anything */
 		is_early = is_early || (packet.is == quic_packet::kind::zero_rtt &&
 					rest.size() == datagram.size());
+		if (++packets > packets_most)
+			return state::bad;
 		if (packet.is == quic_packet::kind::initial) {
+			if (datagram.size() > datagram_most)
+				return state::bad;
 			if (version_ == 0) {
 				version_ = packet.version;
 				destination_ = packet.destination;
@@ -119,8 +130,9 @@ quic_hello::state quic_hello::add(std::string_view datagram, tls_hello &into)
 			has_initial = true;
 			parts.clear();
 			if (!open_initial(rest.substr(0, packet.size), packet, keys, plain) ||
-			    !read_quic_frames(plain, parts))
+			    !read_quic_frames(plain, parts_left, parts))
 				return state::bad;
+			parts_left -= parts.size();
 			for (const auto &part : parts) {
 				if (part.offset > most || part.bytes.size() > most - part.offset)
 					return state::bad;

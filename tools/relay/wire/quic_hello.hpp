@@ -7,6 +7,12 @@
  * any order and any pieces. A hello with post-quantum keys takes two datagrams. If bytes are
  * received twice, the first ones count. The hello is parsed up to the first gap, by tls_hello.hpp,
  * so that an error is found early.
+ *
+ * Anybody can make a packet that can be decrypted, and one task reads the datagrams of all clients.
+ * So a datagram with a part of a hello has at most 9 KiB, 4 packets and 256 CRYPTO frames. Clients
+ * send far less: a datagram of 1,200 to 1,500 bytes, or as many as fit into a jumbo frame (9,000
+ * bytes); an Initial packet and one of 0-RTT; and some ten or twenty frames, in which Chromium
+ * scatters its hello.
  */
 #ifndef RELAY_QUIC_HELLO_HPP
 #define RELAY_QUIC_HELLO_HPP

@@ -120,7 +120,8 @@ quic_packet read_quic_packet(std::string_view bytes)
 	return made;
 }
 
-bool read_quic_frames(std::string_view frames, std::vector<quic_crypto_part> &into)
+bool read_quic_frames(std::string_view frames, std::size_t most,
+		      std::vector<quic_crypto_part> &into)
 {
 	quic_reader from(frames);
 	while (from.left() > 0) {
@@ -137,8 +138,9 @@ bool read_quic_frames(std::string_view frames, std::vector<quic_crypto_part> &in
 		case frame_crypto: {
 			const auto offset = from.varint();
 			const auto part = from.take(from.varint());
-			if (!from.failed())
-				into.push_back({offset, part});
+			if (from.failed() || into.size() >= most)
+				return false;
+			into.push_back({offset, part});
 			break;
 		}
 		case frame_connection_close:

@@ -44,8 +44,10 @@ struct quic_crypto_part {
 };
 
 /* Adds the parts in the frames of a decrypted Initial packet. Returns false if a frame is
- * malformed, or must not be in such a packet (RFC 9000, section 12.4). */
-bool read_quic_frames(std::string_view frames, std::vector<quic_crypto_part> &into);
+ * malformed, or must not be in such a packet (RFC 9000, section 12.4), or if there are more parts
+ * than that. */
+bool read_quic_frames(std::string_view frames, std::size_t most,
+		      std::vector<quic_crypto_part> &into);
 
 /* The answer to a packet of another version: it offers version 1. */
 std::string write_version_negotiation(const quic_packet &to);
