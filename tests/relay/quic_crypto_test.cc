@@ -100,6 +100,19 @@ TEST_P(QuicCrypto, DoesNotReadAPacketThatWasChanged)
 	}
 }
 
+/* The bit is a part of what is authenticated. */
+TEST(QuicCryptoBits, TheFixedBitMayBeClear)
+{
+	if (!relay::has_quic_crypto())
+		GTEST_SKIP() << "this build is without OpenSSL";
+	relay::tls_hello hello;
+	auto packet = from_hex(clear_bit);
+	EXPECT_EQ(relay::quic_hello().add(packet, hello), relay::quic_hello::state::done);
+	EXPECT_EQ(hello.name, "example.com");
+	packet[0] = static_cast<char>(packet[0] ^ 0x40);
+	EXPECT_EQ(relay::quic_hello().add(packet, hello), relay::quic_hello::state::bad);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, QuicCrypto, testing::ValuesIn(examples),
 			 [](const auto &of) { return of.index == 0 ? "Version1" : "Version2"; });
 

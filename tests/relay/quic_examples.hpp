@@ -90,6 +90,12 @@ inline constexpr std::string_view second_half =
 	"cc00000001088394c8f03e515708000036d26c1b89a71b9adcd1e1dd9eb7337de62577678a8bb3f76e08"
 	"84eb412d8433749e5cf5a79422ac9b25909130f5d462501130cf1c41ee";
 
+/* The whole of that hello, with the fixed bit clear (RFC 9287). */
+inline constexpr std::string_view clear_bit =
+	"8900000001088394c8f03e515708000040589046b451999b7ca318c0a54f94c48b73c6241718f7a15b1b"
+	"16bf79af7f883514a11a62fc775e106b44620827fb13e5e574e9027cd731e3aa76aaddd0805411755eda"
+	"3c3ed69a6ce3603559496e019586ff1ca451d669b232";
+
 } // namespace quic_examples
 
 #endif

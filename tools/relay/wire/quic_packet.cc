@@ -96,8 +96,9 @@ quic_packet read_quic_packet(std::string_view bytes)
 		made.is = quic_packet::kind::other_version;
 		return made;
 	}
-	if (!(first & 0x40) || made.destination.size() > connection_id_most ||
-	    made.source.size() > connection_id_most)
+	/* The fixed bit may be clear, because peers may agree on that (RFC 9287), and a client
+	 * remembers it with its token. */
+	if (made.destination.size() > connection_id_most || made.source.size() > connection_id_most)
 		return {};
 	/* 0: Initial, 1: 0-RTT, 2: Handshake, 3: Retry; each one more in version 2. */
 	const auto type = (first >> 4) + (made.version == quic_version_2 ? 3 : 0);
