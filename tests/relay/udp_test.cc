@@ -453,6 +453,39 @@ TEST_F(Udp, ADatagramFromAnotherAddressOfTheListenerIsDropped)
 	EXPECT_EQ(open(), 1U);
 }
 
+/* The lists and limits come first: a look at the addresses of the machine opens a socket, and each
+ * forged datagram could cost one. */
+TEST_F(Udp, WhoIsRefusedAnywayCostsNoLookAtTheAddresses)
+{
+	const int raw = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_UDP);
+	if (raw < 0)
+		GTEST_SKIP() << "raw sockets are not permitted";
+	udp_peer backend, client;
+	start("admin = '127.0.0.1:0'\n[listeners.dns]\naddress = 'udp:0.0.0.0:0'\ngroup = 'g'\n"
+	      "deny = ['127.0.0.2']\nmax_connections = 1\n[groups.g]\nbackends = ['" +
+	      backend.address() + "']\n");
+	const auto port = static_cast<unsigned>(std::stoi(at_.substr(at_.rfind(':') + 1)));
+	at_ = "udp:127.0.0.1:" + std::to_string(port);
+	exchange(client, backend);
+	const auto packet = udp_packet(port, port, "loop");
+	socklen_t size = 0;
+	const auto to = to_sockaddr(at_, size);
+	for (const auto &[host, reason] : {std::pair("127.0.0.2:0"s, "refused_list"s),
+					   std::pair("127.0.0.3:0"s, "refused_limit"s)}) {
+		const auto from = to_sockaddr(host, size);
+		ASSERT_EQ(bind(raw, reinterpret_cast<const sockaddr *>(&from), size), 0);
+		EXPECT_EQ(sendto(raw, packet.data(), packet.size(), 0,
+				 reinterpret_cast<const sockaddr *>(&to), size),
+			  static_cast<ssize_t>(packet.size()));
+		EXPECT_TRUE(eventually([&, why = reason] {
+			return dropped(why) + dropped("bad_source") > 0;
+		})) << reason;
+		EXPECT_EQ(dropped("bad_source"), 0U) << host;
+		EXPECT_EQ(dropped(reason), 1U);
+	}
+	close(raw);
+}
+
 /* quic_test.py tests real clients. */
 TEST_F(Udp, WithoutAHelloDatagramsGoToTheDefaultOrAreCounted)
 {

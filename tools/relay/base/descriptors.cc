@@ -47,6 +47,12 @@ bool is_shortage(const std::error_code &error) noexcept
 	       error == std::errc::address_not_available;
 }
 
+bool is_shortage_for_datagrams(const std::error_code &error) noexcept
+{
+	return error == std::errc::resource_unavailable_try_again ||
+	       (is_shortage(error) && error != std::errc::address_not_available);
+}
+
 void open_standard_descriptors() noexcept
 {
 	int fd = 0;

@@ -21,6 +21,11 @@ namespace relay
  * endpoint, address_not_available means that no local port is free (names.hpp). */
 bool is_shortage(const std::error_code &error) noexcept;
 
+/* The same when a socket of UDP is connected. There resource_unavailable_try_again means that no
+ * local port is free, and address_not_available that there is no address to send from, which is no
+ * shortage. */
+bool is_shortage_for_datagrams(const std::error_code &error) noexcept;
+
 /*
  * Opens /dev/null in place of stdin, stdout and stderr if they are closed. Otherwise other
  * descriptors, such as a client's connection, would get these numbers, and messages would go there.

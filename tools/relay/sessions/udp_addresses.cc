@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "sessions/udp_addresses.hpp"
 
+#include "base/descriptors.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <sys/socket.h>
@@ -22,11 +24,13 @@ bool is_every_host(const sn::address &at) noexcept
 
 /* Whether the address belongs to this machine. A datagram to one of its own addresses is sent
  * from that address, except within 127.0.0.0/8. */
-bool is_of_this_machine(const sn::address &at)
+sn::result<bool> is_of_this_machine(const sn::address &at)
 {
 	if (at.family == AF_INET && at.bytes[0] == 127)
 		return true;
 	const auto towards = sn::udp::connect(at.text(), sn::now());
+	if (!towards && is_shortage_for_datagrams(towards.error()))
+		return sn::unexpected(towards.error());
 	if (!towards)
 		return false;
 	const auto from = towards->local();
@@ -51,20 +55,25 @@ void udp_addresses::remove(const sn::address &at) noexcept
 		by_port_.erase(found);
 }
 
-/* Few clients send from the port number of a listener, so the table usually decides alone. */
-bool udp_addresses::has(const sn::address &at) const
+bool udp_addresses::has(const sn::address &at) const noexcept
 {
-	bool has_every = false;
+	const std::lock_guard lock(lock_);
+	const auto [first, last] = by_port_.equal_range(at.port);
+	return std::any_of(first, last,
+			   [&at](const auto &each) { return is_same_host(each.second, at); });
+}
+
+/* Few clients send from the port number of a listener, so the table usually decides alone. */
+sn::result<bool> udp_addresses::has_among_all(const sn::address &at) const
+{
 	{
 		const std::lock_guard lock(lock_);
 		const auto [first, last] = by_port_.equal_range(at.port);
-		for (auto each = first; each != last; ++each) {
-			if (is_same_host(each->second, at))
-				return true;
-			has_every = has_every || is_every_host(each->second);
-		}
+		if (std::none_of(first, last,
+				 [](const auto &each) { return is_every_host(each.second); }))
+			return false;
 	}
-	return has_every && is_of_this_machine(at);
+	return is_of_this_machine(at);
 }
 
 } // namespace relay

@@ -411,7 +411,7 @@ void udp_listener::try_session(const std::shared_ptr<route> &via, pool &to, cons
 }
 
 /* The reason not to look at any datagram of this client, if there is one. Called before anything
- * is answered. */
+ * is answered, and costs no system call. */
 std::optional<udp_drop> udp_listener::deny(const route &via, const udp_key &key)
 {
 	if (key.client.port == 0 || all_.udp_addresses.has(key.client))
@@ -487,6 +487,15 @@ std::shared_ptr<udp_session> udp_listener::open_session(const std::shared_ptr<ro
 	}
 	udp_places places(all_.sessions, via->counts);
 
+	if (const auto is_own = all_.udp_addresses.has_among_all(key.client); !is_own) {
+		tell_shortage();
+		why = udp_drop::no_room;
+		return nullptr;
+	} else if (*is_own) {
+		why = udp_drop::bad_source;
+		return nullptr;
+	}
+
 	const std::uint64_t source = to.by_source() ? source_of(key.client) : 0;
 	tried_endpoints tried;
 	for (;;) {
@@ -509,12 +518,7 @@ std::shared_ptr<udp_session> udp_listener::open_session(const std::shared_ptr<ro
 						   .chosen = std::move(chosen),
 						   .backend = *std::move(socket),
 						   .sni = sni});
-		/* resource_unavailable_try_again means that no port is free. For UDP,
-		 * address_not_available means that there is no address to send from, which is no
-		 * shortage. */
-		if ((is_shortage(socket.error()) &&
-		     socket.error() != std::errc::address_not_available) ||
-		    socket.error() == std::errc::resource_unavailable_try_again) {
+		if (is_shortage_for_datagrams(socket.error())) {
 			tell_shortage();
 			why = udp_drop::no_room;
 			return nullptr;
