@@ -274,6 +274,34 @@ TEST_F(Lack, OfTimersDoesNotHurryTheCounters)
 	EXPECT_EQ(count_of("info counters", end.errors), 3U);
 }
 
+/* A listener of UDP that could not receive must not seem to serve. */
+TEST_F(Lack, OfMemoryForDatagramsFailsAReload)
+{
+#if TEST_ASAN || TEST_TSAN
+	GTEST_SKIP() << "the sanitizer allocates the memory";
+#endif
+	const std::string before = "drain = 0\n[listeners.web]\naddress = \"127.0.0.1:0\"\n"
+				   "group = \"g\"\n[groups.g]\nbackends = [\"" +
+				   backend.address() + "\"]\n";
+	const std::string after = before + "[listeners.udp]\naddress = \"udp:127.0.0.1:0\"\n"
+					   "group = \"g\"\n";
+	configured_relay relay(before);
+	relay.await_error(" serves");
+	lacks.write("large");
+	EXPECT_FALSE(relay.reload(after));
+	EXPECT_GT(std::filesystem::file_size(refused.name()), 0U);
+	auto client = peer::sending("x", relay.address());
+	EXPECT_EQ(backend.accept().receive(1), "x");
+	lacks.write("");
+	EXPECT_TRUE(relay.reload(after));
+	EXPECT_EQ(relay.stop().status, 0);
+	/* Nor does the relay start, or wait for that listener at its end. */
+	lacks.write("large");
+	const file both(after);
+	relay_process other({"--config", both.name()});
+	EXPECT_NE(other.wait().status, 0);
+}
+
 /* There is no memory for what the relay reports about itself. */
 TEST_F(Lack, OfMemoryDoesNotEndTheRelay)
 {

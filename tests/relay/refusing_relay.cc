@@ -2,8 +2,9 @@
 /*
  * The relay of refusal_test.cc. While the file named by RELAY_TEST_REFUSES says so, it lacks
  * something: "thread" and "memory": a thread for a call that may block, or memory for one;
- * "timers": memory for timers; "new": any memory of C++; or the task with that name. Each refusal
- * of "timers" and "new" adds a byte to the file named by RELAY_TEST_REFUSED.
+ * "timers": memory for timers; "new": any memory of C++; "large": that of at least a mebibyte; or the
+ * task with that name. Each refusal of "timers", "new" and "large" adds a byte to the file named by
+ * RELAY_TEST_REFUSED.
  */
 #include "base/in_time.hpp"
 
@@ -104,7 +105,8 @@ int __wrap_sn_timer_advance(void *self, void *timer, std::int64_t when, void *by
 #ifndef RELAY_IS_SANITIZED
 void *operator new(std::size_t size)
 {
-	if (!refuses_and_notes("new"))
+	constexpr std::size_t large = 1 << 20;
+	if (!refuses_and_notes("new") && !(size >= large && refuses_and_notes("large")))
 		if (void *const memory = std::malloc(size ? size : 1))
 			return memory;
 	throw std::bad_alloc();

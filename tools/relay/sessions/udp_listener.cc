@@ -180,8 +180,11 @@ std::shared_ptr<route> udp_listener::via()
 	return via_;
 }
 
+/* The task itself must not fail, because nobody would receive then, so it allocates nothing. */
 void udp_listener::start()
 {
+	buffers_ = std::make_unique_for_overwrite<char[]>(batch_most * udp_buffer_size);
+	batch_.resize(batch_most);
 	receiving_ = sn::spawn([this] { serve(); }, {.name = task_name_.c_str()});
 	is_started_ = true;
 }
@@ -203,17 +206,15 @@ void udp_listener::close()
 
 void udp_listener::serve()
 {
-	const auto buffers = std::make_unique_for_overwrite<char[]>(batch_most * udp_buffer_size);
-	std::vector<sn::udp_message> batch(batch_most);
 	while (!ends_.load() && !port_->is_over()) {
 		for (std::size_t i = 0; i < batch_most; i++) {
-			batch[i].data = buffers.get() + i * udp_buffer_size;
-			batch[i].size = udp_buffer_size;
+			batch_[i].data = buffers_.get() + i * udp_buffer_size;
+			batch_[i].size = udp_buffer_size;
 		}
-		const auto n = port_->socket.receive(batch);
+		const auto n = port_->socket.receive(batch_);
 		if (n) {
 			for (std::size_t i = 0; i < *n; i++)
-				take(batch[i]);
+				take(batch_[i]);
 		} else if (n.error() != std::errc::timed_out) { /* timed out: woken */
 			/* There may be no memory for a timer. The pause bounds the number of
 			 * reports. */

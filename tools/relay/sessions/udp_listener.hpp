@@ -137,7 +137,9 @@ private:
 	bool is_started_ = false;
 	bool is_handed_over_ = false;
 	sn::task<void> receiving_;
-	/* Only the listener's task uses these. */
+	/* Only the listener's task uses these, once it is started. */
+	std::unique_ptr<char[]> buffers_; /* of the batch */
+	std::vector<sn::udp_message> batch_;
 	udp_pending pending_;
 	std::int64_t watched_ = INT64_MAX; /* the deadline of receiving */
 	spell no_room_;                    /* a lack of room for sessions */
