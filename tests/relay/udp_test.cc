@@ -12,6 +12,8 @@
 #include <csignal>
 #include <gtest/gtest.h>
 #include <set>
+#include <sys/wait.h>
+#include <thread>
 
 using namespace harness;
 using namespace std::string_literals;
@@ -174,6 +176,32 @@ TEST_F(Udp, ASessionEndsWhenItIsIdle)
 	relay_->await_error("cause=idle_timeout listener=dns client=" + client.address());
 	relay_->await_error("datagrams_to_backend=1 datagrams_to_client=1");
 	EXPECT_NE(exchange(client, backend), first);
+}
+
+/* Also if the backend sends so fast that a datagram is always there: here those that it has sent
+ * while the relay was stopped. */
+TEST_F(Udp, AFloodOutlivesNoLifetime)
+{
+	constexpr int sent = 50;
+	udp_peer backend, client;
+	start(config(quoted(backend.address()), "lifetime = '1s'\n"));
+	client.send(at_, "q");
+	const auto session = backend.receive().from;
+	relay_->signal(SIGSTOP);
+	int status = 0;
+	ASSERT_EQ(waitpid(relay_->pid(), &status, WUNTRACED), relay_->pid());
+	ASSERT_TRUE(WIFSTOPPED(status));
+	for (int i = 0; i < sent; i++)
+		backend.send(session, "a");
+	std::this_thread::sleep_for(1s);
+	relay_->signal(SIGCONT);
+	EXPECT_TRUE(eventually([&] { return ended("lifetime") == 1; }));
+	/* The one for which the session's task had waited is passed on. */
+	int passed = 0;
+	while (client.receive_within(0ms))
+		passed++;
+	EXPECT_LT(passed, sent / 2);
+	EXPECT_EQ(open(), 0U);
 }
 
 /* Each datagram of the client allows so many answers: none is lost because another one came

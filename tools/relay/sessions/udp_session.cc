@@ -192,33 +192,19 @@ void udp_session::receive()
 	char *const buf = room.get();
 	look_again();
 	while (!is_ending()) {
-		ssize_t n = sn_udp_recv(backend_.get(), buf, udp_buffer_size, nullptr);
-		if (n == -ETIMEDOUT) {
-			/* An answer may have come at the last moment, or before this task ran. */
-			n = recv(backend_.native_handle(), buf, udp_buffer_size, MSG_DONTWAIT);
-			if (n < 0)
-				n = -errno;
-		}
+		const ssize_t n = receive_in_time(buf);
 		if (n >= 0) {
 			if (!take(buf, static_cast<std::size_t>(n)))
 				return;
 		} else if (n == -EAGAIN) {
 			const auto now = sn_now();
 			if (port_->remove_if_over(*this, now)) {
-				const auto life = via_->settings.lifetime.count();
-				end(life != 0 && now >= began_ + life ? termination::lifetime
-				    : port_->is_stopping()            ? termination::drained
-								      : termination::idle_timeout);
+				end(is_past_lifetime(now)  ? termination::lifetime
+				    : port_->is_stopping() ? termination::drained
+							   : termination::idle_timeout);
 				return;
 			}
-			/* stop() may move the end forward just before the deadline is set; then
-			 * it is set again. */
-			std::int64_t at = 0;
-			do {
-				at = over_at();
-				backend_.set_read_deadline(
-					sn::deadline(std::chrono::nanoseconds(at)));
-			} while (over_at() < at);
+			wait_until_over();
 		} else if (n == -ENOMEM || n == -ENOBUFS) {
 			sleep_fully(10ms);
 		} else if (n == -ECANCELED || n == -EBADF) {
@@ -229,6 +215,41 @@ void udp_session::receive()
 			lose_connection(static_cast<int>(-n));
 		}
 	}
+}
+
+/* Receives an answer. Fails with EAGAIN if there is none and the deadline has passed. */
+ssize_t udp_session::receive_in_time(char *buf)
+{
+	ssize_t n = sn_udp_recv(backend_.get(), buf, udp_buffer_size, nullptr);
+	if (n != -ETIMEDOUT)
+		return n;
+	/* A backend that sends all the time must not put off the end of the lifetime. */
+	if (is_past_lifetime(sn_now()))
+		return -EAGAIN;
+	/* An answer may have come at the last moment, or before this task ran. */
+	n = recv(backend_.native_handle(), buf, udp_buffer_size, MSG_DONTWAIT);
+	if (n < 0)
+		return -errno;
+	/* The answer has moved the end. */
+	active_at_.store(sn_now(), std::memory_order_relaxed);
+	wait_until_over();
+	return n;
+}
+
+bool udp_session::is_past_lifetime(std::int64_t now) const noexcept
+{
+	const auto life = via_->settings.lifetime.count();
+	return life != 0 && now >= began_ + life;
+}
+
+/* Sets the deadline. stop() may move the end forward just before that; then it is set again. */
+void udp_session::wait_until_over()
+{
+	std::int64_t at = 0;
+	do {
+		at = over_at();
+		backend_.set_read_deadline(sn::deadline(std::chrono::nanoseconds(at)));
+	} while (over_at() < at);
 }
 
 /* Handles an answer. Returns false if it was the last one. */

@@ -131,6 +131,9 @@ public:
 
 private:
 	void receive();
+	ssize_t receive_in_time(char *buf);
+	bool is_past_lifetime(std::int64_t now) const noexcept;
+	void wait_until_over();
 	bool take(char *buf, std::size_t size);
 	bool answer(char *bytes, std::size_t size);
 	sn::result<void> send_to_client(char *bytes, std::size_t size);
