@@ -5,6 +5,7 @@
  * request works as soon as there is a thread. And a relay without memory, for timers or for
  * anything: it continues, rests, and works as soon as there is memory.
  */
+#include "datagrams.hpp"
 #include "harness.hpp"
 #include "support/runtime.h"
 
@@ -272,6 +273,37 @@ TEST_F(Lack, OfTimersDoesNotHurryTheCounters)
 	const auto end = relay.stop();
 	EXPECT_EQ(end.status, 0);
 	EXPECT_EQ(count_of("info counters", end.errors), 3U);
+}
+
+/* Each attempt costs system calls in the task that receives, so after one that failed there is a
+ * pause, however many clients come. */
+TEST_F(Lack, OfPortsCostsFewAttempts)
+{
+	constexpr int clients = 200;
+	const std::string no_room = "datagrams_dropped_total{listener=\"udp\",reason=\"no_room\"}";
+	udp_peer served;
+	configured_relay relay("drain = 0\nadmin = \"127.0.0.1:0\"\n"
+			       "[listeners.udp]\naddress = \"udp:127.0.0.1:0\"\ngroup = \"g\"\n"
+			       "[groups.g]\nbackends = [\"" +
+			       served.address() + "\"]\n");
+	relay.await_error(" serves");
+	lacks.write("ports");
+	const auto start = std::chrono::steady_clock::now();
+	for (int i = 0; i < clients; i++)
+		udp_peer().send(relay.address(), "q");
+	EXPECT_TRUE(eventually([&] { return relay.metric(no_room) == clients; }));
+	const auto pauses = (std::chrono::steady_clock::now() - start) / 50ms;
+	const auto attempts = std::filesystem::file_size(refused.name());
+	EXPECT_GE(attempts, 1U);
+	EXPECT_LE(attempts, static_cast<std::uintmax_t>(pauses + 1));
+	relay.await_error(" no_room ");
+	lacks.write("");
+	EXPECT_TRUE(eventually([&] {
+		udp_peer client;
+		client.send(relay.address(), "later");
+		return served.receive_within(20ms).has_value();
+	}));
+	EXPECT_EQ(relay.stop().status, 0);
 }
 
 /* A listener of UDP that could not receive must not seem to serve. */

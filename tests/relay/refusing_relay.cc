@@ -2,9 +2,9 @@
 /*
  * The relay of refusal_test.cc. While the file named by RELAY_TEST_REFUSES says so, it lacks
  * something: "thread" and "memory": a thread for a call that may block, or memory for one;
- * "timers": memory for timers; "new": any memory of C++; "large": that of at least a mebibyte; or the
- * task with that name. Each refusal of "timers", "new" and "large" adds a byte to the file named by
- * RELAY_TEST_REFUSED.
+ * "timers": memory for timers; "ports": a port to send datagrams from; "new": any memory of C++;
+ * "large": that of at least a mebibyte; or the task with that name. Each refusal of "timers",
+ * "ports", "new" and "large" adds a byte to the file named by RELAY_TEST_REFUSED.
  */
 #include "base/in_time.hpp"
 
@@ -77,15 +77,26 @@ extern "C" {
 int __real_sn_timer_start(void *self, void *timer, std::int64_t when);
 int __real_sn_timer_advance(void *self, void *timer, std::int64_t when, void *by);
 int __real_sn_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_attr *attr);
+int __real_sn_udp_connect(void **udp, const char *address, const void *options,
+			  std::int64_t deadline);
 int __wrap_sn_timer_start(void *self, void *timer, std::int64_t when);
 int __wrap_sn_timer_advance(void *self, void *timer, std::int64_t when, void *by);
 int __wrap_sn_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_attr *attr);
+int __wrap_sn_udp_connect(void **udp, const char *address, const void *options,
+			  std::int64_t deadline);
 
 int __wrap_sn_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_attr *attr)
 {
 	if (attr && attr->name && refuses(attr->name))
 		return -ENOMEM;
 	return __real_sn_spawn(task, fn, arg, attr);
+}
+
+int __wrap_sn_udp_connect(void **udp, const char *address, const void *options,
+			  std::int64_t deadline)
+{
+	return refuses_and_notes("ports") ? -EAGAIN
+					  : __real_sn_udp_connect(udp, address, options, deadline);
 }
 
 int __wrap_sn_timer_start(void *self, void *timer, std::int64_t when)

@@ -474,6 +474,11 @@ std::shared_ptr<udp_session> udp_listener::open_session(const std::shared_ptr<ro
 		why = *refused;
 		return nullptr;
 	}
+	if (pause_.lasts(sn_now(), all_.sessions.alive())) {
+		tell_shortage();
+		why = udp_drop::no_room;
+		return nullptr;
+	}
 	if (!enter(*via)) {
 		tell_limit(counts.name, "max_connections");
 		all_.counters.refused.add();
@@ -489,8 +494,7 @@ std::shared_ptr<udp_session> udp_listener::open_session(const std::shared_ptr<ro
 	udp_places places(all_.sessions, via->counts);
 
 	if (const auto is_own = all_.udp_addresses.has_among_all(key.client); !is_own) {
-		tell_shortage();
-		why = udp_drop::no_room;
+		why = pause();
 		return nullptr;
 	} else if (*is_own) {
 		why = udp_drop::bad_source;
@@ -520,8 +524,7 @@ std::shared_ptr<udp_session> udp_listener::open_session(const std::shared_ptr<ro
 						   .backend = *std::move(socket),
 						   .sni = sni});
 		if (is_shortage_for_datagrams(socket.error())) {
-			tell_shortage();
-			why = udp_drop::no_room;
+			why = pause();
 			return nullptr;
 		}
 		chosen->counts.failures.add();
@@ -530,6 +533,14 @@ std::shared_ptr<udp_session> udp_listener::open_session(const std::shared_ptr<ro
 			all_.counters.ejections.add();
 		tell_failed(counts.name, to, *chosen.get(), socket.error(), {}, false, is_ejected);
 	}
+}
+
+/* Pauses, because a socket could not be had for a session, whose place is reserved. */
+udp_drop udp_listener::pause()
+{
+	pause_.begin(sn_now(), all_.sessions.alive() - 1);
+	tell_shortage();
+	return udp_drop::no_room;
 }
 
 void udp_listener::tell_shortage()

@@ -8,7 +8,8 @@
  *
  * The table is bounded by the process's number of sessions (sessions.hpp). When that is reached, or
  * descriptors or ports run out, existing sessions continue, and datagrams of new clients are
- * dropped until sessions have ended. One event reports this.
+ * dropped until sessions have ended. One event reports this. A lack of ports or descriptors is
+ * followed by a pause (udp_pause.hpp).
  *
  * One task receives, so that the order of a client's datagrams is kept. It never waits for a
  * backend or for room to send to one.
@@ -38,6 +39,7 @@
 #include "base/spell.hpp"
 #include "sessions/listening.hpp"
 #include "sessions/session.hpp"
+#include "sessions/udp_pause.hpp"
 #include "sessions/udp_pending.hpp"
 #include "sessions/udp_port.hpp"
 
@@ -122,6 +124,7 @@ private:
 	std::shared_ptr<udp_session> open_session(const std::shared_ptr<route> &via, pool &to,
 						  const udp_key &key, const std::string &sni,
 						  udp_drop &why);
+	udp_drop pause();
 	void tell_shortage();
 
 	shared &all_;
@@ -143,6 +146,7 @@ private:
 	udp_pending pending_;
 	std::int64_t watched_ = INT64_MAX; /* the deadline of receiving */
 	spell no_room_;                    /* a lack of room for sessions */
+	udp_pause pause_;                  /* after a lack of ports or descriptors */
 	std::uint64_t dropped_before_ = 0; /* the socket's drops at the last count */
 };
 
