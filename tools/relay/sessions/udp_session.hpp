@@ -14,10 +14,11 @@
  *  - When nothing has come from either side for the idle timeout, or, while the relay stops, for a
  *    second if that is shorter.
  *  - When each of the client's datagrams has got the configured number of answers.
- *  - When the network reports that datagrams do not reach the backend (ICMP's port unreachable, no
- *    route). That counts as a failure to connect (balance.hpp), and the client's next datagram
- *    begins a session with the backend that is chosen then. If it was a send that failed, the same
- *    datagram does that.
+ *  - When the network reports that the backend refuses datagrams (ICMP's port unreachable), or
+ *    there is no route. That counts as a failure to connect (balance.hpp), and the client's next
+ *    datagram begins a session with the backend that is chosen then. If it was a send that failed,
+ *    the same datagram does that. Linux does not report that a host or a network is unreachable,
+ *    unless it is asked to keep errors (SN_UDP_ERRORS), because that may pass.
  *  - When its lifetime is over, when its backend goes down and `on_down` says so, or when it is
  *    cut.
  * Neither side is notified, because UDP has no means for that.
