@@ -15,22 +15,18 @@ namespace
 
 using namespace test;
 
-// Uses all timers for which there is memory, and leaves no memory for another.
+// Uses all timers for which there is memory, and leaves no memory for another. (If one of the
+// runtime's own ends after that, the calls that follow get a timer, and the test shows nothing.)
 void use_up_timers(Scope &scope)
 {
-	std::atomic<bool> refused{false};
+	int slept = 0;
 
 	no_realloc = true;
-	for (int i = 0; i < 10000 && !refused; i++) {
-		EXPECT_EQ(0, scope.go([&] {
-			if (sn_sleep(forever) == -ENOMEM)
-				refused = true;
-			return 0;
-		}));
-		sn_yield();
+	for (int i = 0; i < 10000 && (slept = sn_sleep(us)) == 0; i++) {
+		EXPECT_EQ(0, scope.go([] { return sn_sleep(forever) == 0 ? 1 : 0; }));
+		sn_yield(); // so that the task has its timer before this one sleeps again
 	}
-	EXPECT_TRUE(eventually([&] { return refused.load(); }));
-	EXPECT_EQ(-ENOMEM, sn_sleep(us));
+	EXPECT_EQ(-ENOMEM, slept);
 }
 
 // A deadline in the past ends a wait. Its caller often waits for the task that waits.
@@ -53,7 +49,6 @@ TASK_TEST(Untimed, DeadlinesInThePastEndWaits, 1)
 
 	sn_yield();
 	use_up_timers(scope);
-	EXPECT_EQ(-ENOMEM, sn_tcp_set_read_deadline(pair.client, sn_now() + forever));
 	EXPECT_EQ(0, sn_tcp_set_read_deadline(pair.client, 1));
 	EXPECT_EQ(0, sn_tcp_listener_set_deadline(listener.get(), 1));
 	no_realloc = false;
