@@ -18,6 +18,11 @@
  * is in the heap or about to return there. All of these accesses are sequentially consistent.
  * models/side.pml checks this. The thread that has started the timer may be preempted before it
  * tells the poller, so a wait that relies on the timer tells the poller, too.
+ *
+ * Lack of memory. A wait whose timer cannot be started fails with -ENOMEM, unless its deadline has
+ * passed: then it ends as if the timer had fired. A task that sets another's deadline in the past
+ * ends that wait by sn_fd_expire(), which takes the task off the side by the same exchange as the
+ * timer does, so only one of them makes it runnable.
  */
 #include "io/fd.h"
 
