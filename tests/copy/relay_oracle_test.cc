@@ -24,12 +24,12 @@
 
 #include <dirent.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/resource.h>
 
 #include <sennit/unstable.h>
 
 #include "support/net.h"
+#include "support/tcp_state.h"
 
 namespace
 {
@@ -154,11 +154,7 @@ void write_script(Peer &me)
 // stream, too, but then no writer can have got the error.
 bool is_an_end(const Peer &me)
 {
-	struct tcp_info info = {};
-	socklen_t length = sizeof info;
-
-	EXPECT_EQ(0, getsockopt(sn_tcp_fd(me.conn), IPPROTO_TCP, TCP_INFO, &info, &length));
-	return info.tcpi_state != TCP_CLOSE || me.shut.load();
+	return test::tcp_state(sn_tcp_fd(me.conn)) != TCP_CLOSE || me.shut.load();
 }
 
 // Whether the relay's reset has been lost on its way to this peer (see SN_RELAY_IDLE below). Then
@@ -166,14 +162,11 @@ bool is_an_end(const Peer &me)
 bool lost_the_reset(const Peer &me)
 {
 	const int fd = sn_tcp_fd(me.conn);
-	struct tcp_info info = {};
-	socklen_t length = sizeof info;
 	char byte;
 
 	if (!me.relay_has_aborted->load())
 		return false;
-	EXPECT_EQ(0, getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length));
-	EXPECT_NE(TCP_CLOSE, info.tcpi_state);
+	EXPECT_NE(TCP_CLOSE, test::tcp_state(fd));
 	EXPECT_EQ(-1, recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT));
 	EXPECT_EQ(EAGAIN, errno);
 	return true;

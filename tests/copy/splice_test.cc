@@ -11,13 +11,13 @@
 
 #include <dirent.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "support/child.h"
 #include "support/refused.h"
 #include "support/routes.h"
+#include "support/tcp_state.h"
 
 namespace
 {
@@ -653,15 +653,6 @@ TASK_TEST(SpliceTrap, TheLastPieceIsNotDelayed)
 	EXPECT_GT(route.result.bytes_spliced, 0u);
 }
 
-int tcp_state(sn_tcp *conn)
-{
-	struct tcp_info info = {};
-	socklen_t length = sizeof info;
-
-	EXPECT_EQ(0, getsockopt(sn_tcp_fd(conn), IPPROTO_TCP, TCP_INFO, &info, &length));
-	return info.tcpi_state;
-}
-
 // After one ECONNRESET the next read finds a clean end. Both peers write all the time, so either
 // direction of the relay may get the error. If the relay had passed an end on, the FIN would have
 // changed the state of its connection to the other peer, which is read before the close. (The other
@@ -677,7 +668,7 @@ TASK_TEST(SpliceTrap, AResetIsNeverAnEnd)
 				sn_relay(sn_tcp_stream(route.source.server),
 					 sn_tcp_stream(route.sink.client), &result, nullptr);
 
-			state = tcp_state(route.sink.client);
+			state = test::tcp_state(sn_tcp_fd(route.sink.client));
 			sn_tcp_abort(route.source.release_server());
 			sn_tcp_abort(route.sink.release_client());
 			return err;

@@ -47,6 +47,10 @@
 #	define TEST_EMULATED 0
 #endif
 
+// Whether the kernel has the other byte order. qemu-user then converts numbers and the structures
+// that it knows. It passes the others on as they are, such as most ancillary data.
+#define TEST_SWAPPED (TEST_EMULATED && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
+
 // How death tests start their child: by exec, which works whatever threads the test has. Under an
 // emulator by fork alone, which works only before the test has threads.
 #define TEST_DEATH_STYLE (TEST_EMULATED ? "fast" : "threadsafe")

@@ -97,7 +97,8 @@ int make_token(Random &random, uint64_t token)
 {
 	int ends[2];
 
-	if (random.below(2))
+	// qemu-user does not convert the counter of an eventfd that was received from a socket.
+	if (!TEST_SWAPPED && random.below(2))
 		return eventfd(unsigned(token), EFD_CLOEXEC | EFD_NONBLOCK);
 	EXPECT_EQ(0, pipe2(ends, O_CLOEXEC));
 	EXPECT_EQ(ssize_t(sizeof token), write(ends[1], &token, sizeof token));
