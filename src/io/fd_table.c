@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "io/fd_table.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include "base/pages.h"
 
 struct sn_fd_table sn_fd_table = {
 	.lock = SN_LOCK_INIT(SN_RANK_FDS),
@@ -16,9 +15,8 @@ static struct sn_fd *add_chunk(void)
 	struct sn_fd *chunk;
 
 	if (size == SN_FD_CHUNK * SN_FD_CHUNKS ||
-	    !(chunk = aligned_alloc(_Alignof(struct sn_fd), SN_FD_CHUNK * sizeof *chunk)))
+	    !(chunk = sn_pages_take(SN_FD_CHUNK * sizeof *chunk)))
 		return NULL;
-	memset(chunk, 0, SN_FD_CHUNK * sizeof *chunk);
 	for (uint32_t i = 0; i < SN_FD_CHUNK; i++) {
 		chunk[i].index = size + i;
 		chunk[i].fd = -1;

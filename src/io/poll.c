@@ -8,12 +8,12 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include <sennit/clock.h>
 
+#include "base/pages.h"
 #include "io/sys.h"
 #include "io/watch.h"
 #include "sched/foreign.h"
@@ -33,8 +33,10 @@
 #define FIRST_LOOK_NS INT64_C(1000000000)
 #define LAST_LOOK_NS INT64_C(64000000000)
 
-/* Waits for up to this many descriptors need no memory beyond the stack. */
+/* Waits for up to this many descriptors need little stack (under 500 bytes), or some (3.5 KiB), and
+ * no other memory. */
 #define FEW 8
+#define SOME 64
 
 /* Begins all waits. Returns 0, or an error, after which some of them may have begun. */
 static int begin(struct pollfd *fds, struct sn_watch_wait *waits, size_t n,
@@ -166,19 +168,38 @@ int sn_fd_wait(int fd, int events, int64_t deadline)
 	return one.revents & POLLNVAL ? -EBADF : one.revents;
 }
 
-static int wait_for_any(struct pollfd *fds, size_t n, int64_t deadline)
+static int wait_for_few(struct pollfd *fds, size_t n, int64_t deadline)
 {
-	struct sn_watch_wait few[FEW], *waits = few;
+	struct sn_watch_wait waits[FEW];
+
+	return wait_for(fds, waits, n, deadline);
+}
+
+/* Not inlined, so that its frame is there only if it is needed. */
+sn_noinline static int wait_for_some(struct pollfd *fds, size_t n, int64_t deadline)
+{
+	struct sn_watch_wait waits[SOME];
+
+	return wait_for(fds, waits, n, deadline);
+}
+
+static int wait_for_many(struct pollfd *fds, size_t n, int64_t deadline)
+{
+	struct sn_watch_wait *waits = sn_pages_take(n * sizeof *waits);
 	int count;
 
-	if (n > FEW)
-		waits = calloc(n, sizeof *waits);
 	if (!waits)
 		return -ENOMEM;
 	count = wait_for(fds, waits, n, deadline);
-	if (waits != few)
-		free(waits);
+	sn_pages_give(waits, n * sizeof *waits);
 	return count;
+}
+
+static int wait_for_any(struct pollfd *fds, size_t n, int64_t deadline)
+{
+	if (n <= FEW)
+		return wait_for_few(fds, n, deadline);
+	return n <= SOME ? wait_for_some(fds, n, deadline) : wait_for_many(fds, n, deadline);
 }
 
 int sn_fd_wait_any(struct pollfd *fds, size_t n, int64_t deadline)

@@ -3,10 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/pages.h"
 #include "sched/netpoll.h"
 #include "sched/ready.h"
 #include "wait/lock.h"
@@ -47,7 +47,7 @@ static struct sn_watch *find(int fd)
  * time. Returns NULL if there is no memory. */
 static struct sn_watch *create(int fd)
 {
-	struct sn_watch *chunk = calloc(CHUNK_SIZE, sizeof *chunk), *there;
+	struct sn_watch *chunk = sn_pages_take(CHUNK_SIZE * sizeof *chunk), *there;
 
 	if (!chunk)
 		return NULL;
@@ -62,7 +62,7 @@ static struct sn_watch *create(int fd)
 		atomic_store_explicit(&chunks[fd / CHUNK_SIZE], chunk, memory_order_release);
 	sn_unlock(&table_lock);
 	if (there)
-		free(chunk);
+		sn_pages_give(chunk, CHUNK_SIZE * sizeof *chunk);
 	return find(fd);
 }
 

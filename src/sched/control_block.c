@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "arch/compiler.h"
 #include "base/fork.h"
+#include "base/pages.h"
 #include "sched/task.h"
 #include "stack/stack.h"
 #include "wait/lock.h"
@@ -114,19 +114,8 @@ static struct chunk *chunk_create(void)
 		empty_chunks = chunk->older;
 		return chunk_add(chunk);
 	}
-#if SN_ASAN
-	/* From malloc(), because leak checkers look there for what tasks refer to. */
-	chunk = aligned_alloc(_Alignof(struct chunk), sizeof *chunk);
-	if (!chunk)
-		return NULL;
-	memset(chunk, 0, sizeof *chunk);
-#else
-	chunk = mmap(NULL, sizeof *chunk, PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (chunk == MAP_FAILED)
-		return NULL;
-#endif
-	return chunk_add(chunk);
+	chunk = sn_pages_take(sizeof *chunk);
+	return chunk ? chunk_add(chunk) : NULL;
 }
 
 /*

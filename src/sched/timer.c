@@ -2,8 +2,8 @@
 #include "sched/timer.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
+#include "base/pages.h"
 #include "sched/processor.h"
 #include "sched/runtime.h"
 #include "sched/thread.h"
@@ -22,6 +22,9 @@
  * after one task. */
 #define MOST_FIRINGS 1024
 
+/* As many as a page has room for at first. */
+#define FIRST_CAPACITY (4096 / sizeof(struct sn_timer_entry))
+
 /* How many timers move before the locks are released, after about 20 us. */
 #define MOVED_AT_ONCE 256
 
@@ -39,7 +42,7 @@ void sn_timers_init(struct sn_timers *timers)
 
 void sn_timers_destroy(struct sn_timers *timers)
 {
-	free(timers->entries);
+	sn_pages_give(timers->entries, timers->capacity * sizeof *timers->entries);
 }
 
 static void place(struct sn_timers *timers, uint32_t at, struct sn_timer_entry entry)
@@ -111,8 +114,10 @@ static int insert(struct sn_timers *timers, struct sn_timer *timer, int64_t when
 {
 	when = bounded(when);
 	if (timers->count == timers->capacity) {
-		uint32_t capacity = timers->capacity ? timers->capacity * 2 : 64;
-		void *entries = realloc(timers->entries, capacity * sizeof *timers->entries);
+		uint32_t capacity = timers->capacity ? timers->capacity * 2 : FIRST_CAPACITY;
+		void *entries =
+			sn_pages_grow(timers->entries, timers->capacity * sizeof *timers->entries,
+				      capacity * sizeof *timers->entries);
 
 		if (!entries)
 			return -ENOMEM;

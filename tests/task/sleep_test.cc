@@ -5,12 +5,8 @@
 #include <atomic>
 #include <vector>
 
+#include "support/no_timers.h"
 #include "support/runtime.h"
-
-// A sanitizer has a realloc() of its own.
-#if !TEST_ASAN && !TEST_TSAN
-
-#	include "support/no_realloc.h"
 
 namespace
 {
@@ -23,7 +19,7 @@ TASK_TEST(Sleep, WithoutMemoryDoesNotSpin, 1)
 	std::atomic<bool> done{false};
 	int failed = 0;
 
-	test::no_realloc = true;
+	test::no_timers = true;
 	// Until all timers for which there is memory are in use.
 	while (sn_sleep(test::us) == 0 && sleepers.size() < 10000)
 		for (int i = 0; i < 16; i++)
@@ -36,7 +32,7 @@ TASK_TEST(Sleep, WithoutMemoryDoesNotSpin, 1)
 	while (sn_now() - begin < 100 * test::ms)
 		failed += sn_sleep(test::second) == -ENOMEM;
 	const int64_t used = test::cpu_ns() - cpu, passed = sn_now() - begin;
-	test::no_realloc = false;
+	test::no_timers = false;
 	done = true;
 	test::join_all(sleepers);
 	EXPECT_GT(failed, 0);
@@ -49,5 +45,3 @@ TASK_TEST(Sleep, WithoutMemoryDoesNotSpin, 1)
 }
 
 } // namespace
-
-#endif
