@@ -8,7 +8,7 @@
 #include "arch/compiler.h"
 
 #if SN_ASAN
-#	define ALIGNMENT 256 /* of cache lines, which is enough */
+#	define ALIGNMENT 256 /* what is kept here needs two cache lines at most */
 
 void *sn_pages_take(size_t size)
 {

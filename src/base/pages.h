@@ -2,18 +2,20 @@
 /*
  * Memory in whole pages, from the kernel instead of malloc().
  *
- * What a wait may need on its way comes from here: the heap of timers, and what is kept for each
- * descriptor. An allocator may sleep while another thread has its lock, and under the hooks that
- * sleep parks the task. If the wait then called the allocator, this would find the lock taken, and
- * sleep again without end.
+ * Whatever a wait may have to allocate comes from here: the heap of timers, and what is kept for
+ * each descriptor. An allocator may sleep until another thread has released its lock, and under the
+ * hooks that sleep parks the task. If the wait then called the allocator, the allocator would find
+ * its lock taken, and sleep again, and so on without end. The slabs of task blocks come from here,
+ * too (control_block.h).
  *
- * Under the address sanitizer it does come from malloc(), because leak checkers look only there for
- * what refers to other memory.
+ * Under the address sanitizer the memory does come from malloc(), because leak checkers look only
+ * there for what refers to other memory. It then begins at a multiple of 256 bytes, not at a page,
+ * and signal handlers must not ask for it.
  *
  * Rejected: mremap() to grow. It would save a copy, which is rare because sizes double, but the
  * thread sanitizer does not know what the memory at the new place means.
  *
- * Any thread may call these functions, also in a signal handler.
+ * Any thread may call these functions, and so may signal handlers.
  */
 #ifndef SENNIT_BASE_PAGES_H
 #define SENNIT_BASE_PAGES_H

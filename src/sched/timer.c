@@ -22,7 +22,7 @@
  * after one task. */
 #define MOST_FIRINGS 1024
 
-/* As many as a page has room for at first. */
+/* The first capacity of a heap: as many timers as a page of 4 KiB has room for. */
 #define FIRST_CAPACITY (4096 / sizeof(struct sn_timer_entry))
 
 /* How many timers move before the locks are released, after about 20 us. */
