@@ -199,7 +199,8 @@ SN_API int sn_tls_config_set_versions(sn_tls_config *config, enum sn_tls_version
  * 1. A client keeps the last 256 sessions, 16 of each name at most, and uses one for a server of
  * the same name. A server gives its clients tickets, with keys that live as long as the
  * configuration, or those of sn_tls_config_set_ticket_keys(). Once the certificate of a peer that
- * is verified has expired, its sessions are not resumed any more.
+ * is verified has expired, its sessions are not resumed any more. A server resumes a session of
+ * TLS 1.2 only for the name for which it was made.
  */
 SN_API int sn_tls_config_set_resumption(sn_tls_config *config, int on);
 

@@ -167,6 +167,46 @@ int sn_tls_config_set_certificates(sn_tls_config *config, const struct sn_tls_ce
 	return err;
 }
 
+/* ---- the name that a client asks for ---- */
+
+/* The extension has a list of names, of which only a host name is in use: the size of the list, a
+ * type, the size of the name, and the name. OpenSSL refuses a hello with any other list or name,
+ * after this call. Returns false if there is no memory. */
+static bool copy_name(struct sn_tls *tls, const unsigned char *list, size_t size)
+{
+	const size_t before = 5; /* the name */
+
+	if (size <= before || list[2] != TLSEXT_NAMETYPE_host_name ||
+	    (size_t)(list[0] << 8 | list[1]) != size - 2 ||
+	    (size_t)(list[3] << 8 | list[4]) != size - before ||
+	    size - before > TLSEXT_MAXLEN_host_name)
+		return true;
+	tls->name = strndup((const char *)list + before, size - before);
+	return tls->name != NULL;
+}
+
+/*
+ * SSL_get_servername() is not enough: in TLS 1.2 it returns the name of a session that is resumed,
+ * and not the name in the hello. This comes before OpenSSL looks at a ticket, and again if the
+ * client sends a second hello.
+ */
+int sn_tls_note_hello(SSL *ssl, int *alert, void *arg)
+{
+	struct sn_tls *tls = sn_tls_of(ssl);
+	const unsigned char *list;
+	size_t size;
+
+	(void)arg;
+	free(tls->name);
+	tls->name = NULL;
+	if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &list, &size) != 1 ||
+	    copy_name(tls, list, size))
+		return SSL_CLIENT_HELLO_SUCCESS;
+	ERR_raise(ERR_LIB_SSL, ERR_R_MALLOC_FAILURE);
+	*alert = SSL_AD_INTERNAL_ERROR;
+	return SSL_CLIENT_HELLO_ERROR;
+}
+
 /* ---- choosing ---- */
 
 /* Chooses a certificate for the name. One for the name itself is preferred to one with a wildcard,
@@ -191,8 +231,7 @@ int sn_tls_choose_certificate(SSL *ssl, void *arg)
 	(void)arg;
 	if (!set)
 		return 1;
-	pair = pair_for(set, SSL_is_server(ssl) ? SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name)
-						: NULL);
+	pair = pair_for(set, SSL_is_server(ssl) ? tls->name : NULL);
 	tls->chosen = pair;
 	return SSL_use_cert_and_key(ssl, pair->certificate, pair->key, pair->chain, 1);
 }

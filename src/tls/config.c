@@ -92,8 +92,10 @@ static int setup(sn_tls_config *config)
 	SSL_CTX_set_info_callback(ctx, note_state);
 	SSL_CTX_set_msg_callback(ctx, sn_tls_note_message);
 	SSL_CTX_set_cert_cb(ctx, sn_tls_choose_certificate, NULL);
-	if (config->role == SN_TLS_SERVER)
+	if (config->role == SN_TLS_SERVER) {
+		SSL_CTX_set_client_hello_cb(ctx, sn_tls_note_hello, NULL);
 		SSL_CTX_set_tlsext_status_cb(ctx, sn_tls_staple);
+	}
 	sn_tls_sessions_init(config);
 	return choose_ciphers(config);
 }

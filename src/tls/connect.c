@@ -292,7 +292,9 @@ static void fill(struct sn_tls_info *info, const struct sn_tls *tls)
 {
 	const SSL *ssl = tls->ssl;
 	const SSL_CIPHER *cipher = SSL_get_current_cipher(ssl);
-	const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+	const char *name = tls->config->role == SN_TLS_SERVER
+				   ? tls->name
+				   : SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
 	X509 *peer = SSL_get0_peer_certificate(ssl);
 	const unsigned char *alpn;
 	unsigned alpn_size;

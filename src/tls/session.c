@@ -15,6 +15,10 @@
  * session's context, which is the same for the whole program. Therefore a ticket also has a digest
  * of how clients are verified (trust.c). A server does not accept a ticket of another server that
  * has the same keys but verifies clients in another way.
+
+ * In TLS 1.2 a session belongs to the name for which it was made: RFC 6066, section 3, forbids to
+ * resume it for another. OpenSSL would resume it, with the session's name. In TLS 1.3 the name of
+ * the new hello counts.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -70,16 +74,39 @@ static bool is_verified(const sn_tls_config *config, SSL_SESSION *session)
 	return config->verify != SN_TLS_VERIFY_REQUIRE || SSL_SESSION_get0_peer(session);
 }
 
+/* OpenSSL's callback of a server, which accepts any name, so that OpenSSL keeps it in the session,
+ * and tells the client that it was used. */
+static int accept_name(SSL *ssl, int *alert, void *arg)
+{
+	(void)ssl;
+	(void)alert;
+	(void)arg;
+	return SSL_TLSEXT_ERR_OK;
+}
+
+/* Whether the session may be resumed for the name that the client asks for. */
+static bool is_for_name(const struct sn_tls *tls, const SSL_SESSION *session)
+{
+	const char *noted = SSL_SESSION_get0_hostname(session);
+
+	if (SSL_SESSION_get_protocol_version(session) >= TLS1_3_VERSION)
+		return true;
+	return tls->name && noted ? strcmp(tls->name, noted) == 0 : !tls->name && !noted;
+}
+
 /* Called when a client has sent a ticket. Decides as OpenSSL does without a callback, but ignores
  * sessions that may not be resumed. */
 static SSL_TICKET_RETURN judge_ticket(SSL *ssl, SSL_SESSION *session, const unsigned char *name,
 				      size_t size, SSL_TICKET_STATUS status, void *arg)
 {
+	const struct sn_tls *tls = sn_tls_of(ssl);
+
 	(void)name;
 	(void)size;
 	(void)arg;
 	if ((status != SSL_TICKET_SUCCESS && status != SSL_TICKET_SUCCESS_RENEW) ||
-	    has_expired(session) || !is_verified(sn_tls_of(ssl)->config, session))
+	    has_expired(session) || !is_verified(tls->config, session) ||
+	    !is_for_name(tls, session))
 		return SSL_TICKET_RETURN_IGNORE_RENEW;
 	return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
 }
@@ -98,6 +125,7 @@ void sn_tls_sessions_init(sn_tls_config *config)
 		SSL_CTX_set_session_cache_mode(config->ctx, SSL_SESS_CACHE_OFF);
 		SSL_CTX_set_num_tickets(config->ctx, 1);
 		SSL_CTX_set_session_ticket_cb(config->ctx, note_verification, judge_ticket, NULL);
+		SSL_CTX_set_tlsext_servername_callback(config->ctx, accept_name);
 		SSL_CTX_set_session_id_context(config->ctx, context, sizeof context - 1);
 	}
 }

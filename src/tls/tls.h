@@ -120,6 +120,8 @@ void sn_tls_names_release(struct sn_tls_names *names);
 /* The first pair of a set with an index whose certificate has the name; otherwise the first whose
  * wildcards fit it; otherwise NULL. The name does not begin with a dot. */
 const struct sn_tls_pair *sn_tls_names_find(const struct sn_tls_set *set, const char *name);
+/* The callback for a client's hello, which notes the name that the client asks for. */
+int sn_tls_note_hello(SSL *ssl, int *alert, void *arg);
 /* The callback that chooses a certificate of the connection's set. */
 int sn_tls_choose_certificate(SSL *ssl, void *arg);
 
@@ -142,7 +144,9 @@ struct sn_tls {
 	struct sn_tls_set *set;   /* the configuration's set when the connection was made; may be
 				   * NULL */
 	struct sn_tls_ring *ring; /* likewise */
-	char *name;               /* of the server, in a client's connection; NULL: none */
+	char *name;               /* the server's, in a client's connection; NULL: none. In a
+				   * server's connection the name in the hello of the client, and
+				   * guarded by the lock. */
 	int fd;
 
 	const struct sn_tls_pair *chosen; /* a pair of `set`, chosen by the callback; NULL: not

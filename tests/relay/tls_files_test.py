@@ -13,7 +13,7 @@ import ssl
 import subprocess
 
 from tls_case import PROGRAM, Case, run
-from tls_peers import replace
+from tls_peers import Door, replace
 from traffic import LAUNCHER, PATIENCE, eventually
 
 
@@ -98,10 +98,11 @@ class Renewed(Case):
         self.assertEqual(said.returncode, 0, said.stderr)
         self.assertIn("warning: listeners.in.tls: the certificate", said.stderr)
 
-    def resumes(self, session, nth=0, certificate=None, context=None):
-        client = self.client(context=context, session=session, nth=nth)
+    def resumes(self, session, nth=0, context=None, name="a.test", door=None):
+        client = self.client(name, context=context, session=session, nth=nth)
         client.send(b"x")
-        backend = self.accept()
+        backend = (door or self.door).accept()
+        self.addCleanup(backend.close)
         self.assertEqual(backend.read(), b"x")
         backend.send(b"y")
         self.assertEqual(client.read(), b"y")  # a ticket comes with it
@@ -134,6 +135,22 @@ class Renewed(Case):
         self.relay.process.wait(PATIENCE)
         reused, session = self.resumes(session, context=context)
         self.assertTrue(reused, "after a handover")
+
+    def test_a_resumed_session_has_the_route_of_its_name(self):
+        second = Door()
+        self.addCleanup(second.close)
+        self.start(f'tls = {{ certificate = ["{self.a}.both", "{self.b}.both"] }}\n'
+                   'sni = { "b.test" = "second" }',
+                   more=f'[groups.second]\nbackends = ["{second.address}"]\n')
+        for version in ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3:
+            context = self.ca.client(version=version)
+            for name, door, other in (("b.test", second, self.door), ("a.test", self.door, second)):
+                _, session = self.resumes(None, context=context, name=name, door=door)
+                reused, session = self.resumes(session, context=context, name=name, door=door)
+                self.assertTrue(reused, (version, name))
+                # The name in the hello counts, whatever the ticket says.
+                name = "a.test" if name == "b.test" else "b.test"
+                self.resumes(session, context=context, name=name, door=other)
 
     def test_sessions_do_not_get_around_certificates(self):
         self.start(f'tls = {{ certificate = "{self.a}.both" }}',

@@ -2,7 +2,7 @@
 //
 // What two ends agree on: versions, protocols, the certificate for a name, sessions to resume; and
 // the replacement of certificates while connections are made.
-#include "pairs.h"
+#include "peer.h"
 
 #include <array>
 #include <fstream>
@@ -254,6 +254,59 @@ TEST(TlsAgree, SessionsAreResumed)
 			EXPECT_EQ(1, resumed("localhost"));
 			// a session for another name is not resumed
 			EXPECT_EQ(0, resumed("127.0.0.1"));
+		}
+	});
+}
+
+// OpenSSL itself keeps no name in a session of TLS 1.2, and does not compare it.
+TEST(TlsAgree, AResumedSessionHasTheNameInTheHello)
+{
+	run_tls({2}, [] {
+		for (const sn_tls_version version : {SN_TLS_1_2, SN_TLS_1_3}) {
+			Usual usual;
+
+			EXPECT_EQ(0, sn_tls_config_set_versions(usual.server, version, version));
+			for (const int resumed : {0, 1, 1}) {
+				TlsPair pair(usual.client, usual.server);
+
+				pair.handshake();
+				pair.ping();
+				EXPECT_EQ(resumed, test::info_of(pair.server).resumed);
+				EXPECT_STREQ("localhost", test::info_of(pair.server).server_name);
+				EXPECT_STREQ("localhost", test::info_of(pair.client).server_name);
+			}
+		}
+	});
+}
+
+TEST(TlsAgree, ASessionOfTls12IsNotResumedForAnotherName)
+{
+	run_tls({2}, [] {
+		for (const char *first : {"a.test", ""}) {
+			Usual usual;
+			std::unique_ptr<SSL_SESSION, Freer<SSL_SESSION_free>> session;
+			auto shake = [&](const std::string &name, int resumed) {
+				Peer peer(usual, false, SN_TLS_1_2);
+
+				if (!name.empty())
+					SSL_set_tlsext_host_name(peer.ssl(), name.c_str());
+				if (session)
+					SSL_set_session(peer.ssl(), session.get());
+				peer.handshake();
+				EXPECT_EQ(resumed, test::info_of(peer.stream).resumed) << name;
+				EXPECT_EQ(name, test::info_of(peer.stream).server_name);
+				if (!session)
+					session.reset(SSL_get1_session(peer.ssl()));
+				// Otherwise OpenSSL would not resume it after this connection.
+				SSL_set_shutdown(peer.ssl(), SSL_SENT_SHUTDOWN);
+			};
+
+			shake(first, 0);
+			shake(first, 1);
+			shake("b.test", 0);
+			shake("a.test.", 0);
+			shake(first[0] ? "" : "a.test", 0);
+			shake(first, 1);
 		}
 	});
 }
