@@ -334,6 +334,32 @@ TEST_F(Lack, OfMemoryForDatagramsFailsAReload)
 	EXPECT_NE(other.wait().status, 0);
 }
 
+/* There is no memory for the reason why a stream has broken. Its other end is reset nevertheless,
+ * because a stream that ends in good order would seem to be complete. */
+TEST_F(Lack, OfMemoryDoesNotCompleteABrokenStream)
+{
+#if TEST_ASAN || TEST_TSAN
+	GTEST_SKIP() << "the sanitizer allocates the memory";
+#endif
+	configured_relay relay("drain = 0\naccess_log = \"stderr\"\n"
+			       "[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
+			       "[groups.g]\nbackends = [\"" +
+			       backend.address() + "\"]\n");
+	relay.await_error(" serves");
+	for (const bool by_client : {false, true}) {
+		auto client = peer::sending("x", relay.address());
+		auto served = backend.accept();
+		EXPECT_EQ(served.receive(1), "x");
+		served.send("a part");
+		EXPECT_EQ(client.receive(6), "a part");
+		lacks.write("new");
+		(by_client ? client : served).reset();
+		EXPECT_EQ((by_client ? served : client).receive_end(), ending::reset);
+		lacks.write("");
+	}
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
 /* There is no memory for what the relay reports about itself. */
 TEST_F(Lack, OfMemoryDoesNotEndTheRelay)
 {

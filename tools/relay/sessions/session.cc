@@ -78,7 +78,10 @@ try {
 	over.set_at(began_ + limit);
 	serve();
 } catch (const std::exception &) {
-	/* No memory. */
+	/* No memory. Bytes may be missing, so neither peer must take what it got for all: without a
+	 * cause, both connections would be closed in good order. */
+	if (backend_)
+		end(cause::failure);
 	ended_ = termination::no_memory;
 	all_.counters.no_memory.add();
 	emit(event_kind::no_memory, "a connection has ended for lack of memory");
