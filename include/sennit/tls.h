@@ -266,8 +266,9 @@ SN_API int sn_tls_server(sn_stream *stream, sn_tls_config *config);
  *
  * Returns 0; -ETIMEDOUT; -EKEYREJECTED when the peer's certificate is refused; -EPROTO for other
  * failures in TLS, also those that the peer reports; -ECONNABORTED when the peer closes during the
- * handshake; -ENOBUFS when too little of the task's stack is left; -ECONNRESET and other errors of
- * the socket; -EBADF, -ECANCELED, -EPROTOTYPE for a stream without TLS, -ENOTSUP. May park.
+ * handshake; -ENOBUFS when too little of the task's stack is left; -ENOMEM, also when it is OpenSSL
+ * that has no memory; -ECONNRESET and other errors of the socket; -EBADF, -ECANCELED, -EPROTOTYPE
+ * for a stream without TLS, -ENOTSUP. May park.
  */
 SN_API SN_CHECK_RESULT int sn_tls_handshake(sn_stream *stream, int64_t deadline);
 

@@ -74,7 +74,10 @@ static int read_chain(struct sn_tls_pair *pair, const char *where)
 	pair->chain = sk_X509_new_null();
 	if (pair->certificate && pair->chain)
 		while ((next = PEM_read_bio_X509(bio, NULL, NULL, NULL)) != NULL)
-			sk_X509_push(pair->chain, next);
+			if (sk_X509_push(pair->chain, next) <= 0) {
+				X509_free(next);
+				break;
+			}
 	BIO_free(bio);
 	if (!pair->certificate)
 		return sn_tls_say_openssl(-EBADMSG, "the certificate cannot be read");

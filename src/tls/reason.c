@@ -73,28 +73,40 @@ static const char *openssl_text(unsigned long code, char *buf, size_t size)
 	return buf;
 }
 
+struct sn_tls_errors sn_tls_take_errors(void)
+{
+	struct sn_tls_errors errors = {.first = ERR_peek_error(), .last = ERR_peek_last_error()};
+	unsigned long each;
+
+	while ((each = ERR_get_error()) != 0)
+		errors.lack_memory |= ERR_GET_REASON(each) == ERR_R_MALLOC_FAILURE;
+	return errors;
+}
+
 int sn_tls_say_openssl(int err, const char *what)
 {
 	char buf[TLS_TEXT];
-	unsigned long code = ERR_peek_last_error();
+	const struct sn_tls_errors errors = sn_tls_take_errors();
 
-	if (code)
-		sn_tls_say(err, "%s: %s", what, openssl_text(code, buf, sizeof buf));
+	if (errors.lack_memory)
+		err = -ENOMEM;
+	if (errors.last)
+		sn_tls_say(err, "%s: %s", what, openssl_text(errors.last, buf, sizeof buf));
 	else
 		sn_tls_say(err, "%s", what);
-	ERR_clear_error();
 	return err;
 }
 
 /* ---- of a connection ---- */
 
-static void explain_protocol(const struct sn_tls *tls, char *text)
+static void explain_protocol(const struct sn_tls *tls, char *text,
+			     const struct sn_tls_errors *errors)
 {
 	char buf[TLS_TEXT];
 	/* The first entry is the cause. An alert from the peer comes after the error that it has
 	 * caused. */
-	unsigned long first = ERR_peek_error(), last = ERR_peek_last_error();
-	int alert = ERR_GET_REASON(last) - SSL_AD_REASON_OFFSET;
+	const unsigned long first = errors ? errors->first : 0, last = errors ? errors->last : 0;
+	const int alert = ERR_GET_REASON(last) - SSL_AD_REASON_OFFSET;
 
 	if (tls->flooded)
 		snprintf(text, TLS_TEXT, "the peer has sent too many messages without data");
@@ -107,7 +119,7 @@ static void explain_protocol(const struct sn_tls *tls, char *text)
 		snprintf(text, TLS_TEXT, "%s", openssl_text(first, buf, sizeof buf));
 }
 
-static void explain(struct sn_tls *tls, int err)
+static void explain(struct sn_tls *tls, int err, const struct sn_tls_errors *errors)
 {
 	char buf[TLS_TEXT];
 
@@ -124,7 +136,7 @@ static void explain(struct sn_tls *tls, int err)
 					  : "during the handshake");
 		break;
 	case -EPROTO:
-		explain_protocol(tls, tls->reason);
+		explain_protocol(tls, tls->reason, errors);
 		break;
 	default:
 		snprintf(tls->reason, TLS_TEXT, "the connection has failed: %s",
@@ -133,13 +145,13 @@ static void explain(struct sn_tls *tls, int err)
 	}
 }
 
-int sn_tls_fail(struct sn_tls *tls, int err)
+int sn_tls_fail(struct sn_tls *tls, int err, const struct sn_tls_errors *errors)
 {
 	if (tls->broken) {
 		sn_tls_clear_errors(); /* the program's own calls would find these errors */
 		return tls->broken;
 	}
-	explain(tls, err);
+	explain(tls, err, errors);
 	atomic_store_explicit(&tls->explained, true, memory_order_release);
 	tls->broken = err;
 	ERR_clear_error();

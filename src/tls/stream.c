@@ -38,10 +38,20 @@ static void unlock(struct sn_tls *tls)
 	sn_mutex_unlock(&tls->lock);
 }
 
+/* Whether OpenSSL has found something wrong with the certificate, and did not lack memory. */
+static bool could_verify(const struct sn_tls *tls)
+{
+	const long found = SSL_get_verify_result(tls->ssl);
+
+	return found != X509_V_OK && found != X509_V_ERR_OUT_OF_MEM;
+}
+
 /* Called after a failed call of OpenSSL. Returns -EAGAIN, 0 at the end of the stream, or an error,
  * which all later calls return too. */
 static int outcome(struct sn_tls *tls, int result)
 {
+	struct sn_tls_errors errors;
+
 	switch (SSL_get_error(tls->ssl, result)) {
 	case SSL_ERROR_WANT_READ:
 	case SSL_ERROR_WANT_WRITE:
@@ -51,20 +61,22 @@ static int outcome(struct sn_tls *tls, int result)
 	default:
 		break;
 	}
+	errors = sn_tls_take_errors();
 	if (tls->flooded)
-		return sn_tls_fail(tls, -EPROTO);
+		return sn_tls_fail(tls, -EPROTO, NULL);
 	if (tls->receive_error)
-		return sn_tls_fail(tls, tls->receive_error);
-	if (tls->send_error == -ENOMEM)
-		return sn_tls_fail(tls, -ENOMEM);
+		return sn_tls_fail(tls, tls->receive_error, NULL);
+	/* Before all that may follow from it, such as a certificate that cannot be verified. */
+	if (tls->send_error == -ENOMEM || errors.lack_memory)
+		return sn_tls_fail(tls, -ENOMEM, NULL);
 	if (tls->saw_end)
-		return sn_tls_fail(tls, -ECONNABORTED);
+		return sn_tls_fail(tls, -ECONNABORTED, NULL);
 	if (tls->refusal)
-		return sn_tls_fail(tls, -EKEYREJECTED);
-	if (ERR_GET_REASON(ERR_peek_error()) == SSL_R_CERTIFICATE_VERIFY_FAILED ||
-	    ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_CERTIFICATE_VERIFY_FAILED)
-		return sn_tls_fail(tls, -EKEYREJECTED);
-	return sn_tls_fail(tls, -EPROTO);
+		return sn_tls_fail(tls, -EKEYREJECTED, NULL);
+	if (ERR_GET_REASON(errors.first) == SSL_R_CERTIFICATE_VERIFY_FAILED ||
+	    ERR_GET_REASON(errors.last) == SSL_R_CERTIFICATE_VERIFY_FAILED)
+		return sn_tls_fail(tls, could_verify(tls) ? -EKEYREJECTED : -ENOMEM, NULL);
+	return sn_tls_fail(tls, -EPROTO, &errors);
 }
 
 /* Called before OpenSSL is. Returns 0, or why OpenSSL cannot be called. A handshake needs a deep
@@ -74,7 +86,7 @@ static int begin(struct sn_tls *tls)
 	if (tls->broken)
 		return tls->broken;
 	if (tls->flooded)
-		return sn_tls_fail(tls, -EPROTO);
+		return sn_tls_fail(tls, -EPROTO, NULL);
 	if (!tls->established && sn_layer_stack_left() < SN_TLS_STACK_LEAST)
 		return sn_tls_say(-ENOBUFS, "the task's stack is too small for a handshake");
 	sn_tls_clear_errors();
@@ -153,7 +165,7 @@ static ssize_t layer_read(void *state, void *buf, size_t size)
 			sn_tls_trim(tls); /* the wait may be long */
 		/* The peer's answer cannot come, because nothing more can be sent to it. */
 		if (n == -EAGAIN && !tls->established && tls->send_error)
-			n = sn_tls_fail(tls, tls->send_error);
+			n = sn_tls_fail(tls, tls->send_error, NULL);
 	}
 	unlock(tls);
 	return n;
@@ -272,9 +284,9 @@ static int handshake(struct sn_tls *tls)
 	n = result > 0 ? 0 : outcome(tls, result);
 	err = flush_rest(tls, n == 0 && result > 0 ? before : -EAGAIN);
 	if (n == 0 && result <= 0)
-		return sn_tls_fail(tls, -ECONNABORTED);
+		return sn_tls_fail(tls, -ECONNABORTED, NULL);
 	if (err < 0 && err != -EAGAIN && n == -EAGAIN)
-		return sn_tls_fail(tls, err);
+		return sn_tls_fail(tls, err, NULL);
 	return n == 0 ? err : n;
 }
 

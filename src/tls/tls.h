@@ -229,12 +229,20 @@ static inline void sn_tls_clear_errors(void)
 		ERR_clear_error();
 }
 
-/* The connection fails with err, a negative errno. Notes why, from OpenSSL's error queue. Returns
- * the error with which the connection first failed. */
-int sn_tls_fail(struct sn_tls *tls, int err);
+/* What is in OpenSSL's error queue. */
+struct sn_tls_errors {
+	unsigned long first, last; /* 0: none */
+	bool lack_memory;          /* any of them says so */
+};
+/* Empties the queue. */
+struct sn_tls_errors sn_tls_take_errors(void);
+/* The connection fails with err, a negative errno. Notes why; errors: of OpenSSL, if err is -EPROTO
+ * for that reason, else NULL. Returns the error with which the connection first failed. */
+int sn_tls_fail(struct sn_tls *tls, int err, const struct sn_tls_errors *errors);
 /* Notes why the call fails, in words. Returns err. */
 int sn_tls_say(int err, const char *format, ...) SN_PRINTF(2, 3);
-/* The same, with the newest entry of OpenSSL's error queue after `what`. Returns err. */
+/* The same, with the newest entry of OpenSSL's error queue after `what`. Returns err, or -ENOMEM
+ * where the queue says so. */
 int sn_tls_say_openssl(int err, const char *what);
 /* Notes the reason of a failed connection as that of the last failure. Returns err. */
 int sn_tls_say_of(struct sn_tls *tls, int err);
