@@ -11,6 +11,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <string>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <variant>
 #include <vector>
@@ -303,6 +304,31 @@ TEST(Lists, AreReadAgainWhenTheyChange)
 	EXPECT_EQ(before_there.receive(1), "z");
 	/* The error is reported once for each change, not at each look at the files. */
 	EXPECT_EQ(refusals(relay.stop().errors), 3U);
+}
+
+/* What keeps a file from being read may pass without a change of the file. */
+TEST(Lists, AreTriedAgainAfterAShortage)
+{
+	listener backend;
+	file list("# nobody\n");
+	configured_relay relay("drain = 0\nadmin = \"127.0.0.1:0\"\n"
+			       "[listeners.web]\naddress = \"127.0.0.1:0\"\ngroup = \"g\"\n"
+			       "deny_file = \"" +
+			       list.name() + "\"\n[groups.g]\nbackends = [\"" + backend.address() +
+			       "\"]\n");
+	relay.await_error(" serves");
+	rlimit before{};
+	ASSERT_EQ(prlimit(relay.pid(), RLIMIT_NOFILE, nullptr, &before), 0);
+	const rlimit few{3, before.rlim_max};
+	ASSERT_EQ(prlimit(relay.pid(), RLIMIT_NOFILE, &few, nullptr), 0);
+	list.write("127.0.0.0/8\n");
+	relay.await_error(list.name() + ": cannot be read: Too many open files");
+	ASSERT_EQ(prlimit(relay.pid(), RLIMIT_NOFILE, &before, nullptr), 0);
+	relay.await_error("lists_reread listener=web key=deny_file");
+	EXPECT_EQ(relay.metric("lists_refused"), 0U);
+	peer::connect(relay.address()).receive_end();
+	EXPECT_TRUE(eventually([&] { return relay.counter("denied") == 1; }));
+	EXPECT_EQ(refusals(relay.stop().errors), 1U);
 }
 
 /* A TLS hello that asks for a name of 9 characters. */

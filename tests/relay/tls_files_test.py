@@ -8,6 +8,7 @@ but not where the client would have to show another certificate.
 Environment: as for traffic.py.
 """
 import os
+import resource
 import signal
 import ssl
 import subprocess
@@ -71,6 +72,21 @@ class Renewed(Case):
         self.relay.process.send_signal(signal.SIGHUP)
         self.event("reloaded")
         self.assertEqual(self.serial(), first)
+
+    def test_a_file_that_could_not_be_read_is_tried_again(self):
+        """Without another change, because what keeps it from being read may pass."""
+        self.begin()
+        first = self.serial()
+        newer = self.ca.sign("a.test", "DNS:a.test", days=80, into="newer3")
+        pid = self.relay.process.pid
+        before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, before[1]))
+        replace(self.site + ".both", newer + ".both")
+        self.event("tls_not_reloaded", "Too many open files")
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+        self.event("tls_reloaded", '"listener":"in"')
+        self.assertEqual(len(self.event("tls_not_reloaded")), 1)
+        self.assertNotEqual(self.serial(), first)
 
     def test_certificates_that_end_soon(self):
         self.ca.sign("a.test", "DNS:a.test", days=1, into="short")

@@ -286,7 +286,12 @@ struct config {
 };
 
 /* At least one error, each as one line without a line break. */
-using config_errors = std::vector<std::string>;
+struct config_errors : std::vector<std::string> {
+	using vector::vector;
+
+	/* A list could not be read, so its content is not known to be bad. */
+	bool has_unread = false;
+};
 
 /* Parses the text. Errors refer to it by the name `file`. Blocks on the file system, if it names
  * lists. */

@@ -24,9 +24,15 @@ constexpr std::size_t largest_list = std::size_t{16} << 20;
 /* How many errors of one list are shown; a file of another kind would have one per line. */
 constexpr std::size_t most_errors = 10;
 
-/* The text of the file. If it cannot be read, returns nothing, and why has the reason. */
-std::optional<std::string> text_of(const std::string &file, std::string &why)
+/* The text of the file. If it cannot be read, returns nothing, and why has the reason; is_unread:
+ * the reason is not the file, but the system. */
+std::optional<std::string> text_of(const std::string &file, std::string &why, bool &is_unread)
 {
+	const auto cannot = [&](int err) {
+		why = "cannot be read: " + std::generic_category().message(err);
+		is_unread = true;
+		return std::nullopt;
+	};
 	/* Opening a FIFO would wait for its writer. */
 	const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	const std::unique_ptr<std::FILE, int (*)(std::FILE *)> in(
@@ -34,10 +40,10 @@ std::optional<std::string> text_of(const std::string &file, std::string &why)
 	struct stat about {
 	};
 	if (!in || fstat(fd, &about) != 0) {
-		why = "cannot be read: " + std::generic_category().message(errno);
+		const int err = errno;
 		if (!in && fd >= 0)
 			close(fd);
-		return std::nullopt;
+		return cannot(err);
 	}
 	if (!S_ISREG(about.st_mode)) {
 		why = "is not a regular file";
@@ -52,10 +58,8 @@ std::optional<std::string> text_of(const std::string &file, std::string &why)
 			return std::nullopt;
 		}
 	}
-	if (std::ferror(in.get())) {
-		why = "cannot be read: " + std::generic_category().message(errno);
-		return std::nullopt;
-	}
+	if (std::ferror(in.get()))
+		return cannot(errno);
 	return text;
 }
 
@@ -85,7 +89,10 @@ list_file read_list(section &in, const toml::node &node, std::string_view key,
 {
 	list_file made{.key = std::string(key), .file = file, .before = stamp_of(file)};
 	std::string why;
-	const auto text = text_of(file, why);
+	bool is_unread = false;
+	const auto text = text_of(file, why, is_unread);
+	if (is_unread)
+		in.note_unread();
 	if (!text) {
 		in.complain(node, key, file + ": " + why + "; expected a file that can be read");
 		return made;

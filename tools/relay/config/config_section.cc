@@ -137,6 +137,7 @@ config_errors complaints::in_order()
 		return std::pair(each.first.line, each.first.column);
 	});
 	config_errors lines;
+	lines.has_unread = has_unread_;
 	for (const auto &[where, text] : found_)
 		lines.push_back(file_ + ':' + std::to_string(where.line) + ':' +
 				std::to_string(where.column) + ": " + text);

@@ -74,6 +74,9 @@ public:
 		found_.emplace_back(where, (key.empty() ? "" : key + ": ") + text);
 	}
 
+	/* Records that one of the errors is that a file could not be read. */
+	void note_unread() noexcept { has_unread_ = true; }
+
 	/* Reports that a key of the table with that path is missing. */
 	void add_missing(source_position where, std::string table, std::string_view key,
 			 std::string text)
@@ -132,6 +135,7 @@ private:
 	std::string explain(const unknown_key &which) const;
 
 	std::string file_;
+	bool has_unread_ = false;
 	std::vector<std::pair<source_position, std::string>> found_;
 	std::vector<missing_key> missing_;
 	std::vector<unknown_key> unknown_;
@@ -158,6 +162,8 @@ public:
 	{
 		to_.add(node.source().begin, path(key), text);
 	}
+
+	void note_unread() noexcept { to_.note_unread(); }
 
 	const toml::node *take(std::string_view key);
 

@@ -33,6 +33,7 @@ void list_files::use(set read) noexcept
 	std::swap(in_use_, read);
 	seen_.clear();
 	refused_.clear();
+	is_failing_ = false;
 }
 
 bool list_files::have_changed()
@@ -44,6 +45,7 @@ bool list_files::have_changed()
 	seen_ = std::move(now);
 	if (seen_ == in_use_.stamps) {
 		refused_.clear(); /* the files are as they were */
+		is_failing_ = false;
 		return false;
 	}
 	return is_settled && seen_ != refused_;
@@ -53,6 +55,13 @@ void list_files::refuse()
 {
 	const std::lock_guard lock(lock_);
 	refused_ = seen_;
+	is_failing_ = false;
+}
+
+bool list_files::fail()
+{
+	const std::lock_guard lock(lock_);
+	return !std::exchange(is_failing_, true);
 }
 
 std::vector<list_snapshot> list_files::changed(const set &now, const set &before)
@@ -75,7 +84,7 @@ void list_files::fill(snapshot &into) const
 {
 	const std::lock_guard lock(lock_);
 	into.lists = in_use_.lists;
-	into.lists_refused = !refused_.empty();
+	into.lists_refused = is_failing_ || !refused_.empty();
 }
 
 } // namespace relay

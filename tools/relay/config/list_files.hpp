@@ -49,8 +49,13 @@ public:
 	 * time. Blocks on the file system, so do not call it in a task. */
 	bool have_changed();
 
-	/* Records that the files cannot be used in the state that was seen last. */
+	/* Records that the files cannot be used in the state that was seen last, because of their
+	 * content. */
 	void refuse();
+
+	/* Records that the files could not be read, or not be judged, so that they are tried again.
+	 * Returns true at the first failure until they are in use, refused, or as they were. */
+	bool fail();
 
 	/* The files of `now` that differ from those of `before`, to be reported. */
 	static std::vector<list_snapshot> changed(const set &now, const set &before);
@@ -66,7 +71,8 @@ private:
 	mutable std::mutex lock_;      /* guards the fields below */
 	set in_use_;
 	file_stamps seen_;    /* at the last look */
-	file_stamps refused_; /* the state that could not be used */
+	file_stamps refused_; /* the state whose content could not be used */
+	bool is_failing_ = false;
 };
 
 } // namespace relay

@@ -194,15 +194,27 @@ void live_config::reread_lists()
 {
 	const std::string name =
 		all_.settings == from_file_ ? all_.config_file : "the changed configuration";
+	auto turn = rereading_.take();
+	if (!turn)
+		return; /* an earlier attempt still waits for the file system */
 	std::variant<config, config_errors> parsed;
 	try {
 		parsed = call_elsewhere(
-			[of = all_.settings, name] { return parse_config(of->text, name); });
+			[of = all_.settings, name, turn = std::move(turn)]() mutable {
+				auto read = parse_config(of->text, name);
+				turn.reset();
+				return read;
+			});
 	} catch (const std::exception &error) {
-		parsed = config_errors{name + ": " + error.what()};
+		config_errors why{name + ": " + error.what()};
+		why.has_unread = true;
+		parsed = std::move(why);
 	}
 	if (const auto *errors = std::get_if<config_errors>(&parsed)) {
-		all_.lists.refuse();
+		if (!errors->has_unread)
+			all_.lists.refuse();
+		else if (!all_.lists.fail())
+			return;
 		std::string why = errors->front();
 		if (errors->size() > 1)
 			why += ", and " + std::to_string(errors->size() - 1) + " more errors";

@@ -78,7 +78,8 @@ private:
 	sn::mutex turn_; /* guards the fields below and all_'s configuration */
 	std::shared_ptr<const config> from_file_;
 	bool is_closed_ = false;
-	turn_of_calls looking_; /* held while list files are looked at */
+	turn_of_calls looking_;   /* held while list files are looked at */
+	turn_of_calls rereading_; /* held while they are read again */
 };
 
 /* Closes the retired listeners that have drained their backlog, and waits a second at most for

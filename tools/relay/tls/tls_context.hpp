@@ -96,8 +96,10 @@ public:
 
 	/*
 	 * Reads the files again if they have changed. Returns bad, once for each change, if they
-	 * cannot be used; the old content then stays in use. One caller at a time. Blocks on the
-	 * file system, so do not call it in a task.
+	 * cannot be used; the old content then stays in use. Files that could not be read, or not
+	 * be judged for lack of memory, are tried again at each call; then bad is returned once
+	 * until they could be. One caller at a time. Blocks on the file system, so do not call it
+	 * in a task.
 	 */
 	virtual seen look(std::string &why) = 0;
 

@@ -33,6 +33,7 @@ bool tls_files::read(const std::string &path, std::string &into, std::string &wh
 		return false;
 	};
 	const auto cannot = [&](int err) {
+		leave_unjudged();
 		return failed("cannot be read: " + std::generic_category().message(err) +
 			      "; expected a file in PEM");
 	};

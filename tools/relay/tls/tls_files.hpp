@@ -30,6 +30,12 @@ public:
 	/* Whether the path is a folder. Of a folder only the stamp is kept. */
 	bool is_folder(const std::string &path);
 
+	/* Records that a shortage or the system has kept the files from being read or judged, which
+	 * read() does, too. The same files may be good at the next attempt, without a change. */
+	void leave_unjudged() noexcept { is_judged_ = false; }
+	/* Whether a failure is due to the content of the files. */
+	bool is_judged() const noexcept { return is_judged_; }
+
 	/* The stamps of the files that were read, and their stamps now. */
 	const file_stamps &before() const noexcept { return stamps_; }
 	file_stamps now() const { return stamps_of(stamps_); }
@@ -37,6 +43,7 @@ public:
 private:
 	file_stamps stamps_;
 	std::map<std::string, std::string> texts_;
+	bool is_judged_ = true;
 };
 
 } // namespace relay

@@ -99,11 +99,16 @@ tls_certificate_info describe(const std::string &file, const std::string &pem)
 }
 
 /* Returns false, and sets why, if the library has refused. */
-bool is_done(const sn::result<void> &what, const std::string &file, std::string &why)
+bool is_done(const sn::result<void> &what, const std::string &file, tls_files &files,
+	     std::string &why)
 {
-	if (!what)
-		why = '"' + file + "\": " + sn::tls_last_error();
-	return what.has_value();
+	if (what)
+		return true;
+	/* Any other error than one of the content, such as a lack of memory, may pass. */
+	if (what.error() != std::errc::bad_message)
+		files.leave_unjudged();
+	why = '"' + file + "\": " + sn::tls_last_error();
+	return false;
 }
 
 /* Reads and checks one pair of certificate and key by itself, so that an error can name it. */
@@ -116,7 +121,7 @@ bool read_pair(const tls_certificate_files &which, tls_files &files, std::string
 	const std::string both = which.chain == which.key
 					 ? which.chain
 					 : which.chain + "\" with the key \"" + which.key;
-	return is_done(alone.certificate(chain, key), both, why);
+	return is_done(alone.certificate(chain, key), both, files, why);
 }
 
 /* Sets `into` to the PEM text of a file, or to the name of a folder. */
@@ -183,14 +188,14 @@ bool trust_clients(const tls_owner &owner, const tls_server_settings &settings, 
 				      : SN_TLS_VERIFY_REQUEST)
 			.value();
 		if (!read_authorities(settings.client_ca, files, ca, why) ||
-		    !is_done(config.add_ca(ca), settings.client_ca, why)) {
+		    !is_done(config.add_ca(ca), settings.client_ca, files, why)) {
 			why = "client_ca: " + why;
 			return false;
 		}
 		mark = mark_of(settings.client_ca, ca, files);
 		if (!settings.client_crl.empty() &&
 		    (!files.read(settings.client_crl, crl, why) ||
-		     !is_done(config.add_crl(crl), settings.client_crl, why))) {
+		     !is_done(config.add_crl(crl), settings.client_crl, files, why))) {
 			why = "client_crl: " + why;
 			return false;
 		}
@@ -256,10 +261,11 @@ std::shared_ptr<const tls_client_material> make_material(const tls_client_settin
 	/* Each file is checked by itself, so that an error can name it. */
 	sn::tls_config scratch(SN_TLS_CLIENT);
 	if (!settings.ca.empty() && (!read_authorities(settings.ca, files, made->ca_, why) ||
-				     !is_done(scratch.add_ca(made->ca_), settings.ca, why)))
+				     !is_done(scratch.add_ca(made->ca_), settings.ca, files, why)))
 		return failed("ca");
-	if (!settings.crl.empty() && (!files.read(settings.crl, made->crl_, why) ||
-				      !is_done(scratch.add_crl(made->crl_), settings.crl, why)))
+	if (!settings.crl.empty() &&
+	    (!files.read(settings.crl, made->crl_, why) ||
+	     !is_done(scratch.add_crl(made->crl_), settings.crl, files, why)))
 		return failed("crl");
 	if (!settings.certificate.chain.empty()) {
 		if (!read_pair(settings.certificate, files, made->chain_, made->key_, why))

@@ -86,15 +86,22 @@ public:
 		 * replaced. */
 		const bool is_settled = found == seen_;
 		seen_ = found;
+		if (found == files_.before())
+			is_failing_ = false;
 		if (found == files_.before() || !is_settled || found == refused_)
 			return seen::same;
 		tls_files files;
 		auto made = try_to_read(files, why);
 		if (!made) {
-			refused_ = found;
 			why = owner().key() + '.' + why;
+			if (files.is_judged())
+				refused_ = found;
+			else if (is_failing_)
+				return seen::same;
+			is_failing_ = !files.is_judged();
 			return seen::bad;
 		}
+		is_failing_ = false;
 		files_ = std::move(files);
 		seen_ = files_.before();
 		refused_ = {};
@@ -122,6 +129,7 @@ private:
 	try {
 		return read(files, why);
 	} catch (const std::exception &error) {
+		files.leave_unjudged();
 		why = error.what();
 		return nullptr;
 	}
@@ -130,8 +138,9 @@ private:
 	std::shared_ptr<const Material> now_;
 	/* Used only by look(), which has one caller at a time. */
 	tls_files files_;
-	file_stamps seen_;    /* at the last look */
-	file_stamps refused_; /* the state that could not be used */
+	file_stamps seen_;        /* at the last look */
+	file_stamps refused_;     /* the state whose content could not be used */
+	bool is_failing_ = false; /* the last attempt could not read or judge the files */
 };
 
 class server_context final : public context<tls_server_material>
