@@ -114,9 +114,18 @@ inline void proxy_header(std::string_view bytes)
 inline void tls_hello(std::string_view bytes)
 {
 	for (const std::size_t most : {relay::tls_hello_most, std::size_t{300}}) {
-		agree_with_beginnings(bytes, [most](std::string_view part) {
-			relay::tls_hello unused;
-			return relay::read_tls_hello(part, unused, most);
+		relay::tls_hello_reader in_pieces(most);
+		agree_with_beginnings(bytes, [&, is_whole = true](std::string_view part) mutable {
+			relay::tls_hello alone;
+			relay::tls_hello continued;
+			const auto read = relay::read_tls_hello(part, alone, most);
+			/* The first call is for all bytes, and the next ones have more and more. */
+			if (!is_whole)
+				require(in_pieces.read(part, continued) == read &&
+						continued == alone,
+					"bytes that come in pieces are read as the same");
+			is_whole = false;
+			return read;
 		});
 		relay::tls_hello hello;
 		const auto read = relay::read_tls_hello(bytes, hello, most);

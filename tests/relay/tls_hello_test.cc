@@ -160,6 +160,26 @@ TEST(TlsHello, MayBeCutIntoAnyRecords)
 	EXPECT_EQ(got.size, records(whole).size());
 }
 
+/* Each record needs a call. If each call looked at all records again, there would be more than
+ * three million looks. */
+TEST(TlsHello, EachOfManyRecordsIsLookedAtTwice)
+{
+	constexpr std::size_t header = 5;
+	const auto all =
+		records(message(name("host.example") + extension(21, std::string(2500, '\0'))), 1);
+	relay::tls_hello_reader reader;
+	tls_hello hello;
+	parsed now = reader.read("", hello);
+	while (now.is == parsed::state::more) {
+		ASSERT_LE(now.size, all.size());
+		now = reader.read(std::string_view(all).substr(0, now.size), hello);
+	}
+	ASSERT_TRUE(now) << now.why;
+	EXPECT_EQ(hello.name, "host.example");
+	EXPECT_EQ(now.size, all.size());
+	EXPECT_LE(reader.looks(), 2 * (all.size() / (header + 1)) + 1);
+}
+
 TEST(TlsHello, CutOffIsNeitherBadNorComplete)
 {
 	const auto all = records(message(name("host.example")), 50);

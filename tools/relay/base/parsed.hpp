@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The result of parsing a connection's first bytes (proxy_header.hpp, tls_hello.hpp). A parser gets
- * all bytes that have arrived so far, and is called again when there are more. It keeps no state,
- * so the result does not depend on how the bytes were split.
+ * all bytes that have arrived so far, and is called again when there are more. The result does not
+ * depend on how the bytes were split.
  *
  * Once the result is `done` or `bad`, more bytes do not change it. While it is `more`, `size` is
  * larger than the number of bytes given, and never beyond the end of what is parsed. A reader that

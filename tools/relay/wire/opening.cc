@@ -60,8 +60,9 @@ std::optional<opening_fault> receive_proxy_header(sn::tcp &from, sn::deadline un
 std::optional<opening_fault> receive_tls_hello(sn::tcp &from, sn::deadline until, tls_hello &into,
 					       std::string &bytes)
 {
+	tls_hello_reader reader;
 	return receive(from, until, termination::bad_tls_hello, bytes,
-		       [&into](std::string_view got) { return read_tls_hello(got, into); });
+		       [&](std::string_view got) { return reader.read(got, into); });
 }
 
 } // namespace relay

@@ -230,53 +230,29 @@ const char *wrong_record(std::string_view record)
 	return nullptr;
 }
 
-/* The handshake message in the records, as far as it has arrived. */
-class handshake
+/* The size of the handshake message that begins with these bytes or, before that is known, of its
+ * header. */
+std::size_t message_size(std::string_view there)
 {
-public:
-	void add(std::string_view part)
-	{
-		/* Usually there is only one record, and then nothing is copied. */
-		if (first_.empty()) {
-			first_ = part;
-			return;
-		}
-		if (rest_.empty())
-			rest_ = first_;
-		rest_ += part;
-	}
+	if (there.size() < message_header)
+		return message_header;
+	return message_header +
+	       (static_cast<std::size_t>(byte(there, 1)) << 16 | number16(there, 2));
+}
 
-	std::string_view bytes() const { return rest_.empty() ? first_ : rest_; }
-
-	/* The size of the message or, before that is known, of its header. */
-	std::size_t size() const
-	{
-		const auto there = bytes();
-		if (there.size() < message_header)
-			return message_header;
-		return message_header +
-		       (static_cast<std::size_t>(byte(there, 1)) << 16 | number16(there, 2));
-	}
-
-	/* What is wrong with the part of the message's header that has arrived; null if nothing. */
-	const char *wrong() const
-	{
-		const auto there = bytes();
-		if (!there.empty() && byte(there, 0) != handshake_client_hello)
-			return "TLS handshake does not begin with a client's hello";
-		if (there.size() >= message_header && size() < message_header + message_least)
-			return "TLS hello is malformed";
-		return nullptr;
-	}
-
-private:
-	std::string_view first_;
-	std::string rest_;
-};
+/* What is wrong with the part of the message's header that has arrived; null if nothing. */
+const char *wrong_message(std::string_view there)
+{
+	if (!there.empty() && byte(there, 0) != handshake_client_hello)
+		return "TLS handshake does not begin with a client's hello";
+	if (there.size() >= message_header && message_size(there) < message_header + message_least)
+		return "TLS hello is malformed";
+	return nullptr;
+}
 
 } // namespace
 
-parsed read_tls_hello(std::string_view bytes, tls_hello &into, std::size_t most)
+parsed tls_hello_reader::read(std::string_view bytes, tls_hello &into)
 {
 	into = {};
 	if (const char *wrong = wrong_beginning(bytes, into))
@@ -287,43 +263,51 @@ parsed read_tls_hello(std::string_view bytes, tls_hello &into, std::size_t most)
 		return parsed::bad(wrong);
 	};
 
-	handshake hello;
-	for (std::size_t at = 0;;) {
-		const auto record = bytes.substr(at);
+	for (;;) {
+		looks_++;
+		const auto record = bytes.substr(at_);
 		/* Perhaps SSL 2.0: the third byte decides. */
-		if (at == 0 && !record.empty() && (byte(record, 0) & 0x80))
+		if (at_ == 0 && !record.empty() && (byte(record, 0) & 0x80))
 			return parsed::more(3);
 		if (const char *wrong = wrong_record(record))
 			return bad(wrong);
 
 		/* The least offset at which the hello can end: a record has at least a byte. */
-		std::size_t end = at + record_header + 1;
+		std::size_t end = at_ + record_header + 1;
 		std::size_t record_end = end;
 		const bool has_header = record.size() >= record_header;
 		if (has_header) {
-			const auto before = hello.bytes().size();
+			const auto before = message_.size() - taken_;
 			const std::size_t size = number16(record, 3);
-			hello.add(record.substr(record_header, size));
-			if (const char *wrong = hello.wrong())
+			const auto content = record.substr(record_header, size);
+			message_ += content.substr(taken_);
+			taken_ = content.size();
+			if (const char *wrong = wrong_message(message_))
 				return bad(wrong);
-			end = at + record_header + hello.size() - before;
-			record_end = at + record_header + size;
+			end = at_ + record_header + message_size(message_) - before;
+			record_end = at_ + record_header + size;
 		}
-		if (end > most)
+		if (end > most_)
 			return bad("TLS hello is larger than allowed", tls_hello::other::too_large);
 		if (!has_header)
 			return parsed::more(end);
 		if (end <= record_end && end <= bytes.size()) {
-			const auto body =
-				hello.bytes().substr(message_header, hello.size() - message_header);
+			const auto body = std::string_view(message_).substr(
+				message_header, message_size(message_) - message_header);
 			if (const char *wrong = read_message(body, into))
 				return bad(wrong);
 			return parsed::done(end);
 		}
 		if (record_end > bytes.size())
 			return parsed::more(std::min(end, record_end));
-		at = record_end;
+		at_ = record_end;
+		taken_ = 0;
 	}
+}
+
+parsed read_tls_hello(std::string_view bytes, tls_hello &into, std::size_t most)
+{
+	return tls_hello_reader(most).read(bytes, into);
 }
 
 } // namespace relay

@@ -44,6 +44,29 @@ struct tls_hello {
  */
 parsed read_tls_hello(std::string_view bytes, tls_hello &into, std::size_t most = tls_hello_most);
 
+/*
+ * The same for bytes that arrive in pieces. A call continues where the one before has stopped,
+ * because a client may send a hello in thousands of records, each of which needs a call of its own.
+ */
+class tls_hello_reader
+{
+public:
+	explicit tls_hello_reader(std::size_t most = tls_hello_most) noexcept : most_(most) {}
+
+	/* bytes: those of the call before, and what has come since. */
+	parsed read(std::string_view bytes, tls_hello &into);
+
+	/* How often a record was looked at. */
+	std::size_t looks() const noexcept { return looks_; }
+
+private:
+	const std::size_t most_;
+	std::string message_;   /* the handshake message, as far as it has arrived */
+	std::size_t at_ = 0;    /* where the record begins that is being read */
+	std::size_t taken_ = 0; /* how many bytes of its content are in the message */
+	std::size_t looks_ = 0;
+};
+
 } // namespace relay
 
 #endif
