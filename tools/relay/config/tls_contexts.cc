@@ -126,45 +126,63 @@ try {
 	/* There is no memory; the next call may succeed. */
 }
 
-/* A call that hangs on the files of one context keeps the turn, so that no context is looked at
- * by two threads at the same time. Until it returns, no other context is looked at either. */
+/*
+ * A call that hangs on the files of one context keeps the turn, so that no context is looked at by
+ * two threads at the same time. Until it returns, no other context is looked at either. What it
+ * finds then is reported at the next look: the context does not find it again.
+ */
 void tls_contexts::look_at_files(const list &which)
 {
-	struct result {
-		tls_context::seen is;
-		std::string why{};
-	};
+	tell_findings();
 	for (const auto &each : which) {
-		auto fields = fields_of(*each);
 		auto turn = looking_.take();
 		if (!turn)
 			return;
-		const auto done = call_in_time([each, turn = std::move(turn)]() mutable {
-			result its{};
-			its.is = each->look(its.why);
-			turn.reset();
-			return its;
-		});
+		std::list<finding> one; /* made before, so that it cannot be lost */
+		one.push_back({each});
+		const auto done = call_in_time(
+			[found = found_, one = std::move(one), turn = std::move(turn)]() mutable {
+				auto &its = one.front();
+				its.is = its.of->look(its.why);
+				if (its.is != tls_context::seen::same) {
+					const std::lock_guard lock(found->lock);
+					found->all.splice(found->all.end(), one);
+				}
+				turn.reset();
+				return true;
+			});
+		tell_findings();
 		if (!done)
 			return;
-		const std::string &why = done->why;
-		switch (done->is) {
-		case tls_context::seen::same:
-			break;
-		case tls_context::seen::reloaded:
-			emit(event_kind::tls_reloaded,
-			     each->owner().key() + ": files have changed and are in use now",
-			     std::move(fields));
-			break;
-		case tls_context::seen::bad:
+	}
+}
+
+void tls_contexts::tell_findings() noexcept
+{
+	for (;;) {
+		std::list<finding> next;
+		{
+			const std::lock_guard lock(found_->lock);
+			if (found_->all.empty())
+				return;
+			next.splice(next.end(), found_->all, found_->all.begin());
+		}
+		try_to_tell([&] {
+			const auto &[of, is, why] = next.front();
+			auto fields = fields_of(*of);
+			if (is == tls_context::seen::reloaded) {
+				emit(event_kind::tls_reloaded,
+				     of->owner().key() + ": files have changed and are in use now",
+				     std::move(fields));
+				return;
+			}
 			fields.emplace_back("error", why);
 			emit(event_kind::tls_not_reloaded,
 			     "files have changed and cannot be used, so their previous content "
 			     "stays in use: " +
 				     why,
 			     std::move(fields));
-			break;
-		}
+		});
 	}
 }
 

@@ -18,6 +18,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -69,8 +70,21 @@ public:
 private:
 	using list = std::vector<std::shared_ptr<tls_context>>;
 
+	/* What a look at a context's files has found. */
+	struct finding {
+		std::shared_ptr<tls_context> of;
+		tls_context::seen is{};
+		std::string why{};
+	};
+	/* The findings that were not reported yet. A call may add one after its time. */
+	struct findings {
+		std::mutex lock;
+		std::list<finding> all;
+	};
+
 	list now() const;
 	void look_at_files(const list &which);
+	void tell_findings() noexcept;
 	void look_at_dates(const list &which, std::chrono::seconds now);
 
 	tls_tickets tickets_;
@@ -80,6 +94,7 @@ private:
 	 * file. */
 	std::map<std::string, std::chrono::seconds> told_;
 	turn_of_calls looking_; /* while a thread reads a context's files */
+	const std::shared_ptr<findings> found_ = std::make_shared<findings>();
 };
 
 /* Returns what is wrong with the TLS files of a configuration, one line each. warnings: what may
