@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* The contexts of TLS: what a look at their files finds is reported, also when it comes late. */
+/* The contexts of TLS: what a look at their files finds is reported, also when it comes late, and
+ * all get new keys of tickets. */
 #include "base/in_time.hpp"
 #include "config/tls_contexts.hpp"
 
 #include "harness.hpp"
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <gtest/gtest.h>
 #include <latch>
 #include <memory>
+#include <new>
+#include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>
 #include <string>
 
@@ -59,6 +64,56 @@ public:
 	std::atomic<int> looks{0};
 };
 
+/* A context that has no memory for the first attempt to renew its keys. */
+class ticket_context : public context
+{
+public:
+	using context::context;
+
+	void renew_tickets(const relay::tls_tickets &keys) override
+	{
+		if (keys.generation() == generation)
+			return;
+		if (attempts++ == 0)
+			throw std::bad_alloc();
+		generation = keys.generation();
+	}
+
+	std::uint64_t generation = 0;
+	int attempts = 0;
+};
+
+/* Otherwise a context would make tickets with the oldest key until the next day, or with one that
+ * others have forgotten. */
+TEST(TlsContexts, RenewTheTicketsOfThoseThatMissedIt)
+{
+	const auto first = std::make_shared<ticket_context>("first");
+	const auto second = std::make_shared<ticket_context>("second");
+	const auto made_before = std::make_shared<ticket_context>("third");
+	EXPECT_EQ(sn::run([&] {
+			  relay::tls_contexts all;
+			  const auto now = std::chrono::duration_cast<std::chrono::seconds>(
+				  std::chrono::nanoseconds(sn_walltime()));
+			  all.tickets().keys();
+			  all.use({first, second});
+			  EXPECT_FALSE(all.tickets().renew(now.count() - 90000));
+			  all.look();
+			  EXPECT_EQ(all.tickets().generation(), 1U);
+			  EXPECT_EQ(first->attempts, 1);
+			  EXPECT_EQ(second->attempts, 1) << "also after the first has thrown";
+			  all.use({first, second, made_before});
+			  all.look();
+			  all.look();
+			  all.look();
+			  return 0;
+		  }),
+		  0);
+	for (const auto &each : {first, second, made_before}) {
+		EXPECT_EQ(each->generation, 1U) << each->owner().name;
+		EXPECT_EQ(each->attempts, 2) << each->owner().name;
+	}
+}
+
 /* There is no other look that finds the same. */
 TEST(TlsContexts, TellWhatALateLookHasFound)
 {
@@ -66,18 +121,19 @@ TEST(TlsContexts, TellWhatALateLookHasFound)
 	std::string before;
 	std::string after;
 	EXPECT_EQ(sn::run([&] {
-		relay::tls_contexts all;
-		all.use({slow});
-		testing::internal::CaptureStderr();
-		all.look();
-		before = testing::internal::GetCapturedStderr();
-		slow->answers.count_down();
-		EXPECT_TRUE(eventually([] { return relay::calls_left_behind() == 0; }));
-		testing::internal::CaptureStderr();
-		all.look();
-		after = testing::internal::GetCapturedStderr();
-		return 0;
-	}), 0);
+			  relay::tls_contexts all;
+			  all.use({slow});
+			  testing::internal::CaptureStderr();
+			  all.look();
+			  before = testing::internal::GetCapturedStderr();
+			  slow->answers.count_down();
+			  EXPECT_TRUE(eventually([] { return relay::calls_left_behind() == 0; }));
+			  testing::internal::CaptureStderr();
+			  all.look();
+			  after = testing::internal::GetCapturedStderr();
+			  return 0;
+		  }),
+		  0);
 	EXPECT_EQ(slow->looks, 2);
 	EXPECT_EQ(before, "");
 	EXPECT_EQ(count_of(" tls_reloaded listener=slow ", after), 1U) << after;

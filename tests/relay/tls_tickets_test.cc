@@ -24,8 +24,12 @@ TEST(TlsTickets, AreRenewedDailyAndForgottenLater)
 	EXPECT_NE(first[0], relay::tls_tickets::key{});
 	EXPECT_FALSE(tickets.renew(1000));
 	EXPECT_FALSE(tickets.renew(1000 + day - 1));
+	EXPECT_EQ(tickets.generation(), 0U);
 	EXPECT_TRUE(tickets.renew(1000 + day));
-	const auto second = tickets.keys();
+	std::uint64_t generation = 0;
+	const auto second = tickets.keys(&generation);
+	EXPECT_EQ(generation, 1U);
+	EXPECT_EQ(tickets.generation(), 1U);
 	ASSERT_EQ(second.size(), 2U);
 	EXPECT_NE(second[0], first[0]) << "the newest comes first";
 	EXPECT_EQ(second[1], first[0]);

@@ -117,13 +117,27 @@ try {
 		return;
 	const auto since_1970 =
 		std::chrono::duration_cast<seconds>(std::chrono::nanoseconds(sn_walltime()));
+	renew_tickets(which, since_1970);
 	look_at_files(which);
 	look_at_dates(which, since_1970);
-	if (tickets_.renew(since_1970.count()))
-		for (const auto &each : which)
-			each->renew_tickets(tickets_);
 } catch (const std::exception &) {
 	/* There is no memory; the next call may succeed. */
+}
+
+/* Each context is asked at each look: a reload may have made some before a renewal that are in use
+ * only after it, and there may have been no memory for the new keys of one. */
+void tls_contexts::renew_tickets(const list &which, seconds now) noexcept
+{
+	const auto attempt = [](const auto &call) {
+		try {
+			call();
+		} catch (const std::exception &) {
+			/* The next look tries again. */
+		}
+	};
+	attempt([&] { tickets_.renew(now.count()); });
+	for (const auto &each : which)
+		attempt([&] { each->renew_tickets(tickets_); });
 }
 
 /*

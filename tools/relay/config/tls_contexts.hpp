@@ -83,6 +83,7 @@ private:
 	};
 
 	list now() const;
+	void renew_tickets(const list &which, std::chrono::seconds now) noexcept;
 	void look_at_files(const list &which);
 	void tell_findings() noexcept;
 	void look_at_dates(const list &which, std::chrono::seconds now);

@@ -106,7 +106,8 @@ public:
 	/* The certificates in use now, in the order of the configuration. */
 	virtual std::vector<tls_certificate_info> certificates() const = 0;
 
-	/* Replaces the ticket keys. New tickets are made with the first one. */
+	/* Replaces the ticket keys, unless it has this generation of them, or uses none of them.
+	 * New tickets are made with the first one. */
 	virtual void renew_tickets(const tls_tickets &keys) = 0;
 
 	/*

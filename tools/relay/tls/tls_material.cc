@@ -206,13 +206,16 @@ bool trust_clients(const tls_owner &owner, const tls_server_settings &settings, 
 
 } // namespace
 
-void set_tickets(const sn::tls_config &config, const tls_tickets &keys)
+void set_tickets(const tls_server_material &of, const tls_tickets &keys)
 {
 	static_assert(tls_tickets::key_size == SN_TLS_TICKET_KEY);
-	auto list = keys.keys();
-	sn::tls_config(config).ticket_keys(list).value();
+	std::uint64_t generation = 0;
+	auto list = keys.keys(&generation);
+	const auto done = sn::tls_config(of.config).ticket_keys(list);
 	for (auto &each : list)
 		OPENSSL_cleanse(each.data(), each.size());
+	done.value();
+	of.tickets = generation;
 }
 
 std::shared_ptr<const tls_server_material> make_material(const tls_owner &owner,
@@ -245,7 +248,7 @@ std::shared_ptr<const tls_server_material> make_material(const tls_owner &owner,
 	if (!trust_clients(owner, settings, files, config, why))
 		return nullptr;
 	if (tickets)
-		set_tickets(config, *tickets);
+		set_tickets(*made, *tickets);
 	return made;
 }
 

@@ -14,6 +14,8 @@
 #include <sennit/sn.hpp>
 #include <sennit/tls.hpp>
 
+#include <atomic>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -28,6 +30,7 @@ namespace relay
 struct tls_server_material {
 	sn::tls_config config{SN_TLS_SERVER};
 	std::vector<tls_certificate_info> certificates;
+	mutable std::atomic<std::uint64_t> tickets{0}; /* the generation of its ticket keys */
 };
 
 /* The library's configurations for a group. */
@@ -67,8 +70,8 @@ std::shared_ptr<const tls_server_material> make_material(const tls_owner &owner,
 std::shared_ptr<const tls_client_material> make_material(const tls_client_settings &settings,
 							 tls_files &files, std::string &why);
 
-/* Gives the configuration the keys. */
-void set_tickets(const sn::tls_config &config, const tls_tickets &keys);
+/* Gives the listener's configuration the keys. One caller at a time. */
+void set_tickets(const tls_server_material &of, const tls_tickets &keys);
 
 /* The common name of a certificate in DER, for logs and headers: UTF-8 without control characters,
  * at most 256 bytes. Empty if it has none. */

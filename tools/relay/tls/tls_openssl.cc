@@ -153,8 +153,8 @@ public:
 
 	void renew_tickets(const tls_tickets &keys) override
 	{
-		if (tickets_)
-			set_tickets(now()->config, keys);
+		if (const auto material = now(); tickets_ && material->tickets != keys.generation())
+			set_tickets(*material, keys);
 	}
 
 	std::error_code accept(sn::tcp &client, sn::deadline until, tls_facts &into,

@@ -65,14 +65,22 @@ void tls_tickets::take_over()
 	close(fd);
 }
 
-std::vector<tls_tickets::key> tls_tickets::keys() const
+std::vector<tls_tickets::key> tls_tickets::keys(std::uint64_t *generation) const
 {
 	const std::lock_guard lock(lock_);
+	if (generation)
+		*generation = generation_;
 	if (keys_.empty()) {
 		keys_.reserve(most_keys + 1); /* so that no key is left in freed memory */
 		keys_.push_back(make());
 	}
 	return keys_;
+}
+
+std::uint64_t tls_tickets::generation() const
+{
+	const std::lock_guard lock(lock_);
+	return generation_;
 }
 
 bool tls_tickets::renew(std::int64_t now)
@@ -84,6 +92,7 @@ bool tls_tickets::renew(std::int64_t now)
 		return false;
 	keys_.insert(keys_.begin(), make());
 	made_ = now;
+	generation_++;
 	if (keys_.size() > most_keys) {
 		explicit_bzero(keys_.back().data(), key_size);
 		keys_.pop_back();

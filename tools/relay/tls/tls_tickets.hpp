@@ -40,8 +40,12 @@ public:
 	void take_over();
 
 	/* The keys, the newest first; at least one. The first call makes a key if there is none.
-	 * Throws std::system_error if there is no source of random bytes. */
-	std::vector<key> keys() const;
+	 * generation: set to theirs. Throws std::system_error if there is no source of random
+	 * bytes. */
+	std::vector<key> keys(std::uint64_t *generation = nullptr) const;
+
+	/* A number that is larger after each renewal. */
+	std::uint64_t generation() const;
 
 	/* Makes a new key if the newest is a day old, and returns true if it did. now: seconds
 	 * since 1970. */
@@ -57,6 +61,7 @@ private:
 	mutable std::mutex lock_; /* guards the fields below */
 	mutable std::vector<key> keys_;
 	std::int64_t made_ = 0; /* when renew() first saw the newest */
+	std::uint64_t generation_ = 0;
 };
 
 /* The environment variable with the number of that descriptor. */
