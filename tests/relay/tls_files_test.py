@@ -194,9 +194,15 @@ class Renewed(Case):
         _, session = self.resumes(None, context=context)
         reused, session = self.resumes(session, context=context)
         self.assertTrue(reused)
+        # A file that is written in place does not change the folder.
+        with open(folder + "/ca.pem", "a") as file:
+            file.write("# a comment\n")
+        self.event("tls_reloaded", '"listener":"in"')
+        reused, session = self.resumes(session, context=context)
+        self.assertFalse(reused, "the authorities may be others")
         for each in os.listdir(folder):
             os.unlink(f"{folder}/{each}")
-        self.event("tls_reloaded", '"listener":"in"')
+        eventually(lambda: len(self.event("tls_reloaded")) == 2, "the second event")
         with self.assertRaises((ssl.SSLError, ConnectionError)):
             client = self.client(context=context, session=session)
             client.send(b"x")

@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdio>
 #include <fcntl.h>
+#include <filesystem>
 #include <memory>
+#include <string_view>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
@@ -18,6 +20,13 @@ namespace
 
 /* The largest revocation lists have some ten MiB. */
 constexpr std::size_t largest_pem = std::size_t{64} << 20;
+
+/* Whether it is a name as of openssl-rehash(1), such as "5ed36f99.0" or "5ed36f99.r0". */
+bool is_of_a_hash(std::string_view name)
+{
+	return name.size() > 9 && name[8] == '.' &&
+	       name.substr(0, 8).find_first_not_of("0123456789abcdef") == name.npos;
+}
 
 } // namespace
 
@@ -78,7 +87,24 @@ bool tls_files::is_folder(const std::string &path)
 	if (stat(path.c_str(), &is) != 0 || !S_ISDIR(is.st_mode))
 		return false;
 	stamps_[path] = stamp_of(path);
+	std::error_code failed;
+	for (std::filesystem::directory_iterator at(path, failed), end; !failed && at != end;
+	     at.increment(failed))
+		if (is_of_a_hash(at->path().filename().native()))
+			stamps_[at->path().native()] = stamp_of(at->path().native());
 	return true;
+}
+
+std::string tls_files::stamps_of_folder(const std::string &path) const
+{
+	const std::string in = path.ends_with('/') ? path : path + '/';
+	std::string text;
+	for (const auto &[name, stamp] : stamps_)
+		if (name == path || (name.starts_with(in) &&
+				     is_of_a_hash(std::string_view(name).substr(in.size()))))
+			for (const auto each : stamp)
+				text += ' ' + std::to_string(each);
+	return text;
 }
 
 } // namespace relay

@@ -27,8 +27,12 @@ public:
 	 */
 	bool read(const std::string &path, std::string &into, std::string &why);
 
-	/* Whether the path is a folder. Of a folder only the stamp is kept. */
+	/* Whether the path is a folder. Of a folder only stamps are kept: its own, which changes
+	 * with the names in it, and those of the files that OpenSSL looks up by their names. */
 	bool is_folder(const std::string &path);
+
+	/* All stamps of a folder for which is_folder() was called, as a text. */
+	std::string stamps_of_folder(const std::string &path) const;
 
 	/* Records that a shortage or the system has kept the files from being read or judged, which
 	 * read() does, too. The same files may be good at the next attempt, without a change. */

@@ -147,14 +147,10 @@ std::string join(const std::vector<std::string> &protocols)
 	return all;
 }
 
-/* A text that differs if the authorities differ; for a folder, its stamp as it was read. */
+/* A text that differs if the authorities differ. */
 std::string mark_of(const std::string &path, const std::string &authorities, const tls_files &files)
 {
-	std::string mark = authorities;
-	if (authorities == path)
-		for (const auto each : files.before().at(path))
-			mark += ' ' + std::to_string(each);
-	return mark;
+	return authorities == path ? path + files.stamps_of_folder(path) : authorities;
 }
 
 /*
