@@ -12,6 +12,7 @@ import resource
 import signal
 import ssl
 import subprocess
+import time
 
 from tls_case import PROGRAM, Case, run
 from tls_peers import Door, replace
@@ -113,6 +114,38 @@ class Renewed(Case):
                               capture_output=True, text=True, timeout=PATIENCE)
         self.assertEqual(said.returncode, 0, said.stderr)
         self.assertIn("warning: listeners.in.tls: the certificate", said.stderr)
+
+    def test_revocation_lists_that_end_soon(self):
+        later = ("-crl_lastupdate", "20200101000000Z", "-crl_nextupdate", "20490101000000Z")
+        past = ("-crl_lastupdate", "20200101000000Z", "-crl_nextupdate", "20210101000000Z")
+        crl = self.ca.revoke(terms=later)
+        self.begin(f', client_certificate = "required", client_ca = "{self.ca.pem}", '
+                   f'client_crl = "{crl}"')
+        name = 'sennit_relay_tls_revocation_list_next_update_seconds{listener="in",name="ca"}'
+        self.assertEqual(self.metric(name), 2493072000)
+        self.assertEqual([each["name"] for each in self.relay.status()["revocation_lists"]], ["ca"])
+        self.assertEqual([each["name"] for each in self.relay.status()["certificates"]],
+                         ["a.test"])
+        # Of two lists of one issuer, the one counts that is good for longer.
+        with open(crl) as file:
+            both = file.read()
+        with open(self.ca.revoke(terms=past)) as file:
+            both += file.read()
+        with open(crl, "w") as file:
+            file.write(both)
+        self.event("tls_reloaded", '"listener":"in"')
+        self.assertEqual(self.metric(name), 2493072000)
+        self.assertNotIn("revocation_list_", self.events())
+        self.ca.revoke(terms=past)
+        self.event("revocation_list_invalid", '"name":"ca","not_after":"2021-01-01')
+        # A quarter of an hour is left of this one.
+        now = time.time()
+        at = [time.strftime("%Y%m%d%H%M%SZ", time.gmtime(now + s)) for s in (-9000, 900)]
+        self.ca.revoke(terms=("-crl_lastupdate", at[0], "-crl_nextupdate", at[1]))
+        self.event("revocation_list_expiring", '"listener":"in","file":"' + crl)
+        said = subprocess.run([*LAUNCHER, PROGRAM, "--config", self.file, "--check"],
+                              capture_output=True, text=True, timeout=PATIENCE)
+        self.assertIn("warning: listeners.in.tls: the revocation list", said.stderr)
 
     def resumes(self, session, nth=0, context=None, name="a.test", door=None):
         client = self.client(name, context=context, session=session, nth=nth)

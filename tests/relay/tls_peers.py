@@ -49,8 +49,9 @@ class Authority:
                     both.write(file.read())
         return base
 
-    def revoke(self, *names):
-        """Writes a revocation list with these. Returns its file."""
+    def revoke(self, *names, terms=()):
+        """Writes a revocation list with these. terms: such as ("-crldays", "1"). Returns its
+        file."""
         index, crl = f"{self.folder}/{self.name}.index", f"{self.folder}/{self.name}.crl"
         config = f"{self.folder}/{self.name}.cnf"
         open(index, "w").close()
@@ -61,7 +62,7 @@ class Authority:
                   f"{self.folder}/{self.name}.key")
         for name in names:
             self.openssl("ca", *signer, "-revoke", f"{self.folder}/{name}.pem")
-        self.openssl("ca", *signer, "-gencrl", "-out", crl)
+        self.openssl("ca", *signer, "-gencrl", *terms, "-out", crl)
         return crl
 
     def client(self, certificate=None, alpn=(), version=None):

@@ -38,11 +38,13 @@ std::string text_of(seconds since_1970)
 /* "certificate "a.pem" (www.example.org) has expired at 2026-11-21T09:55:14.000Z", or nothing. */
 std::string problem_of(const tls_certificate_info &which, seconds now)
 {
-	std::string text = "the certificate \"" + which.file + '"';
+	std::string text = which.is_list ? "the revocation list \"" : "the certificate \"";
+	text += which.file + '"';
 	if (!which.name.empty())
 		text += " (" + which.name + ')';
 	if (now >= which.not_after)
-		return text + " has expired at " + text_of(which.not_after);
+		return text + " has expired at " + text_of(which.not_after) +
+		       (which.is_list ? ", so no certificate of that issuer is taken" : "");
 	if (now < which.not_before)
 		return text + " is not valid before " + text_of(which.not_before);
 	if (which.not_after - now < tls_warning_time(which))
@@ -210,6 +212,7 @@ void tls_contexts::look_at_dates(const list &which, seconds now)
 				continue;
 			/* A new certificate in the same file gets events of its own. */
 			const std::string key = each->owner().key() + '\n' + one.file + '\n' +
+						one.name + '\n' +
 						std::to_string(one.not_after.count());
 			const auto last = told_.find(key);
 			if (last != told_.end() && now >= last->second &&
@@ -223,9 +226,12 @@ void tls_contexts::look_at_dates(const list &which, seconds now)
 			fields.emplace_back("name", one.name);
 			fields.emplace_back("not_after", text_of(one.not_after));
 			const bool is_over = now >= one.not_after || now < one.not_before;
-			emit(is_over ? event_kind::certificate_invalid
-				     : event_kind::certificate_expiring,
-			     each->owner().key() + ": " + problem, std::move(fields));
+			const auto kind = one.is_list
+						  ? (is_over ? event_kind::revocation_list_invalid
+							     : event_kind::revocation_list_expiring)
+						  : (is_over ? event_kind::certificate_invalid
+							     : event_kind::certificate_expiring);
+			emit(kind, each->owner().key() + ": " + problem, std::move(fields));
 		}
 	told_.swap(told);
 }
@@ -240,11 +246,12 @@ std::vector<certificate_snapshot> tls_contexts::certificates() const
 			 * keeps the one that expires first. */
 			const auto same = std::ranges::find_if(found, [&](const auto &other) {
 				return other.name == one.name && other.owner == owner.name &&
-				       other.is_listener == owner.is_listener;
+				       other.is_listener == owner.is_listener &&
+				       other.is_list == one.is_list;
 			});
 			if (same == found.end())
-				found.push_back(
-					{owner.is_listener, owner.name, one.name, one.not_after});
+				found.push_back({owner.is_listener, owner.name, one.name,
+						 one.not_after, one.is_list});
 			else
 				same->not_after = std::min(same->not_after, one.not_after);
 		}

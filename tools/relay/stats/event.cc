@@ -75,6 +75,8 @@ constexpr std::array<event_description, static_cast<std::size_t>(event_kind::cou
 	{"lists_not_reread", event_level::error, {}},
 	{"certificate_expiring", event_level::warning, of_backends},
 	{"certificate_invalid", event_level::error, of_backends},
+	{"revocation_list_expiring", event_level::warning, of_backends},
+	{"revocation_list_invalid", event_level::error, of_backends},
 	{"control_refused", event_level::warning, of_clients},
 	{"admin_refused", event_level::warning, of_process},
 	{"admin_exposed", event_level::warning, {}},

@@ -93,6 +93,8 @@ enum class event_kind : unsigned char {
 	lists_not_reread,
 	certificate_expiring,
 	certificate_invalid,
+	revocation_list_expiring,
+	revocation_list_invalid,
 	control_refused,
 	admin_refused,
 	admin_exposed,

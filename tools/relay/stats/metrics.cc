@@ -276,18 +276,24 @@ void add_listeners(page &to, const snapshot &now)
 
 void add_certificates(page &to, const snapshot &now)
 {
-	const auto some = [&to, &now](bool of_listeners, std::string_view owner) {
+	const auto some = [&to, &now](bool of_listeners, std::string_view owner, bool lists) {
 		for (const auto &each : now.certificates)
-			if (each.is_listener == of_listeners)
+			if (each.is_listener == of_listeners && each.is_list == lists)
 				to.sample("", {{owner, each.owner}, {"name", each.name}},
 					  std::to_string(each.not_after.count()));
 	};
 	to.metric("tls_certificate_not_after_seconds", "gauge",
 		  "When a certificate of a listener expires, since 1970.");
-	some(true, "listener");
+	some(true, "listener", false);
 	to.metric("tls_client_certificate_not_after_seconds", "gauge",
 		  "When a certificate that a group shows to its backends expires, since 1970.");
-	some(false, "group");
+	some(false, "group", false);
+	to.metric("tls_revocation_list_next_update_seconds", "gauge",
+		  "When a revocation list for clients of a listener expires, since 1970.");
+	some(true, "listener", true);
+	to.metric("tls_backend_revocation_list_next_update_seconds", "gauge",
+		  "When a revocation list for the backends of a group expires, since 1970.");
+	some(false, "group", true);
 }
 
 void add_lists(page &to, const snapshot &now)

@@ -200,12 +200,13 @@ struct group_snapshot {
 	ready_discard_counts ready_discarded{}; /* total: closed unused, by enum ready_end */
 };
 
-/* A certificate that a listener or, as a client, a group shows. */
+/* A certificate that a listener or, as a client, a group shows; or a revocation list of one. */
 struct certificate_snapshot {
 	bool is_listener = true;
 	std::string owner;                /* the name of the listener or the group */
-	std::string name;                 /* the first name that it is for */
+	std::string name;                 /* the first name that it is for, or the list's issuer */
 	std::chrono::seconds not_after{}; /* since 1970 */
+	bool is_list = false;
 };
 
 /* The content in use of a list file that a listener names. */

@@ -313,7 +313,12 @@ std::string to_json(const snapshot &now)
 		add_group(to, each);
 	to.close(']').open("certificates", '[');
 	for (const auto &each : now.certificates)
-		add_certificate(to, each);
+		if (!each.is_list)
+			add_certificate(to, each);
+	to.close(']').open("revocation_lists", '[');
+	for (const auto &each : now.certificates)
+		if (each.is_list)
+			add_certificate(to, each);
 	to.close(']').flag("lists_refused", now.lists_refused).open("lists", '[');
 	for (const auto &each : now.lists)
 		add_list(to, each);

@@ -51,13 +51,14 @@ struct tls_facts {
 	std::string common_name; /* of its subject; without control characters */
 };
 
-/* A certificate of the files. */
+/* A certificate of the files, or what they say of the certificates that an issuer has revoked. */
 struct tls_certificate_info {
 	std::string file;
-	std::string name; /* the first of its names */
-	/* Since 1970. */
+	std::string name; /* the first of its names; of a revocation list, the issuer's */
+	/* Since 1970. A list is to be replaced before not_after, its next update. */
 	std::chrono::seconds not_before{};
 	std::chrono::seconds not_after{};
+	bool is_list = false;
 };
 
 /* The listener or group to which a context belongs. */
@@ -103,7 +104,8 @@ public:
 	 */
 	virtual seen look(std::string &why) = 0;
 
-	/* The certificates in use now, in the order of the configuration. */
+	/* The certificates in use now, in the order of the configuration, and then the revocation
+	 * lists that have a next update: of each issuer the one that is good for longest. */
 	virtual std::vector<tls_certificate_info> certificates() const = 0;
 
 	/* Replaces the ticket keys, unless it has this generation of them, or uses none of them.

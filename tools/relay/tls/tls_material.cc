@@ -10,6 +10,7 @@
 
 #include <array>
 #include <ctime>
+#include <map>
 #include <system_error>
 #include <utility>
 
@@ -53,11 +54,15 @@ std::string to_line(const ASN1_STRING *text)
 	return line;
 }
 
+std::string common_name(const X509_NAME *of)
+{
+	const int at = X509_NAME_get_index_by_NID(of, NID_commonName, -1);
+	return at < 0 ? "" : to_line(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(of, at)));
+}
+
 std::string common_name(X509 *of)
 {
-	const X509_NAME *subject = X509_get_subject_name(of);
-	const int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
-	return at < 0 ? "" : to_line(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
+	return common_name(X509_get_subject_name(of));
 }
 
 /* The first server name that the certificate is for, or else its common name. */
@@ -96,6 +101,36 @@ tls_certificate_info describe(const std::string &file, const std::string &pem)
 	made.not_before = to_seconds(X509_get0_notBefore(first.get()));
 	made.not_after = to_seconds(X509_get0_notAfter(first.get()));
 	return made;
+}
+
+/* Adds the revocation lists of a configuration, which come from that file. */
+void describe_lists(const sn::tls_config &config, const std::string &file,
+		    std::vector<tls_certificate_info> &into)
+{
+	std::map<std::string, tls_certificate_info> latest; /* by the issuer's whole name */
+	auto *const of = static_cast<SSL_CTX *>(sn_tls_config_ssl_ctx(config.get()));
+	const STACK_OF(X509_OBJECT) *all = X509_STORE_get0_objects(SSL_CTX_get_cert_store(of));
+	for (int i = 0; i < sk_X509_OBJECT_num(all); i++) {
+		X509_CRL *each = X509_OBJECT_get0_X509_CRL(sk_X509_OBJECT_value(all, i));
+		if (!each || !X509_CRL_get0_nextUpdate(each))
+			continue;
+		X509_NAME *issuer = X509_CRL_get_issuer(each);
+		const unsigned char *der = nullptr;
+		std::size_t size = 0;
+		if (X509_NAME_get0_der(issuer, &der, &size) != 1)
+			continue;
+		auto &its = latest[std::string(reinterpret_cast<const char *>(der), size)];
+		const auto next = to_seconds(X509_CRL_get0_nextUpdate(each));
+		if (its.is_list && next <= its.not_after)
+			continue;
+		its = {.file = file,
+		       .name = common_name(issuer),
+		       .not_before = to_seconds(X509_CRL_get0_lastUpdate(each)),
+		       .not_after = next,
+		       .is_list = true};
+	}
+	for (auto &each : latest)
+		into.push_back(std::move(each.second));
 }
 
 /* Returns false, and sets why, if the library has refused. */
@@ -173,8 +208,9 @@ void set_session_context(const sn::tls_config &config, const tls_owner &owner,
 }
 
 bool trust_clients(const tls_owner &owner, const tls_server_settings &settings, tls_files &files,
-		   sn::tls_config &config, std::string &why)
+		   tls_server_material &made, std::string &why)
 {
+	auto &config = made.config;
 	std::string ca;
 	std::string crl;
 	std::string mark;
@@ -195,6 +231,7 @@ bool trust_clients(const tls_owner &owner, const tls_server_settings &settings, 
 			why = "client_crl: " + why;
 			return false;
 		}
+		describe_lists(config, settings.client_crl, made.certificates);
 	}
 	set_session_context(config, owner, settings, mark, crl);
 	return true;
@@ -241,7 +278,7 @@ std::shared_ptr<const tls_server_material> make_material(const tls_owner &owner,
 	if (!settings.alpn.empty())
 		config.alpn(join(settings.alpn)).value();
 	config.versions(to_library(settings.lowest)).value();
-	if (!trust_clients(owner, settings, files, config, why))
+	if (!trust_clients(owner, settings, files, *made, why))
 		return nullptr;
 	if (tickets)
 		set_tickets(*made, *tickets);
@@ -271,6 +308,7 @@ std::shared_ptr<const tls_client_material> make_material(const tls_client_settin
 			return failed("certificate");
 		made->certificates.push_back(describe(settings.certificate.chain, made->chain_));
 	}
+	describe_lists(scratch, settings.crl, made->certificates);
 	made->made_.emplace("", made->make(""));
 	return made;
 }
