@@ -272,9 +272,13 @@ class Checked(Case):
             self.assertIn("check.toml:4:23: listeners.in.tls.certificate: ", said)
             self.assertIn(reason, said)
             self.assertEqual(said.count("\n"), 1, said)
-        both = f'["{self.a}.both", "{self.root}/none"]'
-        self.assertIn("listeners.in.tls.certificate[1]: ",
-                      self.check(f"tls = {{ certificate = {both} }}"))
+        for bad, reason in ((f'"{self.root}/none"', "cannot be read"),
+                            (f'{{ certificate = "{self.a}.pem", key = "{self.b}.key" }}',
+                             "the key does not belong to the certificate")):
+            said = self.check(f'tls = {{ certificate = ["{self.a}.both", {bad}, '
+                              f'"{self.b}.both"] }}')
+            self.assertIn("listeners.in.tls.certificate[1]: ", said)
+            self.assertIn(reason, said)
         for key in "ca", "crl":
             self.assertIn(f"groups.g.tls.{key}: ",
                           self.check(group=f'tls = {{ {key} = "{empty}" }}'))

@@ -75,12 +75,13 @@ private:
 };
 
 /*
- * Returns what the call returns, or nothing if it takes longer than path_patience. Throws what the
- * call throws, and throws if no thread can be started. The stack is as large as the system's
- * default, also for parsers whose recursion has no known bound. May park.
+ * Returns what the call returns, or nothing if it takes longer than that. Throws what the call
+ * throws, and throws if no thread can be started. The stack is as large as the system's default,
+ * also for parsers whose recursion has no known bound. May park.
  */
 template <class Call>
-auto call_in_time(Call call) -> std::optional<std::invoke_result_t<Call &>>
+auto call_in_time(Call call, std::chrono::nanoseconds patience = path_patience)
+	-> std::optional<std::invoke_result_t<Call &>>
 {
 	using result = std::invoke_result_t<Call &>;
 
@@ -99,7 +100,7 @@ auto call_in_time(Call call) -> std::optional<std::invoke_result_t<Call &>>
 			promise.set_exception(std::current_exception());
 		}
 	}).detach();
-	const auto done = sn::blocking([&] { return future.wait_for(path_patience); });
+	const auto done = sn::blocking([&] { return future.wait_for(patience); });
 	if (done != std::future_status::ready)
 		return std::nullopt;
 	return future.get();

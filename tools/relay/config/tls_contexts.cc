@@ -5,6 +5,7 @@
 #include "stats/events.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <exception>
 #include <utility>
 
@@ -73,29 +74,54 @@ std::vector<std::shared_ptr<tls_context>> tls_set::all() const
 	return found;
 }
 
-bool tls_contexts::make(const config &of, bool reread, tls_set &into, std::string &why)
+/* The context in use for a listener or group with TLS, or null if another one has to be made. */
+template <class Each>
+std::shared_ptr<tls_context> tls_contexts::kept(const Each &each, bool reread) const
 {
+	if (reread)
+		return nullptr;
+	const auto owner = owner_of(each);
+	const tls_settings settings = *each.tls;
 	const auto before = now();
+	const auto same = std::ranges::find_if(before, [&](const auto &one) {
+		return one->owner() == owner && one->settings() == settings;
+	});
+	return same == before.end() ? nullptr : *same;
+}
+
+tls_reading tls_contexts::read(const config &of, bool reread) const
+{
+	tls_reading made;
 	const auto add = [&](auto &to, const auto &each) {
+		to.push_back(each.tls && !kept(each, reread) ? tls_files::of(*each.tls)
+							     : tls_files{});
+	};
+	for (const auto &each : of.listeners)
+		add(made.listeners, each);
+	for (const auto &each : of.groups)
+		add(made.groups, each);
+	return made;
+}
+
+bool tls_contexts::make(const config &of, bool reread, tls_reading read, tls_set &into,
+			std::string &why)
+{
+	const auto add = [&](auto &to, const auto &each, tls_files &files) {
 		if (!each.tls) {
 			to.push_back(nullptr);
 			return true;
 		}
-		const auto owner = owner_of(each);
-		const tls_settings settings = *each.tls;
-		const auto same = std::ranges::find_if(before, [&](const auto &one) {
-			return one->owner() == owner && one->settings() == settings;
-		});
-		to.push_back(!reread && same != before.end()
-				     ? *same
-				     : tls_context::open(owner, settings, &tickets_, why));
+		to.push_back(kept(each, reread));
+		if (!to.back())
+			to.back() = tls_context::open(owner_of(each), *each.tls, &tickets_,
+						      std::move(files), why);
 		return to.back() != nullptr;
 	};
-	for (const auto &each : of.listeners)
-		if (!add(into.listeners, each))
+	for (std::size_t i = 0; i < of.listeners.size(); i++)
+		if (!add(into.listeners, of.listeners[i], read.listeners[i]))
 			return false;
-	for (const auto &each : of.groups)
-		if (!add(into.groups, each))
+	for (std::size_t i = 0; i < of.groups.size(); i++)
+		if (!add(into.groups, of.groups[i], read.groups[i]))
 			return false;
 	return true;
 }
@@ -265,7 +291,7 @@ config_errors tls_problems(const config &of, seconds now, config_errors &warning
 		if (!each.tls)
 			return;
 		std::string why;
-		const auto made = tls_context::open(owner_of(each), *each.tls, nullptr, why);
+		const auto made = tls_context::open(owner_of(each), *each.tls, nullptr, {}, why);
 		if (!made) {
 			found.push_back(why);
 			return;

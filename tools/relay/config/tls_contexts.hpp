@@ -28,6 +28,12 @@
 namespace relay
 {
 
+/* The files of one configuration, where there is TLS that has no context yet. */
+struct tls_reading {
+	std::vector<tls_files> listeners; /* parallel to the configuration's */
+	std::vector<tls_files> groups;
+};
+
 /* The contexts of one configuration; null where there is no TLS. */
 struct tls_set {
 	std::vector<std::shared_ptr<tls_context>> listeners; /* parallel to the configuration's */
@@ -47,11 +53,14 @@ public:
 	const tls_tickets &tickets() const noexcept { return tickets_; }
 
 	/*
-	 * Makes the contexts of a configuration. Returns false if the files of a context cannot be
-	 * used; why has the reason. A context in use with the same settings is kept, unless reread
-	 * is true. Blocks on the file system, so do not call it in a task.
+	 * Reads the files of a configuration, and makes its contexts of them. make() returns false
+	 * if the files of a context cannot be used; why has the reason. A context in use with the
+	 * same settings is kept, unless reread is true. Do not call these in a task: read() blocks
+	 * on the file system, and may need a limit of time; make() only computes, but takes seconds
+	 * for thousands of certificates.
 	 */
-	bool make(const config &of, bool reread, tls_set &into, std::string &why);
+	tls_reading read(const config &of, bool reread) const;
+	bool make(const config &of, bool reread, tls_reading read, tls_set &into, std::string &why);
 
 	/* Puts these contexts in use. which: tls_set::all(), made by the caller before, so that
 	 * nothing can fail here. */
@@ -83,6 +92,8 @@ private:
 	};
 
 	list now() const;
+	template <class Each>
+	std::shared_ptr<tls_context> kept(const Each &each, bool reread) const;
 	void renew_tickets(const list &which, std::chrono::seconds now) noexcept;
 	void look_at_files(const list &which);
 	void tell_findings() noexcept;

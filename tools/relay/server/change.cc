@@ -66,14 +66,25 @@ bool change::make_tls()
 		tls_set made{};
 		std::string why{};
 	};
+	auto read = call_in_time([&tls = all_.tls, of = settings_, reread = reread_] {
+		return tls.read(*of, reread);
+	});
+	if (!read) {
+		emit(fault_, std::string("the files of TLS: ") + no_answer);
+		return false;
+	}
+	/* With thousands of certificates this takes longer than a file system should, but it always
+	 * ends. */
 	auto done = call_in_time(
-		[&tls = all_.tls, of = settings_, reread = reread_, file = all_.config_file] {
+		[&tls = all_.tls, of = settings_, reread = reread_, file = all_.config_file,
+		 read = *std::move(read)]() mutable {
 			result its;
-			its.is_made = tls.make(*of, reread, its.made, its.why);
+			its.is_made = tls.make(*of, reread, std::move(read), its.made, its.why);
 			if (!its.is_made)
 				its.why = with_place(*of, file, its.why);
 			return its;
-		});
+		},
+		1h);
 	if (!done || !done->is_made) {
 		emit(fault_, done ? done->why : std::string("the files of TLS: ") + no_answer);
 		return false;

@@ -15,6 +15,7 @@
 #ifndef RELAY_TLS_CONTEXT_HPP
 #define RELAY_TLS_CONTEXT_HPP
 
+#include "tls/tls_files.hpp"
 #include "tls/tls_settings.hpp"
 
 #include <sennit/sennit.hpp>
@@ -78,10 +79,12 @@ class tls_context
 public:
 	/* Makes a context from its files. Returns null on failure; why has the reason, with the
 	 * key. tickets: the shared ticket keys of listeners, which must outlive the context;
-	 * null: the context has keys of its own. Blocks on the file system, so do not call it in
-	 * a task. */
+	 * null: the context has keys of its own. files: those that were read before; others are
+	 * read here. Blocks, with thousands of certificates for seconds, so do not call it in a
+	 * task. */
 	static std::shared_ptr<tls_context> open(tls_owner owner, tls_settings settings,
-						 tls_tickets *tickets, std::string &why);
+						 tls_tickets *tickets, tls_files files,
+						 std::string &why);
 	/* Why TLS has failed on that connection; empty if it has not failed, or there is no TLS. */
 	static std::string reason(const sn::tcp &on);
 	/* The certificate (DER) that the peer of that connection has shown; empty if none. */

@@ -30,12 +30,53 @@ bool is_of_a_hash(std::string_view name)
 
 } // namespace
 
+tls_files tls_files::of(const tls_server_settings &settings)
+{
+	tls_files made;
+	std::string text;
+	std::string why;
+	for (const auto &each : settings.certificates)
+		for (const auto &name : {each.chain, each.key})
+			made.read(name, text, why);
+	if (!settings.client_ca.empty() && !made.is_folder(settings.client_ca))
+		made.read(settings.client_ca, text, why);
+	if (!settings.client_crl.empty())
+		made.read(settings.client_crl, text, why);
+	return made;
+}
+
+tls_files tls_files::of(const tls_client_settings &settings)
+{
+	tls_files made;
+	std::string text;
+	std::string why;
+	if (!settings.ca.empty() && !made.is_folder(settings.ca))
+		made.read(settings.ca, text, why);
+	for (const auto &name :
+	     {settings.crl, settings.certificate.chain, settings.certificate.key})
+		if (!name.empty())
+			made.read(name, text, why);
+	return made;
+}
+
 bool tls_files::read(const std::string &path, std::string &into, std::string &why)
 {
 	if (const auto there = texts_.find(path); there != texts_.end()) {
 		into = there->second;
 		return true;
 	}
+	if (const auto failed = failures_.find(path); failed != failures_.end()) {
+		why = failed->second;
+		return false;
+	}
+	const bool is_read = read_text(path, into, why);
+	if (!is_read)
+		failures_[path] = why;
+	return is_read;
+}
+
+bool tls_files::read_text(const std::string &path, std::string &into, std::string &why)
+{
 	stamps_[path] = stamp_of(path);
 	const auto failed = [&](const std::string &text) {
 		why = '"' + path + "\" " + text;
@@ -82,9 +123,13 @@ bool tls_files::read(const std::string &path, std::string &into, std::string &wh
 
 bool tls_files::is_folder(const std::string &path)
 {
+	if (const auto known = folders_.find(path); known != folders_.end())
+		return known->second;
 	struct stat is {
 	};
-	if (stat(path.c_str(), &is) != 0 || !S_ISDIR(is.st_mode))
+	const bool is_one = stat(path.c_str(), &is) == 0 && S_ISDIR(is.st_mode);
+	folders_[path] = is_one;
+	if (!is_one)
 		return false;
 	stamps_[path] = stamp_of(path);
 	std::error_code failed;

@@ -146,17 +146,21 @@ bool is_done(const sn::result<void> &what, const std::string &file, tls_files &f
 	return false;
 }
 
-/* Reads and checks one pair of certificate and key by itself, so that an error can name it. */
 bool read_pair(const tls_certificate_files &which, tls_files &files, std::string &chain,
 	       std::string &key, std::string &why)
 {
-	if (!files.read(which.chain, chain, why) || !files.read(which.key, key, why))
-		return false;
-	sn::tls_config alone(SN_TLS_SERVER);
+	return files.read(which.chain, chain, why) && files.read(which.key, key, why);
+}
+
+/* Whether the pair can be used. This makes a configuration of its own, so it is for the error that
+ * names one of several pairs only. */
+bool is_good_pair(const tls_certificate_files &which, const sn_tls_certificate &text,
+		  tls_files &files, std::string &why)
+{
 	const std::string both = which.chain == which.key
 					 ? which.chain
 					 : which.chain + "\" with the key \"" + which.key;
-	return is_done(alone.certificate(chain, key), both, files, why);
+	return is_done(sn::tls_config(SN_TLS_SERVER).certificates({&text, 1}), both, files, why);
 }
 
 /* Sets `into` to the PEM text of a file, or to the name of a folder. */
@@ -262,19 +266,25 @@ std::shared_ptr<const tls_server_material> make_material(const tls_owner &owner,
 	};
 	std::vector<pair> texts(settings.certificates.size());
 	std::vector<sn_tls_certificate> list;
+	const auto failed = [&](std::size_t i) {
+		const std::string at = texts.size() == 1 ? "" : '[' + std::to_string(i) + ']';
+		why = "certificate" + at + ": " + why;
+		return nullptr;
+	};
 	for (std::size_t i = 0; i < texts.size(); i++) {
 		const auto &each = settings.certificates[i];
-		if (!read_pair(each, files, texts[i].chain, texts[i].key, why)) {
-			const std::string at =
-				texts.size() == 1 ? "" : '[' + std::to_string(i) + ']';
-			why = "certificate" + at + ": " + why;
-			return nullptr;
-		}
+		if (!read_pair(each, files, texts[i].chain, texts[i].key, why))
+			return failed(i);
 		list.push_back({texts[i].chain.c_str(), texts[i].key.c_str()});
 		made->certificates.push_back(describe(each.chain, texts[i].chain));
 	}
 	auto &config = made->config;
-	config.certificates(list).value();
+	if (const auto all = config.certificates(list); !all) {
+		for (std::size_t i = 0; i < list.size(); i++)
+			if (!is_good_pair(settings.certificates[i], list[i], files, why))
+				return failed(i);
+		all.value(); /* throws: there is no memory for all of them */
+	}
 	if (!settings.alpn.empty())
 		config.alpn(join(settings.alpn)).value();
 	config.versions(to_library(settings.lowest)).value();
@@ -304,7 +314,9 @@ std::shared_ptr<const tls_client_material> make_material(const tls_client_settin
 	     !is_done(scratch.add_crl(made->crl_), settings.crl, files, why)))
 		return failed("crl");
 	if (!settings.certificate.chain.empty()) {
-		if (!read_pair(settings.certificate, files, made->chain_, made->key_, why))
+		const auto &names = settings.certificate;
+		if (!read_pair(names, files, made->chain_, made->key_, why) ||
+		    !is_good_pair(names, {made->chain_.c_str(), made->key_.c_str()}, files, why))
 			return failed("certificate");
 		made->certificates.push_back(describe(settings.certificate.chain, made->chain_));
 	}

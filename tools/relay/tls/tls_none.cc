@@ -8,7 +8,7 @@ namespace relay
 const bool tls_is_built = false;
 
 std::shared_ptr<tls_context> tls_context::open(tls_owner owner, tls_settings, tls_tickets *,
-					       std::string &why)
+					       tls_files, std::string &why)
 {
 	why = owner.key() + ": this sennit-relay is built without TLS";
 	return nullptr;

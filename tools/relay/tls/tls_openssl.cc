@@ -64,10 +64,9 @@ public:
 	{
 	}
 
-	/* Reads everything for the first time. */
-	bool begin(std::string &why)
+	/* Makes the first material of these files. */
+	bool begin(tls_files files, std::string &why)
 	{
-		tls_files files;
 		auto made = read(files, why);
 		if (!made) {
 			why = owner().key() + '.' + why;
@@ -75,6 +74,7 @@ public:
 		}
 		now_ = std::move(made);
 		files_ = std::move(files);
+		files_.forget_texts();
 		seen_ = files_.before();
 		return true;
 	}
@@ -103,6 +103,7 @@ public:
 		}
 		is_failing_ = false;
 		files_ = std::move(files);
+		files_.forget_texts();
 		seen_ = files_.before();
 		refused_ = {};
 		const std::lock_guard lock(lock_);
@@ -237,10 +238,11 @@ private:
 } // namespace
 
 std::shared_ptr<tls_context> tls_context::open(tls_owner owner, tls_settings settings,
-					       tls_tickets *tickets, std::string &why)
+					       tls_tickets *tickets, tls_files files,
+					       std::string &why)
 {
-	const auto begun = [&why](auto made) -> std::shared_ptr<tls_context> {
-		return made->begin(why) ? made : nullptr;
+	const auto begun = [&](auto made) -> std::shared_ptr<tls_context> {
+		return made->begin(std::move(files), why) ? made : nullptr;
 	};
 	if (std::holds_alternative<tls_server_settings>(settings))
 		return begun(std::make_shared<server_context>(std::move(owner), std::move(settings),
