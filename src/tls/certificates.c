@@ -66,6 +66,7 @@ static int read_chain(struct sn_tls_pair *pair, const char *where)
 {
 	BIO *bio;
 	X509 *next;
+	bool is_full = false;
 	int err = sn_tls_pem_open(&bio, where);
 
 	if (err < 0)
@@ -76,14 +77,17 @@ static int read_chain(struct sn_tls_pair *pair, const char *where)
 		while ((next = PEM_read_bio_X509(bio, NULL, NULL, NULL)) != NULL)
 			if (sk_X509_push(pair->chain, next) <= 0) {
 				X509_free(next);
+				is_full = true;
 				break;
 			}
 	BIO_free(bio);
 	if (!pair->certificate)
 		return sn_tls_say_openssl(-EBADMSG, "the certificate cannot be read");
+	if (!pair->chain || is_full)
+		return sn_tls_say(-ENOMEM, "no memory");
 	if (!sn_tls_pem_at_end())
 		return sn_tls_say_openssl(-EBADMSG, "the certificate's chain cannot be read");
-	return pair->chain ? 0 : -ENOMEM;
+	return 0;
 }
 
 /* Refuses encrypted keys, because a library cannot ask for a password. */

@@ -15,7 +15,7 @@
  * session's context, which is the same for the whole program. Therefore a ticket also has a digest
  * of how clients are verified (trust.c). A server does not accept a ticket of another server that
  * has the same keys but verifies clients in another way.
-
+ *
  * In TLS 1.2 a session belongs to the name for which it was made: RFC 6066, section 3, forbids to
  * resume it for another. OpenSSL would resume it, with the session's name. In TLS 1.3 the name of
  * the new hello counts.
@@ -23,6 +23,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "tls/tls.h"
 
@@ -91,7 +92,7 @@ static bool is_for_name(const struct sn_tls *tls, const SSL_SESSION *session)
 
 	if (SSL_SESSION_get_protocol_version(session) >= TLS1_3_VERSION)
 		return true;
-	return tls->name && noted ? strcmp(tls->name, noted) == 0 : !tls->name && !noted;
+	return tls->name && noted ? strcasecmp(tls->name, noted) == 0 : !tls->name && !noted;
 }
 
 /* Called when a client has sent a ticket. Decides as OpenSSL does without a callback, but ignores

@@ -38,12 +38,14 @@ static void unlock(struct sn_tls *tls)
 	sn_mutex_unlock(&tls->lock);
 }
 
-/* Whether OpenSSL has found something wrong with the certificate, and did not lack memory. */
-static bool could_verify(const struct sn_tls *tls)
+/*
+ * Whether OpenSSL has found something wrong with the certificate. X509_V_ERR_OUT_OF_MEM is such a
+ * finding, too: a certificate whose extensions cannot be processed has it. A true lack of memory is
+ * in the error queue.
+ */
+static bool was_judged(const struct sn_tls *tls)
 {
-	const long found = SSL_get_verify_result(tls->ssl);
-
-	return found != X509_V_OK && found != X509_V_ERR_OUT_OF_MEM;
+	return SSL_get_verify_result(tls->ssl) != X509_V_OK;
 }
 
 /* Called after a failed call of OpenSSL. Returns -EAGAIN, 0 at the end of the stream, or an error,
@@ -75,7 +77,7 @@ static int outcome(struct sn_tls *tls, int result)
 		return sn_tls_fail(tls, -EKEYREJECTED, NULL);
 	if (ERR_GET_REASON(errors.first) == SSL_R_CERTIFICATE_VERIFY_FAILED ||
 	    ERR_GET_REASON(errors.last) == SSL_R_CERTIFICATE_VERIFY_FAILED)
-		return sn_tls_fail(tls, could_verify(tls) ? -EKEYREJECTED : -ENOMEM, NULL);
+		return sn_tls_fail(tls, was_judged(tls) ? -EKEYREJECTED : -ENOMEM, NULL);
 	return sn_tls_fail(tls, -EPROTO, &errors);
 }
 
