@@ -2,6 +2,7 @@
 /* Labels: long */
 /* Networks and names in files of their own: what the files may contain, and when they are read
  * again. */
+#include "base/retries.hpp"
 #include "config_case.hpp"
 
 #include "harness.hpp"
@@ -329,6 +330,27 @@ TEST(Lists, AreTriedAgainAfterAShortage)
 	peer::connect(relay.address()).receive_end();
 	EXPECT_TRUE(eventually([&] { return relay.counter("denied") == 1; }));
 	EXPECT_EQ(refusals(relay.stop().errors), 1U);
+}
+
+TEST(Lists, AreTriedLessOftenTheLongerThatFails)
+{
+	relay::retries its;
+	std::string looks;
+	EXPECT_TRUE(its.is_due());
+	EXPECT_TRUE(its.fail()) << "the first failure";
+	while (looks.size() < 100) {
+		const bool is_due = its.is_due();
+		looks += is_due ? 'x' : '-';
+		if (is_due)
+			EXPECT_FALSE(its.fail());
+	}
+	EXPECT_EQ(looks.substr(0, 31), "x-x---x-------x---------------x");
+	EXPECT_EQ(looks.substr(31), std::string(31, '-') + 'x' + std::string(31, '-') + "x-----");
+	EXPECT_TRUE(its.is_failing());
+	its.reset();
+	EXPECT_FALSE(its.is_failing());
+	EXPECT_TRUE(its.is_due());
+	EXPECT_TRUE(its.fail());
 }
 
 /* A TLS hello that asks for a name of 9 characters. */

@@ -64,6 +64,28 @@ public:
 	std::atomic<int> looks{0};
 };
 
+/* Notes how many looks the other one has had at its own first one. */
+class later_context : public context
+{
+public:
+	later_context(const std::string &name, const slow_context &first)
+	    : context(name), first_(first)
+	{
+	}
+
+	seen look(std::string &) override
+	{
+		if (looks_before < 0)
+			looks_before = first_.looks;
+		return seen::same;
+	}
+
+	int looks_before = -1;
+
+private:
+	const slow_context &first_;
+};
+
 /* A context that has no memory for the first attempt to renew its keys. */
 class ticket_context : public context
 {
@@ -114,29 +136,54 @@ TEST(TlsContexts, RenewTheTicketsOfThoseThatMissedIt)
 	}
 }
 
-/* There is no other look that finds the same. */
+/* Looks once, while the context does not answer in time, and again after it has. Returns what was
+ * reported. use: called before the second look. */
+template <class Use>
+std::string reports_of(slow_context &slow, relay::tls_contexts &all, const Use &use)
+{
+	testing::internal::CaptureStderr();
+	all.look();
+	EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+	use();
+	slow.answers.count_down();
+	EXPECT_TRUE(eventually([] { return relay::calls_left_behind() == 0; }));
+	testing::internal::CaptureStderr();
+	all.look();
+	return testing::internal::GetCapturedStderr();
+}
+
+/* There is no other look that finds the same. And one that is late each time does not keep the next
+ * one from its turn. */
 TEST(TlsContexts, TellWhatALateLookHasFound)
 {
 	const auto slow = std::make_shared<slow_context>("slow");
-	std::string before;
-	std::string after;
+	const auto next = std::make_shared<later_context>("next", *slow);
+	std::string told;
 	EXPECT_EQ(sn::run([&] {
 			  relay::tls_contexts all;
-			  all.use({slow});
-			  testing::internal::CaptureStderr();
-			  all.look();
-			  before = testing::internal::GetCapturedStderr();
-			  slow->answers.count_down();
-			  EXPECT_TRUE(eventually([] { return relay::calls_left_behind() == 0; }));
-			  testing::internal::CaptureStderr();
-			  all.look();
-			  after = testing::internal::GetCapturedStderr();
+			  all.use({slow, next});
+			  told = reports_of(*slow, all, [] {});
 			  return 0;
 		  }),
 		  0);
 	EXPECT_EQ(slow->looks, 2);
-	EXPECT_EQ(before, "");
-	EXPECT_EQ(count_of(" tls_reloaded listener=slow ", after), 1U) << after;
+	EXPECT_EQ(next->looks_before, 1);
+	EXPECT_EQ(count_of(" tls_reloaded listener=slow ", told), 1U) << told;
+}
+
+TEST(TlsContexts, SayNothingOfAContextThatWasReplaced)
+{
+	const auto slow = std::make_shared<slow_context>("slow");
+	const auto next = std::make_shared<context>("slow");
+	std::string told;
+	EXPECT_EQ(sn::run([&] {
+			  relay::tls_contexts all;
+			  all.use({slow});
+			  told = reports_of(*slow, all, [&] { all.use({next}); });
+			  return 0;
+		  }),
+		  0);
+	EXPECT_EQ(told, "");
 }
 
 } // namespace

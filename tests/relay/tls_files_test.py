@@ -89,6 +89,32 @@ class Renewed(Case):
         self.assertEqual(len(self.event("tls_not_reloaded")), 1)
         self.assertNotEqual(self.serial(), first)
 
+    def test_nothing_is_parsed_before_all_files_could_be_read(self):
+        """One that stays unreadable would otherwise have all others parsed again and again."""
+        authorities = f"{self.root}/authorities.pem"
+        replace(authorities, self.ca.pem)
+        self.begin(f', client_certificate = "optional", client_ca = "{authorities}"')
+        os.unlink(authorities)
+        replace(self.site + ".both", self.a + ".pem")  # without its key
+        self.event("tls_not_reloaded", "listeners.in.tls.client_ca: ")
+        replace(authorities, self.ca.pem)
+        self.event("tls_not_reloaded", "listeners.in.tls.certificate: ")
+        self.assertEqual(len(self.event("tls_not_reloaded")), 2)
+
+    def test_a_folder_that_could_not_be_listed_is_tried_again(self):
+        """Changes of the files in it would not be noticed without its list."""
+        folder = f"{self.root}/folder"
+        os.mkdir(folder)
+        replace(folder + "/12345678.0", self.ca.pem)
+        self.start(group=f'tls = {{ ca = "{folder}" }}')
+        pid = self.relay.process.pid
+        before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, before[1]))
+        replace(folder + "/12345678.1", self.ca.pem)
+        self.event("tls_not_reloaded", "groups.g.tls.ca: \\\"" + folder + "\\\" cannot be listed")
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+        self.event("tls_reloaded", '"group":"g"')
+
     def test_certificates_that_end_soon(self):
         self.ca.sign("a.test", "DNS:a.test", days=1, into="short")
         self.start(f'tls = {{ certificate = "{self.root}/short.both" }}')
@@ -115,6 +141,17 @@ class Renewed(Case):
         self.assertEqual(said.returncode, 0, said.stderr)
         self.assertIn("warning: listeners.in.tls: the certificate", said.stderr)
 
+    def revoke_all(self, *lists, extensions=""):
+        """A file with several lists, the first of them with these extensions."""
+        text = ""
+        for terms in lists:
+            crl = self.ca.revoke(terms=terms, extensions="" if text else extensions)
+            with open(crl) as file:
+                text += file.read()
+        with open(crl + ".new", "w") as file:
+            file.write(text)
+        os.rename(crl + ".new", crl)
+
     def test_revocation_lists_that_end_soon(self):
         later = ("-crl_lastupdate", "20200101000000Z", "-crl_nextupdate", "20490101000000Z")
         past = ("-crl_lastupdate", "20200101000000Z", "-crl_nextupdate", "20210101000000Z")
@@ -127,17 +164,24 @@ class Renewed(Case):
         self.assertEqual([each["name"] for each in self.relay.status()["certificates"]],
                          ["a.test"])
         # Of two lists of one issuer, the one counts that is good for longer.
-        with open(crl) as file:
-            both = file.read()
-        with open(self.ca.revoke(terms=past)) as file:
-            both += file.read()
-        with open(crl, "w") as file:
-            file.write(both)
-        self.event("tls_reloaded", '"listener":"in"')
+        self.revoke_all(past, later)
+        eventually(lambda: len(self.event("tls_reloaded")) == 1, "the event")
         self.assertEqual(self.metric(name), 2493072000)
+        # But one that leaves a gap before it does not count yet.
+        future = ("-crl_lastupdate", "20480101000000Z", "-crl_nextupdate", "20490101000000Z")
+        soon = ("-crl_lastupdate", "20200101000000Z", "-crl_nextupdate", "20470101000000Z")
+        self.revoke_all(future, past, soon)
+        eventually(lambda: len(self.event("tls_reloaded")) == 2, "the second event")
+        self.assertEqual(self.metric(name), 2429913600)
         self.assertNotIn("revocation_list_", self.events())
-        self.ca.revoke(terms=past)
+        # A list for other certificates does not replace it.
+        self.revoke_all(past, later, extensions="issuingDistributionPoint=@p\n[p]\nonlyCA=TRUE")
+        eventually(lambda: len(self.event("tls_reloaded")) == 3, "the third event")
         self.event("revocation_list_invalid", '"name":"ca","not_after":"2021-01-01')
+        self.ca.revoke(terms=later)
+        eventually(lambda: len(self.event("tls_reloaded")) == 4, "the fourth event")
+        self.ca.revoke(terms=past)
+        eventually(lambda: len(self.event("revocation_list_invalid")) == 2, "the second one")
         # A quarter of an hour is left of this one.
         now = time.time()
         at = [time.strftime("%Y%m%d%H%M%SZ", time.gmtime(now + s)) for s in (-9000, 900)]

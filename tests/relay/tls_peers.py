@@ -49,7 +49,7 @@ class Authority:
                     both.write(file.read())
         return base
 
-    def revoke(self, *names, terms=()):
+    def revoke(self, *names, terms=(), extensions=""):
         """Writes a revocation list with these. terms: such as ("-crldays", "1"). Returns its
         file."""
         index, crl = f"{self.folder}/{self.name}.index", f"{self.folder}/{self.name}.crl"
@@ -57,11 +57,13 @@ class Authority:
         open(index, "w").close()
         with open(config, "w") as file:
             file.write(f"[ca]\ndefault_ca=c\n[c]\ndatabase={index}\ndefault_md=sha256\n"
-                       f"default_crl_days=30\n")
+                       f"default_crl_days=30\n[e]\n{extensions}\n")
         signer = ("-config", config, "-cert", self.pem, "-keyfile",
                   f"{self.folder}/{self.name}.key")
         for name in names:
             self.openssl("ca", *signer, "-revoke", f"{self.folder}/{name}.pem")
+        if extensions:
+            terms = (*terms, "-crlexts", "e")
         self.openssl("ca", *signer, "-gencrl", *terms, "-out", crl)
         return crl
 

@@ -30,7 +30,8 @@
 namespace relay
 {
 
-/* How long a call may take. A signal to stop may have to wait that long. */
+/* How long a call may take, unless its caller says otherwise. A signal to stop may have to wait
+ * that long. */
 constexpr std::chrono::nanoseconds path_patience = std::chrono::seconds(5);
 
 /* The reason that is given when the time is over. */

@@ -33,7 +33,7 @@ void list_files::use(set read) noexcept
 	std::swap(in_use_, read);
 	seen_.clear();
 	refused_.clear();
-	is_failing_ = false;
+	retries_.reset();
 }
 
 bool list_files::have_changed()
@@ -43,25 +43,26 @@ bool list_files::have_changed()
 	const std::lock_guard lock(lock_);
 	const bool is_settled = now == seen_;
 	seen_ = std::move(now);
-	if (seen_ == in_use_.stamps) {
+	if (seen_ == in_use_.stamps)
 		refused_.clear(); /* the files are as they were */
-		is_failing_ = false;
+	if (seen_ == in_use_.stamps || !is_settled) {
+		retries_.reset();
 		return false;
 	}
-	return is_settled && seen_ != refused_;
+	return seen_ != refused_ && retries_.is_due();
 }
 
 void list_files::refuse()
 {
 	const std::lock_guard lock(lock_);
 	refused_ = seen_;
-	is_failing_ = false;
+	retries_.reset();
 }
 
 bool list_files::fail()
 {
 	const std::lock_guard lock(lock_);
-	return !std::exchange(is_failing_, true);
+	return retries_.fail();
 }
 
 std::vector<list_snapshot> list_files::changed(const set &now, const set &before)
@@ -84,7 +85,7 @@ void list_files::fill(snapshot &into) const
 {
 	const std::lock_guard lock(lock_);
 	into.lists = in_use_.lists;
-	into.lists_refused = is_failing_ || !refused_.empty();
+	into.lists_refused = retries_.is_failing() || !refused_.empty();
 }
 
 } // namespace relay

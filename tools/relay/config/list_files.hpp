@@ -18,6 +18,7 @@
 #define RELAY_LIST_FILES_HPP
 
 #include "base/file_stamp.hpp"
+#include "base/retries.hpp"
 #include "config/config.hpp"
 #include "stats/snapshot.hpp"
 
@@ -53,8 +54,9 @@ public:
 	 * content. */
 	void refuse();
 
-	/* Records that the files could not be read, or not be judged, so that they are tried again.
-	 * Returns true at the first failure until they are in use, refused, or as they were. */
+	/* Records that the files could not be read, or not be judged, so that they are tried again,
+	 * the less often the longer it lasts (retries.hpp). Returns true at the first failure
+	 * until they are in use, refused, or as they were. */
 	bool fail();
 
 	/* The files of `now` that differ from those of `before`, to be reported. */
@@ -72,7 +74,7 @@ private:
 	set in_use_;
 	file_stamps seen_;    /* at the last look */
 	file_stamps refused_; /* the state whose content could not be used */
-	bool is_failing_ = false;
+	retries retries_;     /* of attempts that could not read or judge the files */
 };
 
 } // namespace relay

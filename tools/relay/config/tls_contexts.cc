@@ -171,15 +171,18 @@ void tls_contexts::renew_tickets(const list &which, seconds now) noexcept
 /*
  * A call that hangs on the files of one context keeps the turn, so that no context is looked at by
  * two threads at the same time. Until it returns, no other context is looked at either. What it
- * finds then is reported at the next look: the context does not find it again.
+ * finds then is reported at the next look: the context does not find it again. That look continues
+ * with the next context, so that one whose files are always slow does not keep the others from
+ * theirs.
  */
 void tls_contexts::look_at_files(const list &which)
 {
-	tell_findings();
-	for (const auto &each : which) {
+	tell_findings(which);
+	for (std::size_t i = 0; i < which.size(); i++) {
 		auto turn = looking_.take();
 		if (!turn)
 			return;
+		const auto &each = which[next_++ % which.size()];
 		std::list<finding> one; /* made before, so that it cannot be lost */
 		one.push_back({each});
 		const auto done = call_in_time(
@@ -193,13 +196,14 @@ void tls_contexts::look_at_files(const list &which)
 				turn.reset();
 				return true;
 			});
-		tell_findings();
+		tell_findings(which);
 		if (!done)
 			return;
 	}
 }
 
-void tls_contexts::tell_findings() noexcept
+/* What was found about a context that is not in use any more is of no interest. */
+void tls_contexts::tell_findings(const list &which) noexcept
 {
 	for (;;) {
 		std::list<finding> next;
@@ -209,6 +213,8 @@ void tls_contexts::tell_findings() noexcept
 				return;
 			next.splice(next.end(), found_->all, found_->all.begin());
 		}
+		if (std::ranges::find(which, next.front().of) == which.end())
+			continue;
 		try_to_tell([&] {
 			const auto &[of, is, why] = next.front();
 			auto fields = fields_of(*of);

@@ -17,6 +17,7 @@
 #include "tls/tls_tickets.hpp"
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <map>
@@ -56,8 +57,9 @@ public:
 	 * Reads the files of a configuration, and makes its contexts of them. make() returns false
 	 * if the files of a context cannot be used; why has the reason. A context in use with the
 	 * same settings is kept, unless reread is true. Do not call these in a task: read() blocks
-	 * on the file system, and may need a limit of time; make() only computes, but takes seconds
-	 * for thousands of certificates.
+	 * on the file system, and needs a limit of time; make() takes
+	 * seconds for thousands of certificates, and of the file system it asks only whether a
+	 * folder of authorities is one.
 	 */
 	tls_reading read(const config &of, bool reread) const;
 	bool make(const config &of, bool reread, tls_reading read, tls_set &into, std::string &why);
@@ -96,7 +98,7 @@ private:
 	std::shared_ptr<tls_context> kept(const Each &each, bool reread) const;
 	void renew_tickets(const list &which, std::chrono::seconds now) noexcept;
 	void look_at_files(const list &which);
-	void tell_findings() noexcept;
+	void tell_findings(const list &which) noexcept;
 	void look_at_dates(const list &which, std::chrono::seconds now);
 
 	tls_tickets tickets_;
@@ -106,6 +108,7 @@ private:
 	 * file. */
 	std::map<std::string, std::chrono::seconds> told_;
 	turn_of_calls looking_; /* while a thread reads a context's files */
+	std::size_t next_ = 0;  /* for look() only: where the next look begins */
 	const std::shared_ptr<findings> found_ = std::make_shared<findings>();
 };
 

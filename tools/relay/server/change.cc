@@ -73,8 +73,7 @@ bool change::make_tls()
 		emit(fault_, std::string("the files of TLS: ") + no_answer);
 		return false;
 	}
-	/* With thousands of certificates this takes longer than a file system should, but it always
-	 * ends. */
+	/* With thousands of certificates this takes longer than a file system should. */
 	auto done = call_in_time(
 		[&tls = all_.tls, of = settings_, reread = reread_, file = all_.config_file,
 		 read = *std::move(read)]() mutable {
@@ -84,7 +83,7 @@ bool change::make_tls()
 				its.why = with_place(*of, file, its.why);
 			return its;
 		},
-		1h);
+		2min);
 	if (!done || !done->is_made) {
 		emit(fault_, done ? done->why : std::string("the files of TLS: ") + no_answer);
 		return false;

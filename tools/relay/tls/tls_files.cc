@@ -30,32 +30,40 @@ bool is_of_a_hash(std::string_view name)
 
 } // namespace
 
+std::string key_of_pair(std::size_t i, std::size_t n)
+{
+	return n == 1 ? "certificate" : "certificate[" + std::to_string(i) + ']';
+}
+
+/* Reads the file of that key, if it is set, and keeps the first failure. */
+template <class Read>
+void tls_files::note(const std::string &key, const std::string &path, const Read &read)
+{
+	std::string text;
+	std::string why;
+	if (!path.empty() && !(this->*read)(path, text, why) && unread_.empty())
+		unread_ = key + ": " + why;
+}
+
 tls_files tls_files::of(const tls_server_settings &settings)
 {
 	tls_files made;
-	std::string text;
-	std::string why;
-	for (const auto &each : settings.certificates)
-		for (const auto &name : {each.chain, each.key})
-			made.read(name, text, why);
-	if (!settings.client_ca.empty() && !made.is_folder(settings.client_ca))
-		made.read(settings.client_ca, text, why);
-	if (!settings.client_crl.empty())
-		made.read(settings.client_crl, text, why);
+	const auto &pairs = settings.certificates;
+	for (std::size_t i = 0; i < pairs.size(); i++)
+		for (const auto &name : {pairs[i].chain, pairs[i].key})
+			made.note(key_of_pair(i, pairs.size()), name, &tls_files::read);
+	made.note("client_ca", settings.client_ca, &tls_files::read_authorities);
+	made.note("client_crl", settings.client_crl, &tls_files::read);
 	return made;
 }
 
 tls_files tls_files::of(const tls_client_settings &settings)
 {
 	tls_files made;
-	std::string text;
-	std::string why;
-	if (!settings.ca.empty() && !made.is_folder(settings.ca))
-		made.read(settings.ca, text, why);
-	for (const auto &name :
-	     {settings.crl, settings.certificate.chain, settings.certificate.key})
-		if (!name.empty())
-			made.read(name, text, why);
+	made.note("ca", settings.ca, &tls_files::read_authorities);
+	made.note("crl", settings.crl, &tls_files::read);
+	for (const auto &name : {settings.certificate.chain, settings.certificate.key})
+		made.note(key_of_pair(0, 1), name, &tls_files::read);
 	return made;
 }
 
@@ -121,6 +129,18 @@ bool tls_files::read_text(const std::string &path, std::string &into, std::strin
 	return true;
 }
 
+bool tls_files::read_authorities(const std::string &path, std::string &into, std::string &why)
+{
+	if (!is_folder(path))
+		return read(path, into, why);
+	if (const auto failed = failures_.find(path); failed != failures_.end()) {
+		why = failed->second;
+		return false;
+	}
+	into = path;
+	return true;
+}
+
 bool tls_files::is_folder(const std::string &path)
 {
 	if (const auto known = folders_.find(path); known != folders_.end())
@@ -129,15 +149,23 @@ bool tls_files::is_folder(const std::string &path)
 	};
 	const bool is_one = stat(path.c_str(), &is) == 0 && S_ISDIR(is.st_mode);
 	folders_[path] = is_one;
-	if (!is_one)
-		return false;
-	stamps_[path] = stamp_of(path);
+	if (is_one)
+		note_names(path);
+	return is_one;
+}
+
+void tls_files::note_names(const std::string &folder)
+{
+	stamps_[folder] = stamp_of(folder);
 	std::error_code failed;
-	for (std::filesystem::directory_iterator at(path, failed), end; !failed && at != end;
+	for (std::filesystem::directory_iterator at(folder, failed), end; !failed && at != end;
 	     at.increment(failed))
 		if (is_of_a_hash(at->path().filename().native()))
 			stamps_[at->path().native()] = stamp_of(at->path().native());
-	return true;
+	if (!failed || failed == std::errc::permission_denied)
+		return;
+	leave_unjudged();
+	failures_[folder] = '"' + folder + "\" cannot be listed: " + failed.message();
 }
 
 std::string tls_files::stamps_of_folder(const std::string &path) const

@@ -11,11 +11,15 @@
 #include "base/file_stamp.hpp"
 #include "tls/tls_settings.hpp"
 
+#include <cstddef>
 #include <map>
 #include <string>
 
 namespace relay
 {
+
+/* The key of the pair at that place of n, for messages. */
+std::string key_of_pair(std::size_t i, std::size_t n);
 
 class tls_files
 {
@@ -33,11 +37,16 @@ public:
 	 */
 	bool read(const std::string &path, std::string &into, std::string &why);
 
-	/* Whether the path is a folder. Of a folder only stamps are kept: its own, which changes
-	 * with the names in it, and those of the files that OpenSSL looks up by their names. */
-	bool is_folder(const std::string &path);
+	/*
+	 * Sets `into` to the text of a file with authorities, as read() does, or to the path of a
+	 * folder. Of a folder only stamps are kept: its own, which changes with the names in it,
+	 * and those of the files that OpenSSL looks up by their names. A folder that may not be
+	 * listed is good, too, because OpenSSL only opens files in it, but then changes of these
+	 * files are not noticed.
+	 */
+	bool read_authorities(const std::string &path, std::string &into, std::string &why);
 
-	/* All stamps of a folder for which is_folder() was called, as a text. */
+	/* All stamps of a folder for which read_authorities() was called, as a text. */
 	std::string stamps_of_folder(const std::string &path) const;
 
 	/* Records that a shortage or the system has kept the files from being read or judged, which
@@ -45,6 +54,9 @@ public:
 	void leave_unjudged() noexcept { is_judged_ = false; }
 	/* Whether a failure is due to the content of the files. */
 	bool is_judged() const noexcept { return is_judged_; }
+
+	/* The first failure of of(), with the key of the file; empty if all could be read. */
+	const std::string &unread() const noexcept { return unread_; }
 
 	/* Frees the texts once they have been used. */
 	void forget_texts() noexcept { texts_.clear(); }
@@ -55,11 +67,16 @@ public:
 
 private:
 	bool read_text(const std::string &path, std::string &into, std::string &why);
+	bool is_folder(const std::string &path);
+	void note_names(const std::string &folder);
+	template <class Read>
+	void note(const std::string &key, const std::string &path, const Read &read);
 
 	file_stamps stamps_;
 	std::map<std::string, std::string> texts_;
 	std::map<std::string, std::string> failures_;
 	std::map<std::string, bool> folders_; /* whether the path is one */
+	std::string unread_;
 	bool is_judged_ = true;
 };
 

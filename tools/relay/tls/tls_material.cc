@@ -8,6 +8,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include <algorithm>
 #include <array>
 #include <ctime>
 #include <map>
@@ -103,34 +104,70 @@ tls_certificate_info describe(const std::string &file, const std::string &pem)
 	return made;
 }
 
+/* The text in DER; empty if there is none. */
+std::string der_of(X509_CRL *list, int extension)
+{
+	const int at = X509_CRL_get_ext_by_NID(list, extension, -1);
+	const ASN1_OCTET_STRING *data =
+		at < 0 ? nullptr : X509_EXTENSION_get_data(X509_CRL_get_ext(list, at));
+	return data ? std::string(reinterpret_cast<const char *>(ASN1_STRING_get0_data(data)),
+				  static_cast<std::size_t>(ASN1_STRING_length(data)))
+		    : "";
+}
+
+/* Which other lists may replace it: those of the same issuer for the same certificates, which the
+ * issuing distribution point names. */
+std::string scope_of(X509_CRL *list)
+{
+	const unsigned char *der = nullptr;
+	std::size_t size = 0;
+	if (X509_NAME_get0_der(X509_CRL_get_issuer(list), &der, &size) != 1)
+		return "";
+	return std::string(reinterpret_cast<const char *>(der), size) + '\n' +
+	       der_of(list, NID_issuing_distribution_point);
+}
+
+/*
+ * Of lists that may replace one another, the library takes one that is valid now. So they count as
+ * one list, from the first to the end of the last, without those that would leave a gap: the lists
+ * around the present, or else the next ones, or else the last ones.
+ */
+tls_certificate_info join_lists(std::vector<tls_certificate_info> &lists, std::chrono::seconds now)
+{
+	std::ranges::sort(lists, {}, &tls_certificate_info::not_before);
+	tls_certificate_info joined = lists.front();
+	for (const auto &next : lists) {
+		if (next.not_before <= joined.not_after)
+			joined.not_after = std::max(joined.not_after, next.not_after);
+		else if (joined.not_after <= now)
+			joined = next;
+	}
+	return joined;
+}
+
 /* Adds the revocation lists of a configuration, which come from that file. */
 void describe_lists(const sn::tls_config &config, const std::string &file,
 		    std::vector<tls_certificate_info> &into)
 {
-	std::map<std::string, tls_certificate_info> latest; /* by the issuer's whole name */
+	std::map<std::string, std::vector<tls_certificate_info>> lists; /* by their scope */
 	auto *const of = static_cast<SSL_CTX *>(sn_tls_config_ssl_ctx(config.get()));
 	const STACK_OF(X509_OBJECT) *all = X509_STORE_get0_objects(SSL_CTX_get_cert_store(of));
 	for (int i = 0; i < sk_X509_OBJECT_num(all); i++) {
 		X509_CRL *each = X509_OBJECT_get0_X509_CRL(sk_X509_OBJECT_value(all, i));
-		if (!each || !X509_CRL_get0_nextUpdate(each))
+		/* A list of differences only is not used. */
+		if (!each || !X509_CRL_get0_nextUpdate(each) ||
+		    X509_CRL_get_ext_by_NID(each, NID_delta_crl, -1) >= 0)
 			continue;
-		X509_NAME *issuer = X509_CRL_get_issuer(each);
-		const unsigned char *der = nullptr;
-		std::size_t size = 0;
-		if (X509_NAME_get0_der(issuer, &der, &size) != 1)
-			continue;
-		auto &its = latest[std::string(reinterpret_cast<const char *>(der), size)];
-		const auto next = to_seconds(X509_CRL_get0_nextUpdate(each));
-		if (its.is_list && next <= its.not_after)
-			continue;
-		its = {.file = file,
-		       .name = common_name(issuer),
-		       .not_before = to_seconds(X509_CRL_get0_lastUpdate(each)),
-		       .not_after = next,
-		       .is_list = true};
+		lists[scope_of(each)].push_back(
+			{.file = file,
+			 .name = common_name(X509_CRL_get_issuer(each)),
+			 .not_before = to_seconds(X509_CRL_get0_lastUpdate(each)),
+			 .not_after = to_seconds(X509_CRL_get0_nextUpdate(each)),
+			 .is_list = true});
 	}
-	for (auto &each : latest)
-		into.push_back(std::move(each.second));
+	const std::chrono::seconds now(std::time(nullptr));
+	for (auto &[scope, some] : lists)
+		into.push_back(join_lists(some, now));
 }
 
 /* Returns false, and sets why, if the library has refused. */
@@ -161,16 +198,6 @@ bool is_good_pair(const tls_certificate_files &which, const sn_tls_certificate &
 					 ? which.chain
 					 : which.chain + "\" with the key \"" + which.key;
 	return is_done(sn::tls_config(SN_TLS_SERVER).certificates({&text, 1}), both, files, why);
-}
-
-/* Sets `into` to the PEM text of a file, or to the name of a folder. */
-bool read_authorities(const std::string &path, tls_files &files, std::string &into,
-		      std::string &why)
-{
-	if (!files.is_folder(path))
-		return files.read(path, into, why);
-	into = path;
-	return true;
 }
 
 sn_tls_version to_library(tls_version version)
@@ -223,7 +250,7 @@ bool trust_clients(const tls_owner &owner, const tls_server_settings &settings, 
 				      ? SN_TLS_VERIFY_REQUIRE
 				      : SN_TLS_VERIFY_REQUEST)
 			.value();
-		if (!read_authorities(settings.client_ca, files, ca, why) ||
+		if (!files.read_authorities(settings.client_ca, ca, why) ||
 		    !is_done(config.add_ca(ca), settings.client_ca, files, why)) {
 			why = "client_ca: " + why;
 			return false;
@@ -267,8 +294,7 @@ std::shared_ptr<const tls_server_material> make_material(const tls_owner &owner,
 	std::vector<pair> texts(settings.certificates.size());
 	std::vector<sn_tls_certificate> list;
 	const auto failed = [&](std::size_t i) {
-		const std::string at = texts.size() == 1 ? "" : '[' + std::to_string(i) + ']';
-		why = "certificate" + at + ": " + why;
+		why = key_of_pair(i, texts.size()) + ": " + why;
 		return nullptr;
 	};
 	for (std::size_t i = 0; i < texts.size(); i++) {
@@ -306,7 +332,7 @@ std::shared_ptr<const tls_client_material> make_material(const tls_client_settin
 	};
 	/* Each file is checked by itself, so that an error can name it. */
 	sn::tls_config scratch(SN_TLS_CLIENT);
-	if (!settings.ca.empty() && (!read_authorities(settings.ca, files, made->ca_, why) ||
+	if (!settings.ca.empty() && (!files.read_authorities(settings.ca, made->ca_, why) ||
 				     !is_done(scratch.add_ca(made->ca_), settings.ca, files, why)))
 		return failed("ca");
 	if (!settings.crl.empty() &&

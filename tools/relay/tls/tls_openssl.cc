@@ -2,6 +2,7 @@
 /* The contexts and their handshakes, with OpenSSL. */
 #include "tls/tls_context.hpp"
 
+#include "base/retries.hpp"
 #include "tls/tls_material.hpp"
 
 #include <algorithm>
@@ -85,23 +86,25 @@ public:
 		/* Waits for one look without a change, because another file may still be being
 		 * replaced. */
 		const bool is_settled = found == seen_;
+		if (!is_settled)
+			retries_.reset();
 		seen_ = found;
 		if (found == files_.before())
-			is_failing_ = false;
-		if (found == files_.before() || !is_settled || found == refused_)
+			retries_.reset();
+		if (found == files_.before() || !is_settled || found == refused_ ||
+		    !retries_.is_due())
 			return seen::same;
 		tls_files files;
 		auto made = try_to_read(files, why);
 		if (!made) {
 			why = owner().key() + '.' + why;
-			if (files.is_judged())
-				refused_ = found;
-			else if (is_failing_)
-				return seen::same;
-			is_failing_ = !files.is_judged();
+			if (!files.is_judged())
+				return retries_.fail() ? seen::bad : seen::same;
+			refused_ = found;
+			retries_.reset();
 			return seen::bad;
 		}
-		is_failing_ = false;
+		retries_.reset();
 		files_ = std::move(files);
 		files_.forget_texts();
 		seen_ = files_.before();
@@ -117,6 +120,7 @@ public:
 	}
 
 protected:
+	virtual tls_files read_files() const = 0;
 	virtual std::shared_ptr<const Material> read(tls_files &files, std::string &why) = 0;
 
 	std::shared_ptr<const Material> now() const
@@ -126,9 +130,15 @@ protected:
 	}
 
 private:
+	/* Reads all files before any is parsed: while one cannot be read, an attempt is cheap, also
+	 * with thousands of certificates. */
 	std::shared_ptr<const Material> try_to_read(tls_files &files, std::string &why)
 	try {
-		return read(files, why);
+		files = read_files();
+		if (files.is_judged())
+			return read(files, why);
+		why = files.unread();
+		return nullptr;
 	} catch (const std::exception &error) {
 		files.leave_unjudged();
 		why = error.what();
@@ -139,9 +149,9 @@ private:
 	std::shared_ptr<const Material> now_;
 	/* Used only by look(), which has one caller at a time. */
 	tls_files files_;
-	file_stamps seen_;        /* at the last look */
-	file_stamps refused_;     /* the state whose content could not be used */
-	bool is_failing_ = false; /* the last attempt could not read or judge the files */
+	file_stamps seen_;    /* at the last look */
+	file_stamps refused_; /* the state whose content could not be used */
+	retries retries_;     /* of attempts that could not read or judge the files */
 };
 
 class server_context final : public context<tls_server_material>
@@ -190,6 +200,11 @@ public:
 	}
 
 private:
+	tls_files read_files() const override
+	{
+		return tls_files::of(std::get<tls_server_settings>(settings()));
+	}
+
 	std::shared_ptr<const tls_server_material> read(tls_files &files, std::string &why) override
 	{
 		return make_material(owner(), std::get<tls_server_settings>(settings()), tickets_,
@@ -229,6 +244,11 @@ public:
 	}
 
 private:
+	tls_files read_files() const override
+	{
+		return tls_files::of(std::get<tls_client_settings>(settings()));
+	}
+
 	std::shared_ptr<const tls_client_material> read(tls_files &files, std::string &why) override
 	{
 		return make_material(std::get<tls_client_settings>(settings()), files, why);
