@@ -39,8 +39,9 @@ enum { SN_REGISTERS = 33, SN_REGISTER_SP = 2, SN_REGISTER_FP = 8, SN_REGISTER_PC
 /* The return address is in register 14; the program counter itself has no number. */
 enum { SN_REGISTERS = 33, SN_REGISTER_FP = 11, SN_REGISTER_SP = 15, SN_REGISTER_PC = 32 };
 #elif defined(__powerpc64__)
-/* The link register, which holds the return address, is 65. */
-enum { SN_REGISTERS = 66, SN_REGISTER_SP = 1, SN_REGISTER_FP = 31, SN_REGISTER_PC = 65 };
+/* The return address is in the link register, 65, and it alone has it while a function begins. The
+ * program counter is 67, as in the vDSO's frames of signals. */
+enum { SN_REGISTERS = 68, SN_REGISTER_SP = 1, SN_REGISTER_FP = 31, SN_REGISTER_PC = 67 };
 #elif defined(__loongarch_lp64)
 enum { SN_REGISTERS = 33, SN_REGISTER_SP = 3, SN_REGISTER_FP = 22, SN_REGISTER_PC = 32 };
 #else
@@ -152,7 +153,8 @@ static inline void sn_registers_interrupted(const ucontext_t *context, struct sn
 #	elif defined(__powerpc64__)
 	for (int i = 0; i < 32; i++)
 		r->at[i] = context->uc_mcontext.gp_regs[i];
-	r->at[65] = context->uc_mcontext.gp_regs[32]; /* nip */
+	r->at[65] = context->uc_mcontext.gp_regs[36]; /* link */
+	r->at[67] = context->uc_mcontext.gp_regs[32]; /* nip */
 #	elif defined(__loongarch_lp64)
 	for (int i = 0; i < 32; i++)
 		r->at[i] = context->uc_mcontext.__gregs[i];

@@ -278,6 +278,11 @@ TEST_F(Fault, TheDistanceFromTheStackIsReported)
 #else
 	const std::string last_digits = "01";
 #endif
+#ifdef __powerpc64__ // where qemu 7.2 tells no difference
+	const std::string why = "(access is not allowed|nothing is mapped)";
+#else
+	const std::string why = "access is not allowed";
+#endif
 	EXPECT_EXIT(in_task([] {
 			    void *at = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
 					    -1, 0);
@@ -286,8 +291,8 @@ TEST_F(Fault, TheDistanceFromTheStackIsReported)
 		    }),
 		    died_of_the_fault,
 		    "address 0x[0-9a-f]+" + last_digits +
-			    ": [0-9]+ (bytes|[KMG]iB) (below|above) its stack, where access is not "
-			    "allowed\n");
+			    ": [0-9]+ (bytes|[KMG]iB) (below|above) its stack, where " + why +
+			    "\n");
 }
 
 TEST_F(Fault, AnAddressFarFromTheStackIsCalledThat)
