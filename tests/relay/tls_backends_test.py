@@ -120,15 +120,20 @@ class ToBackends(Case):
             self.relay.process.send_signal(signal.SIGHUP)
         configure("")
         self.event("reloaded")
-        with connect(self.relay.listens[0]) as first, connect(self.relay.listens[0]) as second:
-            first.send(b"x")
-            with self.door.accept() as backend:
-                self.assertEqual(backend.read(), b"x")
-                second.send(b"x")
-                eventually(lambda: self.relay.status()["groups"][0]["queued"] == 1,
-                           "the second to wait")
-                configure("tls = { verify = false }\n")
-                eventually(lambda: len(self.event("reloaded")) == 2, "the change")
+        first = connect(self.relay.listens[0])
+        self.addCleanup(first.close)
+        first.send(b"x")
+        backend = self.door.accept()
+        self.addCleanup(backend.close)
+        self.assertEqual(backend.read(), b"x")
+        # Only now, because either of two might get the place.
+        with connect(self.relay.listens[0]) as second:
+            second.send(b"x")
+            eventually(lambda: self.relay.status()["groups"][0]["queued"] == 1,
+                       "the second to wait")
+            configure("tls = { verify = false }\n")
+            eventually(lambda: len(self.event("reloaded")) == 2, "the change")
+            backend.close()
             first.close()
             with self.door.accept() as backend:
                 backend.secure(self.ca.server(self.host + ".both"), server=True)
