@@ -30,8 +30,11 @@ class Node:
         self.host = host
         self.folder = f"{test.root}/{host}"
         self.socket = self.folder + "/socket"
+        # A server that starts removes the temporary tables in its folder for them, also those of
+        # another one.
+        temporary = f"--tmpdir={self.folder}/tmp"
         self.command = [
-            program("mariadbd"), "--no-defaults", f"--datadir={self.folder}/data",
+            program("mariadbd"), "--no-defaults", f"--datadir={self.folder}/data", temporary,
             f"--socket={self.socket}", f"--pid-file={self.folder}/pid", f"--bind-address={host}",
             "--port=3306", "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M",
             "--innodb-flush-log-at-trx-commit=0", "--innodb-autoinc-lock-mode=2",
@@ -44,12 +47,14 @@ class Node:
             f"--wsrep-provider-options=gmcast.listen_addr=tcp://{host}:4567;"
             f"ist.recv_addr={host}:4568;gcache.size=16M",
         ]
-        os.mkdir(self.folder, 0o700)
-        if USER:
-            shutil.chown(self.folder, USER, USER)
+        for folder in (self.folder, self.folder + "/tmp"):
+            os.mkdir(folder, 0o700)
+            if USER:
+                shutil.chown(folder, USER, USER)
         test.run_program(
-            "mariadb-install-db", "--no-defaults", f"--datadir={self.folder}/data", "--skip-test-db",
-            "--auth-root-authentication-method=normal", *(["--user=" + USER] if USER else []))
+            "mariadb-install-db", "--no-defaults", f"--datadir={self.folder}/data", temporary,
+            "--skip-test-db", "--auth-root-authentication-method=normal",
+            *(["--user=" + USER] if USER else []))
 
     def start(self, *options):
         self.mariadbd = self.test.start(self.command + list(options), USER)

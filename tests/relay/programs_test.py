@@ -92,7 +92,8 @@ class Traffic(unittest.TestCase):
 
     def run_program(self, *command, **options):
         done = subprocess.run(command, capture_output=True, timeout=200, **options)
-        self.assertEqual(done.returncode, 0, f"{command}: {done.stderr.decode(errors='replace')}")
+        said = (done.stdout + done.stderr).decode(errors="replace")
+        self.assertEqual(done.returncode, 0, f"{command}: {said[-10000:]}")
         return done.stdout
 
     def finish(self, relay, least=1, causes=GOOD):
