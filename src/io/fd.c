@@ -64,6 +64,7 @@ int sn_fd_open(struct sn_fd **out, const struct sn_fd_ops *ops, int fd, bool reg
 	atomic_store_explicit(&d->unread, true, memory_order_relaxed);
 	atomic_store_explicit(&d->disarmed, false, memory_order_relaxed);
 	atomic_store_explicit(&d->crossed, false, memory_order_relaxed);
+	atomic_store_explicit(&d->joint, false, memory_order_relaxed);
 	atomic_store_explicit(&d->lent, false, memory_order_relaxed);
 	/* Relaxed: the poller learns of d from the kernel, whose locks order epoll_ctl() before the
 	 * event; other threads learn of it from the opener. */

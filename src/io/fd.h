@@ -132,6 +132,9 @@ struct sn_fd {
 	_Atomic bool disarmed; /* see sn_fd_disarm(); by the same, under lock */
 	/* Each edge makes both sides ready. Written by a user that holds both sides. */
 	_Atomic bool crossed;
+	/* An operation that holds both sides waits on the reading side, also for the deadline of
+	 * the writing side. Written by that operation. */
+	_Atomic bool joint;
 	_Atomic bool lent; /* the program has asked for the number; any user may set it */
 	bool wants_room;   /* epoll reports EPOLLOUT; written by the opener, later under lock */
 	struct sn_side sides[2];

@@ -322,6 +322,14 @@ void sn_layer_linger(const void *handle)
 	sn_runtime_leave();
 }
 
+/*
+ * The deadline of the writing side limits the wait, too, but no task waits on that side that a new
+ * deadline could wake. Whoever sets one therefore makes the reading side ready (stream.c), and the
+ * wait begins again. It stores the deadline before it reads `joint`, and the operation sets `joint`
+ * before it reads the deadline here, both sequentially consistent. So either the deadline is seen
+ * here, or the reading side becomes ready after this, which ends also a wait that has not begun.
+ * models/joint.pml checks this.
+ */
 static int wait_for_edge(struct sn_fd *d, int64_t deadline)
 {
 	const int64_t other = atomic_load(&d->sides[SN_SIDE_WRITE].deadline);
@@ -339,15 +347,15 @@ static int run(struct sn_fd *d, sn_layer_attempt *attempt, void *arg, int64_t de
 {
 	int n, err;
 
+	atomic_store(&d->joint, true);
 	do {
 		sn_brief_pay(sn_thread_self());
 		sn_runtime_leave();
 		n = attempt(sn_layer_state(d), arg);
 		sn_runtime_enter();
-		if (n != -EAGAIN)
-			return n;
-		err = wait_for_edge(d, deadline);
-	} while (err >= 0);
+		err = n == -EAGAIN ? wait_for_edge(d, deadline) : n;
+	} while (n == -EAGAIN && err >= 0);
+	atomic_store(&d->joint, false);
 	return err;
 }
 

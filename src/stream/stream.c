@@ -393,6 +393,9 @@ int sn_conn_set_deadline(const void *handle, enum sn_side_index side, int64_t de
 			sn_fd_expire(self, d, side);
 			err = 0;
 		}
+		/* After the deadline is stored: stream/layer.c. */
+		if (side == SN_SIDE_WRITE && sn_unlikely(atomic_load(&d->joint)))
+			sn_fd_wake(self, d, SN_SIDE_READ);
 		sn_fd_unuse(d);
 	}
 	sn_runtime_leave();

@@ -477,6 +477,28 @@ TASK_TEST(Layer, AttemptsOfItsOwnExcludeReadsAndWrites)
 	runs.join();
 }
 
+// Such an attempt waits on one side only.
+TASK_TEST(Layer, DeadlinesOfBothSidesEndAttemptsThatWait)
+{
+	Pair pair;
+	auto again = [](void *, void *) { return -EAGAIN; };
+
+	for (const auto set : {sn_stream_set_read_deadline, sn_stream_set_write_deadline})
+		for (const int64_t ahead : {INT64_C(0), 5 * test::ms}) {
+			const int64_t given_up = sn_now() + patience;
+
+			test::Task runs([&] {
+				EXPECT_EQ(-ETIMEDOUT, sn_layer_run(pair.a, &inverting, again,
+								   nullptr, given_up));
+			});
+			EXPECT_TRUE(test::someone_reads(pair.a));
+			EXPECT_EQ(0, set(pair.a, sn_now() + ahead));
+			runs.join();
+			EXPECT_LT(sn_now(), given_up);
+			EXPECT_EQ(0, set(pair.a, SN_NO_DEADLINE));
+		}
+}
+
 // ---- copies ----
 
 TASK_TEST(Layer, CopiesGoThroughItInUserspace)
