@@ -23,6 +23,7 @@
 #include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 using namespace std::chrono_literals;
@@ -448,6 +449,45 @@ TEST(AccessLog, ClosesEvenIfNothingReads)
 		log->close();
 		EXPECT_LT(sn::now() - start, harness::patience);
 		EXPECT_GT(log->dropped(), 3000U);
+	});
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* A reload may replace the log, and be cancelled while it waits for the lines of the old one. Then
+ * the new one is in use. */
+TEST(CurrentLog, IsReplacedAlsoByATaskThatIsCancelled)
+{
+	int ends[2];
+	ASSERT_EQ(pipe(ends), 0);
+	sn::run([&] {
+		std::shared_ptr<access_log> given = opened("fd:" + std::to_string(ends[1]));
+		access_log *const old = given.get();
+		std::shared_ptr<access_log> next = opened("/dev/null");
+		access_log *const other = next.get();
+		relay::current_log log;
+		old->start();
+		next->start();
+		EXPECT_TRUE(log.exchange(std::move(given)));
+		for (int i = 0; i < 4000; i++)
+			old->write(example());
+		bool has_thrown = false, is_closed = true;
+		sn::scope scope;
+		scope.go([&] {
+			try {
+				is_closed = log.exchange(std::move(next));
+			} catch (const std::exception &) {
+				has_thrown = true;
+			}
+		});
+		scope.cancel();
+		static_cast<void>(scope.join());
+		EXPECT_FALSE(has_thrown);
+		EXPECT_FALSE(is_closed);
+		EXPECT_EQ(log.get().get(), other);
+		/* Its task continues, and still has the lines. */
+		EXPECT_TRUE(old->close());
+		EXPECT_FALSE(log.exchange(nullptr));
 	});
 	close(ends[0]);
 	close(ends[1]);

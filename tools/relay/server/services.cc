@@ -134,7 +134,7 @@ void process_services::start_servers()
 	}
 }
 
-void process_services::use_log()
+void process_services::use_log() noexcept
 {
 	is_log_started_ = false;
 	if (other_log_)

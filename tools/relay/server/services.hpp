@@ -44,7 +44,7 @@ public:
 	void start_servers();
 
 	/* These make the new log and servers those in use. They do not fail, and may park. */
-	void use_log();
+	void use_log() noexcept;
 	void use_servers() noexcept;
 
 private:

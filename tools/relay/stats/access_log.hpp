@@ -32,7 +32,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace relay
 {
@@ -107,6 +106,8 @@ private:
 	std::atomic<bool> reopen_{false};
 	std::atomic<bool> closing_{false};
 	sn::task<void> writing_;
+	friend class current_log;
+	std::shared_ptr<access_log> also_hanging_; /* current_log's list */
 };
 
 /*
@@ -133,10 +134,11 @@ public:
 
 	/*
 	 * Replaces the log by another one, or by none. Closes the previous log once no other task
-	 * holds it. Returns false if the previous log hangs on its file: then it is never
-	 * destroyed. Only one task may call it. May park.
+	 * holds it. Returns false if a previous log hangs on its file, or if the calling task was
+	 * cancelled while it waited for the log's end: then that is never destroyed. Needs no
+	 * memory. Only one task may call it. May park.
 	 */
-	bool exchange(std::shared_ptr<access_log> next)
+	bool exchange(std::shared_ptr<access_log> next) noexcept
 	{
 		{
 			const std::lock_guard lock(lock_);
@@ -148,12 +150,14 @@ public:
 		while (next.use_count() > 1)
 			sleep_fully(std::chrono::milliseconds(1));
 		std::atomic_thread_fence(std::memory_order_acquire); /* after others' writes */
-		const bool is_closed = next->close();
+		const bool is_closed = close(*next);
 		const std::lock_guard lock(lock_);
 		dropped_before_ += next->dropped();
-		if (!is_closed)
-			hanging_.push_back(std::move(next));
-		return hanging_.empty();
+		if (!is_closed) {
+			next->also_hanging_ = std::move(hanging_);
+			hanging_ = std::move(next);
+		}
+		return !hanging_;
 	}
 
 	/* All lines that were dropped by any log. The lines of a log that is being closed count
@@ -165,11 +169,18 @@ public:
 	}
 
 private:
+	static bool close(access_log &which) noexcept
+	try {
+		return which.close();
+	} catch (const std::exception &) {
+		return false;
+	}
+
 	mutable std::mutex lock_; /* guards the next three, and writes of is_there_ */
 	std::shared_ptr<access_log> log_;
 	std::uint64_t dropped_before_ = 0;
-	/* Logs whose file hangs. Their tasks continue when the file answers. */
-	std::vector<std::shared_ptr<access_log>> hanging_;
+	/* The last of the logs whose file hangs. Their tasks continue when the file answers. */
+	std::shared_ptr<access_log> hanging_;
 	std::atomic<bool> is_there_{false};
 };
 
