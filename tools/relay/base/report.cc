@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/report.hpp"
 
+#include "base/write_line.hpp"
+
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>
 
-#include <poll.h>
+#include <chrono>
 #include <string>
 #include <unistd.h>
 
@@ -13,17 +15,12 @@ namespace relay
 namespace
 {
 
-constexpr int longest_wait_ms = 100;
+constexpr std::chrono::milliseconds patience{100};
 
+/* There is no other place to report that it cannot be written. */
 void write_soon(int fd, std::string_view line)
 {
-	sn::blocking([&] {
-		pollfd out{fd, POLLOUT, 0};
-		if (poll(&out, 1, longest_wait_ms) <= 0)
-			return;
-		if (write(fd, line.data(), line.size()) < 0)
-			return; /* there is no other place to report this */
-	});
+	sn::blocking([&] { static_cast<void>(write_line(fd, line, patience)); });
 }
 
 } // namespace

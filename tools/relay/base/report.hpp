@@ -3,8 +3,8 @@
  * Messages on stderr for the user who has just typed something wrong: the errors of the command
  * line, and those of the configuration file at the start. Later errors are events (events.hpp).
  * And the lines on stdout that say where the relay listens. Each line is written whole, by one
- * write(2). The reader may be slow or gone: a line for which there is no room soon is dropped. (If
- * another writer takes the room just before the write, that waits for the reader.)
+ * call. The reader may be slow or gone: a line for which there is no room soon is dropped
+ * (write_line.hpp).
  */
 #ifndef RELAY_REPORT_HPP
 #define RELAY_REPORT_HPP

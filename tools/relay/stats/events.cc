@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "stats/events.hpp"
 
+#include "base/write_line.hpp"
 #include "stats/counters.hpp"
 #include "stats/syslog_socket.hpp"
 
@@ -14,7 +15,6 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -28,7 +28,7 @@ namespace
 
 using namespace std::chrono_literals;
 
-constexpr int write_wait_ms = 100;
+constexpr auto write_wait = 100ms;
 constexpr const char *journal_socket = "/run/systemd/journal/socket";
 
 /* Whether stderr is the journal: JOURNAL_STREAM has its device and inode. */
@@ -131,19 +131,17 @@ std::shared_ptr<const event_target> target_now()
 }
 
 /*
- * Writes the line by one write(2), of which a pipe takes all or nothing up to PIPE_BUF. Only one
- * thread writes at a time: if two saw room for one line, the second would block for a reader that
- * may never come.
+ * Writes the line by one call, of which a pipe takes all or nothing up to PIPE_BUF. Only one thread
+ * writes at a time: where a write can wait (write_line.hpp), two could see room for one line.
  */
 bool write_to_stderr(std::string_view line)
 {
 	auto &all = state();
 	return sn::blocking([&] {
 		const std::lock_guard turn(all.writing);
-		pollfd out{STDERR_FILENO, POLLOUT, 0};
-		const bool is_ready = poll(&out, 1, all.is_stuck ? 0 : write_wait_ms) > 0;
-		all.is_stuck = !is_ready;
-		return is_ready && write(STDERR_FILENO, line.data(), line.size()) >= 0;
+		const auto end = write_line(STDERR_FILENO, line, all.is_stuck ? 0ms : write_wait);
+		all.is_stuck = end == line_end::no_room;
+		return end == line_end::written;
 	});
 }
 

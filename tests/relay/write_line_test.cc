@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/* Labels: core */
+/*
+ * Lines for a pipe that nobody reads. The linker leads calls of poll() here (--wrap), where another
+ * writer takes the room that the call has found.
+ */
+#include "base/write_line.hpp"
+
+#include "base/report.hpp"
+#include "harness.hpp"
+#include "stats/events.hpp"
+
+#include <atomic>
+#include <fcntl.h>
+#include <functional>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <string>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace harness;
+using relay::line_end;
+
+namespace
+{
+
+/* Called before and after a call of poll() for room. */
+std::function<void(bool is_after)> around_poll;
+
+} // namespace
+
+extern "C" {
+
+/* Names of the linker. */
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
+int __real_poll(pollfd *which, nfds_t n, int wait);
+int __wrap_poll(pollfd *which, nfds_t n, int wait);
+
+int __wrap_poll(pollfd *which, nfds_t n, int wait)
+{
+	const bool for_room = around_poll && n == 1 && which->events == POLLOUT;
+	if (for_room)
+		around_poll(false);
+	const int found = __real_poll(which, n, wait);
+	if (for_room)
+		around_poll(true);
+	return found;
+}
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
+}
+
+namespace
+{
+
+/* A pipe whose write end blocks, and that is full. */
+class full_pipe
+{
+public:
+	full_pipe()
+	{
+		EXPECT_EQ(pipe2(ends_, O_CLOEXEC), 0);
+		EXPECT_GT(fcntl(ends_[1], F_SETPIPE_SZ, 1), 0);
+		EXPECT_EQ(fcntl(ends_[0], F_SETFL, O_NONBLOCK), 0);
+		/* Another open file description of the same pipe. */
+		other_ = open(("/proc/self/fd/" + std::to_string(ends_[1])).c_str(),
+			      O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+		EXPECT_GE(other_, 0);
+		fill();
+	}
+	full_pipe(const full_pipe &) = delete;
+	full_pipe &operator=(const full_pipe &) = delete;
+	~full_pipe()
+	{
+		for (const int each : {ends_[0], ends_[1], other_})
+			close(each);
+	}
+
+	int fd() const { return ends_[1]; }
+	void fill() const
+	{
+		while (write(other_, "f", 1) == 1)
+			continue;
+	}
+	/* What was in it, without what fill() has written. */
+	std::string drain() const
+	{
+		std::string all;
+		char text[65536];
+		for (ssize_t n; (n = read(ends_[0], text, sizeof text)) > 0;)
+			all.append(text, static_cast<std::size_t>(n));
+		std::erase(all, 'f');
+		return all;
+	}
+
+private:
+	int ends_[2] = {-1, -1};
+	int other_ = -1;
+};
+
+/* Before 6.4 the kernel has no write to a pipe that does not wait. */
+bool can_write_now()
+{
+	int ends[2];
+	EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+	char byte = 'x';
+	iovec part{&byte, 1};
+	const bool can = syscall(SYS_pwritev2, ends[1], &part, 1, -1L, -1L, 8) == 1;
+	close(ends[0]);
+	close(ends[1]);
+	return can;
+}
+
+/* Expects that the call returns although another writer takes the room whenever there is some. */
+void expect_returns(const full_pipe &pipe, const std::function<void()> &call)
+{
+	std::atomic<bool> is_over{false};
+	around_poll = [&](bool is_after) {
+		is_after ? pipe.fill() : static_cast<void>(pipe.drain());
+	};
+	std::thread writes([&] {
+		call();
+		is_over = true;
+	});
+	EXPECT_TRUE(eventually([&] { return is_over.load(); }));
+	while (!is_over)
+		pipe.drain();
+	writes.join();
+	around_poll = nullptr;
+}
+
+TEST(WriteLine, DoesNotWaitWhereAnotherWriterTakesTheRoom)
+{
+	if (!can_write_now())
+		GTEST_SKIP() << "the kernel cannot write to a pipe without waiting";
+	const full_pipe pipe;
+	const int former = dup(STDERR_FILENO);
+	const auto lost = relay::lost_events();
+	ASSERT_EQ(dup2(pipe.fd(), STDERR_FILENO), STDERR_FILENO);
+	expect_returns(pipe, [] { relay::report("a line"); });
+	expect_returns(pipe, [] { relay::emit(relay::event_kind::config_error, "a line"); });
+	dup2(former, STDERR_FILENO);
+	close(former);
+	EXPECT_EQ(relay::lost_events(), lost + 1);
+}
+
+TEST(WriteLine, WaitsForRoomForAWhile)
+{
+	const full_pipe pipe;
+	EXPECT_EQ(relay::write_line(pipe.fd(), "never", 0ms), line_end::no_room);
+	EXPECT_EQ(relay::write_line(pipe.fd(), "never", 20ms), line_end::no_room);
+	std::thread reads([&] {
+		std::this_thread::sleep_for(20ms);
+		EXPECT_EQ(pipe.drain(), "");
+	});
+	EXPECT_EQ(relay::write_line(pipe.fd(), "a line", patience), line_end::written);
+	reads.join();
+	EXPECT_EQ(pipe.drain(), "a line");
+}
+
+TEST(WriteLine, WritesToWhateverIsOpen)
+{
+	const folder in;
+	const int disk = open((in / "x").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	int ends[2];
+	ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	for (const int fd : {disk, ends[0]})
+		for (const char *each : {"one", "two"})
+			EXPECT_EQ(relay::write_line(fd, each, 0ms), line_end::written);
+	char text[7] = "";
+	EXPECT_EQ(pread(disk, text, 6, 0), 6);
+	EXPECT_STREQ(text, "onetwo");
+	EXPECT_EQ(recv(ends[1], text, 6, MSG_WAITALL), 6);
+	EXPECT_STREQ(text, "onetwo");
+	const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	EXPECT_EQ(relay::write_line(null, "x", 0ms), line_end::written);
+	close(ends[1]);
+	EXPECT_EQ(relay::write_line(ends[0], "x", 0ms), line_end::failed);
+	EXPECT_EQ(relay::write_line(-1, "x", 0ms), line_end::failed);
+	for (const int each : {disk, null, ends[0]})
+		close(each);
+}
+
+} // namespace
