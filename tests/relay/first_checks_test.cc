@@ -2,6 +2,7 @@
 /* Labels: core */
 /* Clients that wait for the first checks of backends, without connections. */
 #include "backends/balance.hpp"
+#include "backends/checker.hpp"
 #include "backends/watcher.hpp"
 
 #include "short_memory.hpp"
@@ -223,6 +224,40 @@ TEST(FirstChecks, AreNotAwaitedIfTheyEndForLackOfMemory)
 		  0);
 	EXPECT_TRUE(made->choose(0, {}));
 	EXPECT_TRUE(g.registry.read().ready);
+}
+
+/* Checks may be turned off while one is under way. Its result is not counted anywhere. */
+TEST(Checks, ThatAreTurnedOffDoNotCount)
+{
+	EXPECT_EQ(sn::run([] {
+			  auto door = sn::tcp_listener::listen("127.0.0.1:0").value();
+			  door.set_deadline(sn::after(std::chrono::seconds(40)));
+			  checked_group g({door.address().value()});
+			  g.settings.check.interval = std::chrono::milliseconds(1);
+			  g.settings.check.timeout = std::chrono::seconds(40);
+			  g.settings.check.http = "GET /";
+			  const auto made = g.make();
+			  g.use(made);
+			  relay::counters counts;
+			  relay::sessions none;
+			  const auto checks = relay::watch_health(made, counts, none, {});
+			  /* One check is made at a time, so all but the last have their result. */
+			  const auto fail = [&door](int times) {
+				  for (int i = 0; i < times; i++)
+					  EXPECT_TRUE(door.accept());
+			  };
+			  for (const bool are_used : {false, true}) {
+				  made->backends()[0].endpoints.use_checks(are_used);
+				  fail(3);
+				  EXPECT_EQ(counts.check_failures.get() > 0, are_used);
+				  EXPECT_EQ(counts.check_failures.get(),
+					    g.endpoint_of(*made, 0).counts.check_failures.get());
+			  }
+			  checks->stop();
+			  EXPECT_TRUE(checks->over(sn::after(std::chrono::seconds(20))));
+			  return 0;
+		  }),
+		  0);
 }
 
 /* The checks of a pool can end before it takes effect. */

@@ -120,6 +120,14 @@ struct backend {
 	relay::endpoints &endpoints;
 };
 
+/* What the result of a check has done. */
+struct check_effect {
+	bool is_recorded = false; /* it counts */
+	bool is_change = false;   /* the endpoint goes down or comes up by it */
+
+	explicit operator bool() const noexcept { return is_change; }
+};
+
 class pool;
 
 /* The endpoints that a connection has tried. */
@@ -201,16 +209,15 @@ public:
 			     const std::shared_ptr<endpoint> &one) const noexcept;
 
 	/*
-	 * Records the result of a check; no error means success. Returns true if the endpoint goes
-	 * down or comes up by it. not_checked(): this machine lacked a resource for the check, and
-	 * the endpoint keeps its last result; true if the last check did not fail in the same way.
-	 * unchecked(): there will be no more checks.
+	 * Records the result of a check; no error means success. not_checked(): this machine lacked
+	 * a resource for the check, and the endpoint keeps its last result; true if the last check
+	 * did not fail in the same way. unchecked(): there will be no more checks.
 	 *
 	 * returns: the endpoint's count when the check began. If its address was gone since, and
 	 * has returned, nothing is recorded; nor is anything if its checks have been turned off.
 	 */
-	bool checked(endpoint &at, const std::error_code &answer,
-		     std::optional<std::uint64_t> returns = std::nullopt) noexcept;
+	check_effect checked(endpoint &at, const std::error_code &answer,
+			     std::optional<std::uint64_t> returns = std::nullopt) noexcept;
 	bool not_checked(endpoint &at, const std::error_code &why,
 			 std::optional<std::uint64_t> returns = std::nullopt) noexcept;
 	void unchecked() noexcept;

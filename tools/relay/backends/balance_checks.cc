@@ -19,15 +19,15 @@ bool is_stale(const endpoint &at, std::optional<std::uint64_t> returns) noexcept
 
 } // namespace
 
-bool pool::checked(endpoint &at, const std::error_code &answer,
-		   std::optional<std::uint64_t> returns) noexcept
+check_effect pool::checked(endpoint &at, const std::error_code &answer,
+			   std::optional<std::uint64_t> returns) noexcept
 {
 	using relay::checked;
 
 	auto &its = at.counts;
 	std::unique_lock lock(at.results);
 	if (is_stale(at, returns))
-		return false;
+		return {};
 	its.checks.add();
 	if (answer)
 		its.check_failures.add();
@@ -43,7 +43,7 @@ bool pool::checked(endpoint &at, const std::error_code &answer,
 			lock.unlock();
 			line().changed(); /* waiters may wait for this */
 		}
-		return false;
+		return {.is_recorded = true};
 	}
 	const std::uint32_t row = its.answers_in_a_row.load(std::memory_order_relaxed) + 1;
 	/* Nothing else is known of an endpoint before its first check. */
@@ -52,7 +52,7 @@ bool pool::checked(endpoint &at, const std::error_code &answer,
 							     : settings_.check.fall;
 	if (row < most) {
 		its.answers_in_a_row.store(row, std::memory_order_relaxed);
-		return false;
+		return {.is_recorded = true};
 	}
 	its.answers_in_a_row.store(0, std::memory_order_relaxed);
 	if (!answer) {
@@ -69,7 +69,7 @@ bool pool::checked(endpoint &at, const std::error_code &answer,
 	lock.unlock();
 	/* Also when it goes down: waiters may now use a backup, or wait in vain. */
 	was == checked::unknown ? line().ended() : line().changed();
-	return true;
+	return {.is_recorded = true, .is_change = true};
 }
 
 bool pool::not_checked(endpoint &at, const std::error_code &why,

@@ -133,9 +133,10 @@ void checker::note_shortage(const visit &which, const std::error_code &of)
 
 void checker::take(const visit &which, const std::error_code &answer, const std::string &detail)
 {
-	if (answer)
+	const auto effect = pool_.checked(which.at(), answer, which.returns());
+	if (answer && effect.is_recorded)
 		counts_.check_failures.add();
-	if (pool_.checked(which.at(), answer, which.returns()))
+	if (effect.is_change)
 		tell_checked(pool_, which.at(), answer, detail);
 }
 
