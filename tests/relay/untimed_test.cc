@@ -25,11 +25,15 @@ namespace
 std::atomic<bool> is_short{false};
 std::atomic<std::int64_t> refused{0};
 
-bool may_start()
+/* Those that would have started in more than ten minutes. */
+std::atomic<std::int64_t> refused_long{0};
+
+bool may_start(std::int64_t when)
 {
 	if (!is_short)
 		return true;
 	refused++;
+	refused_long += when > sn_now() + 600'000'000'000;
 	return false;
 }
 
@@ -44,7 +48,7 @@ int __wrap_sn_timer_start(void *self, void *timer, std::int64_t when);
 
 int __wrap_sn_timer_start(void *self, void *timer, std::int64_t when)
 {
-	return may_start() ? __real_sn_timer_start(self, timer, when) : -ENOMEM;
+	return may_start(when) ? __real_sn_timer_start(self, timer, when) : -ENOMEM;
 }
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 }
@@ -210,6 +214,41 @@ TEST(Untimed, OneTaskKeepsTheTimeForAll)
 		const auto took = sn::now() - begin;
 		const std::int64_t ticks = took / relay::untimed_wait::tick + 2;
 		EXPECT_LE(refused - before, 2 * each * ticks * 3 + took / 1ms * 2);
+	});
+}
+
+/* Short waits end at their own rate, and do not wake the others at it. */
+TEST(Untimed, ShortWaitsWakeNoOthers)
+{
+	const int each = test::scaled(100);
+	run_short([&] {
+		const connection open;
+		std::deque<relay::bell> bells;
+		std::deque<test::Task> waiting, sleeping;
+		for (int i = 0; i < 3; i++)
+			sleeping.emplace_back([] {
+				for (const auto end = sn::after(500ms); sn::now() < end;)
+					relay::sleep_fully(2ms);
+			});
+		for (int i = 0; i < each; i++) {
+			auto &rings = bells.emplace_back();
+			waiting.emplace_back([&rings, &open] {
+				EXPECT_EQ(relay::wait_for(rings, open.waits(), sn::after(1h)),
+					  woken::rung);
+			});
+		}
+		await_refusal();
+		const auto before = refused_long.load();
+		const auto begin = sn::now();
+		for (auto &task : sleeping)
+			EXPECT_EQ(task.join(), 0);
+		const auto took = sn::now() - begin;
+		const std::int64_t ticks = took / relay::untimed_wait::tick + 2;
+		EXPECT_LE(refused_long - before, each * ticks + took / 1ms);
+		for (auto &rings : bells)
+			rings.ring();
+		for (auto &task : waiting)
+			EXPECT_EQ(task.join(), 0);
 	});
 }
 

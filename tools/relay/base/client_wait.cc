@@ -44,7 +44,11 @@ public:
 private:
 	void park() noexcept override { static_cast<void>(!sn_chan_recv(rings_.chan(), nullptr)); }
 	void wake() noexcept override { rings_.wake(); }
-	bool is_over() noexcept override { return sn_chan_try_recv(rings_.chan(), nullptr) == 0; }
+	/* A ring may have come together with a wake-up, which took both from the channel. */
+	bool is_over() noexcept override
+	{
+		return rings_.is_rung() || sn_chan_try_recv(rings_.chan(), nullptr) == 0;
+	}
 
 	bell &rings_;
 };

@@ -37,8 +37,10 @@ public:
 	sn_chan *chan() const noexcept { return chan_; }
 
 	/* For wait_for(). wake() lets the task receive from the channel without a ring; heard() is
-	 * whether there has been a ring since the last call. */
+	 * whether there has been a ring since the last call, and is_rung() does not count as a
+	 * call. */
 	void wake() noexcept;
+	bool is_rung() const noexcept { return is_rung_.load(); }
 	bool heard() noexcept { return is_rung_.exchange(false); }
 
 private:

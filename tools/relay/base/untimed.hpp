@@ -8,8 +8,10 @@
  * therefore keeps the time for all: it sleeps for `tick`, a millisecond at a time, while the others
  * park without a deadline. Then it wakes them. Each of them tries to get a timer again, and if it
  * gets none, waits here again, where the first one keeps the time. So deadlines are late by a tick
- * at most, and everything is as usual as soon as there is memory. The time in which there was none
- * is counted as a spell (spell.hpp), which the relay reports (rounds.hpp).
+ * at most, and everything is as usual as soon as there is memory. If the wait of the one that keeps
+ * the time ends before the tick does, it passes the rest of the tick on to one of the others, so
+ * that short waits do not wake all at their own rate. The time in which there was no memory is
+ * counted as a spell (spell.hpp), which the relay reports (rounds.hpp).
  *
  * None of this needs memory. Rejected: a task of the relay that keeps the time, because it would
  * have to be woken when it is needed, or always run.
@@ -55,11 +57,13 @@ private:
 	virtual bool is_over() noexcept = 0;
 
 	void keep_time(sn::deadline until) noexcept;
+	static untimed_wait &take_first() noexcept;
 
 	/* Guarded by the lock (untimed.cc). */
 	untimed_wait *previous_ = nullptr;
 	untimed_wait *next_ = nullptr;
 	bool is_listed_ = false;
+	bool is_to_keep_time_ = false; /* taken from the list to do so */
 };
 
 } // namespace relay
