@@ -86,6 +86,11 @@ void serves(const std::string &address, listener &backend)
 	EXPECT_EQ(client.receive_end(), ending::fin);
 }
 
+std::string listening_at(const std::string &name, const std::string &address)
+{
+	return "[listeners." + name + "]\naddress = \"" + address + "\"\ngroup = \"g\"\n";
+}
+
 /* Whether a signal has not been delivered yet to any thread of the process. */
 bool is_pending(pid_t pid)
 {
@@ -181,6 +186,29 @@ TEST_F(Handover, LetsOpenConnectionsFinish)
 	 * ended. */
 	await_end(relay);
 	serves(address, backend);
+	end(pid);
+	EXPECT_EQ(relay.wait().status, 0);
+}
+
+/* Linux limits each string of the environment to 128 KiB. */
+TEST_F(Handover, OfManyListenersWithLongNames)
+{
+	constexpr std::size_t listeners = 100;
+	listener backend;
+	std::string text = "drain = 0\n[groups.g]\nbackends = ['" + backend.address() + "']\n";
+	for (std::size_t i = 0; i < listeners; i++)
+		text += listening_at(std::string(1000, 'x') + std::to_string(i), "127.0.0.1:0");
+	file config(text);
+	relay_process relay({"--config", config.name()});
+	relay.address(listeners - 1);
+	relay.signal(SIGUSR2);
+	const pid_t pid = successor(relay, 0);
+	ASSERT_GT(pid, 0);
+	for (const std::size_t i : {std::size_t{0}, listeners - 1}) {
+		EXPECT_EQ(relay.address(listeners + i), relay.address(i));
+		serves(relay.address(i), backend);
+	}
+	await_end(relay);
 	end(pid);
 	EXPECT_EQ(relay.wait().status, 0);
 }
@@ -322,11 +350,6 @@ TEST_F(Handover, ThatFailsLeavesUnixSocketsAlone)
 	serves(relay.address(), backend);
 	stop(relay);
 	EXPECT_EQ(inode_of(path), 0U) << "the relay owns the file again";
-}
-
-std::string listening_at(const std::string &name, const std::string &address)
-{
-	return "[listeners." + name + "]\naddress = \"" + address + "\"\ngroup = \"g\"\n";
 }
 
 /* Another program removes the relay's file and listens at the path: that file does not belong to

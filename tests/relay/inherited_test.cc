@@ -1,11 +1,48 @@
 /* SPDX-License-Identifier: MIT */
-/* Listening sockets that a service manager passes on. */
+/*
+ * Listening sockets that a service manager passes on, and the list of those that an old process
+ * does. The linker leads calls of memfd_create() here (--wrap).
+ */
+#include "handover/inherited.hpp"
+
+#include "base/unnamed_file.hpp"
 #include "harness.hpp"
 
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
 #include <gtest/gtest.h>
+#include <string>
+#include <system_error>
 #include <unistd.h>
 
 using namespace harness;
+
+namespace
+{
+
+std::atomic<bool> memory_is_refused{false};
+
+} // namespace
+
+extern "C" {
+
+/* Names of the linker. */
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
+int __real_memfd_create(const char *name, unsigned flags);
+int __wrap_memfd_create(const char *name, unsigned flags);
+
+int __wrap_memfd_create(const char *name, unsigned flags)
+{
+	if (!memory_is_refused)
+		return __real_memfd_create(name, flags);
+	errno = EPERM;
+	return -1;
+}
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
+}
 
 namespace
 {
@@ -71,6 +108,70 @@ TEST(Inherited, ASocketThatDoesNotListenIsAnError)
 				  " with inherited descriptor 3: "),
 		  std::string::npos)
 		<< end.errors;
+}
+
+/* The name of the file that the descriptor has open. */
+std::string file_of(int fd)
+{
+	return std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd));
+}
+
+TEST(Inherited, AnUnnamedFileHasTheText)
+{
+	const std::string text(300'000, 'x');
+	int fd = relay::make_unnamed_file(text);
+	EXPECT_EQ(file_of(fd).substr(0, 7), "/memfd:");
+	EXPECT_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	EXPECT_EQ(ftruncate(fd, 0), -1) << "it cannot be changed";
+	EXPECT_EQ(relay::take_unnamed_file(fd), text);
+	EXPECT_EQ(fcntl(fd, F_GETFD), -1) << "it is closed";
+
+	memory_is_refused = true;
+	fd = relay::make_unnamed_file(text);
+	memory_is_refused = false;
+	EXPECT_EQ(file_of(fd).substr(0, 5), "/tmp/");
+	EXPECT_TRUE(file_of(fd).ends_with(" (deleted)")) << file_of(fd);
+	EXPECT_EQ(relay::take_unnamed_file(fd), text);
+	EXPECT_THROW(relay::take_unnamed_file(-1), std::system_error);
+}
+
+/* Every version of the relay takes over what is in the variable, so a list is passed in another way
+ * only if it does not fit. */
+TEST(Inherited, TheListIsInTheVariableIfItFits)
+{
+	int list = 0;
+	EXPECT_EQ(relay::to_handover_value("7;8,61,127.0.0.1:1", list), "7;8,61,127.0.0.1:1");
+	EXPECT_EQ(list, -1);
+	for (std::string text(130'000, 'x'); list < 0; text += 'x') {
+		const auto value = relay::to_handover_value(text, list);
+		if (list >= 0) {
+			EXPECT_EQ(value, '@' + std::to_string(list));
+			EXPECT_EQ(relay::take_unnamed_file(list), text);
+			break;
+		}
+		EXPECT_EQ(value, text);
+		/* The size of the string, with its end, which the kernel limits. */
+		ASSERT_LE(sizeof "SENNIT_RELAY_HANDOVER=" + text.size(), 128U * 1024);
+	}
+}
+
+TEST(Inherited, AListInAFileIsTakenOver)
+{
+	int report[2];
+	ASSERT_EQ(pipe2(report, O_CLOEXEC), 0);
+	const int list = relay::make_unnamed_file(std::to_string(report[1]));
+	setenv(relay::handover_variable, ('@' + std::to_string(list)).c_str(), 1);
+	relay::inherited from_former;
+	from_former.take_over();
+	EXPECT_EQ(std::getenv(relay::handover_variable), nullptr);
+	EXPECT_EQ(fcntl(list, F_GETFD), -1);
+	EXPECT_TRUE(from_former.has_former());
+	close(report[0]);
+	EXPECT_FALSE(from_former.has_former());
+	close(report[1]);
+
+	setenv(relay::handover_variable, "@1000000", 1);
+	EXPECT_THROW(relay::inherited().take_over(), std::system_error);
 }
 
 } // namespace

@@ -28,17 +28,28 @@ using namespace std::chrono_literals;
 /* How long the new process may take to serve; a slow name service can use most of it. */
 constexpr auto patience = 60s;
 
+/* Closes a descriptor that is not -1. */
+struct closed_at_the_end {
+	int fd = -1;
+	~closed_at_the_end()
+	{
+		if (fd >= 0)
+			::close(fd);
+	}
+};
+
 /* Starts the new process. tickets: a descriptor with the TLS ticket keys, or -1. */
 int start(const program &what, const std::vector<handed_listener> &listeners, int ready,
 	  int tickets, pid_t &pid)
 try {
+	closed_at_the_end list;
 	std::vector<std::string> words;
 	for (char **each = environ; *each; each++)
 		words.emplace_back(*each);
 	const auto add = [&words](std::string_view name, std::string_view value) {
 		words.emplace_back(name).append(1, '=').append(value);
 	};
-	add(handover_variable, to_handover(ready, listeners));
+	add(handover_variable, to_handover_value(to_handover(ready, listeners), list.fd));
 	if (what.link >= 0)
 		add(supervisor_variable, std::to_string(what.link));
 	if (tickets >= 0)
@@ -64,10 +75,9 @@ try {
 	/* dup2 onto itself clears close-on-exec for the new process only, where the descriptor
 	 * stays open. */
 	int err = posix_spawn_file_actions_adddup2(&actions, ready, ready);
-	if (!err && what.link >= 0)
-		err = posix_spawn_file_actions_adddup2(&actions, what.link, what.link);
-	if (!err && tickets >= 0)
-		err = posix_spawn_file_actions_adddup2(&actions, tickets, tickets);
+	for (const int each : {list.fd, what.link, tickets})
+		if (!err && each >= 0)
+			err = posix_spawn_file_actions_adddup2(&actions, each, each);
 	for (const auto &each : listeners)
 		if (!err)
 			err = posix_spawn_file_actions_adddup2(&actions, each.fd(), each.fd());
@@ -86,6 +96,8 @@ try {
 	return err;
 } catch (const std::bad_alloc &) {
 	return ENOMEM; /* before there is anything to destroy */
+} catch (const std::system_error &error) {
+	return error.code().value(); /* the same */
 }
 
 /* A reason that needs memory may have to be left out. The new process is killed all the same. */

@@ -2,6 +2,7 @@
 #include "handover/inherited.hpp"
 
 #include "base/address.hpp"
+#include "base/unnamed_file.hpp"
 #include "stats/events.hpp"
 
 #include <algorithm>
@@ -26,6 +27,9 @@ constexpr int first_from_manager = 3;
 
 /* A larger number of listeners is a mistake. */
 constexpr int most_from_manager = 4096;
+
+/* The kernel's limit, MAX_ARG_STRLEN, where a page has 4 KiB. */
+constexpr std::size_t longest_variable = 128 * 1024;
 
 std::optional<std::uint64_t> to_large_number(std::string_view text)
 {
@@ -188,10 +192,22 @@ std::string to_handover(int ready_fd, const std::vector<handed_listener> &listen
 	return text;
 }
 
+std::string to_handover_value(std::string text, int &list)
+{
+	list = -1;
+	/* With the name, "=" and the zero at its end it is one string of the environment. */
+	if (std::string_view(handover_variable).size() + 1 + text.size() + 1 <= longest_variable)
+		return text;
+	list = make_unnamed_file(text);
+	return '@' + std::to_string(list);
+}
+
 void inherited::take_over()
 {
 	add_from_manager();
-	add_from_former(take_variable(handover_variable));
+	const auto value = take_variable(handover_variable);
+	const auto list = value.starts_with('@') ? to_number(value.substr(1)) : std::nullopt;
+	add_from_former(list && *list > STDERR_FILENO ? take_unnamed_file(*list) : value);
 }
 
 void inherited::add_from_manager()

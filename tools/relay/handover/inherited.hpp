@@ -75,10 +75,18 @@ private:
 	bool are_taken_ = false;
 };
 
-/* The environment variable in which a process lists the sockets that it hands over, and its
- * value. */
+/* The environment variable in which a process lists the sockets that it hands over, and the
+ * list. */
 inline constexpr const char *handover_variable = "SENNIT_RELAY_HANDOVER";
 std::string to_handover(int ready_fd, const std::vector<handed_listener> &listeners);
+
+/*
+ * The value of the variable: the list itself if it fits, which every version of the relay takes
+ * over. Otherwise '@' and the number of a descriptor of a file with the list (unnamed_file.hpp),
+ * which `list` gets; the caller closes it. A version that does not know such a value does not
+ * report that it serves. `list` is -1 if there is none. Throws if there is no file.
+ */
+std::string to_handover_value(std::string text, int &list);
 
 /* The names of the admin and the control server in that list. No listener of the configuration can
  * have such a name. */
@@ -88,8 +96,8 @@ inline constexpr std::string_view control_listener_name{"\0control", 8};
 class inherited
 {
 public:
-	/* Takes the descriptors over, and removes the variables from the environment. Call it
-	 * before there are threads. */
+	/* Takes the descriptors over, and removes the variables from the environment. Throws if the
+	 * list of the old process cannot be read. Call it before there are threads. */
 	void take_over();
 
 	/* Adopts the descriptor for a listener, and sets fd to its number. Returns nothing if

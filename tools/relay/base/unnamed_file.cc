@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/unnamed_file.hpp"
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+namespace relay
+{
+namespace
+{
+
+class descriptor
+{
+public:
+	explicit descriptor(int fd) : fd_(fd) {}
+	descriptor(const descriptor &) = delete;
+	descriptor &operator=(const descriptor &) = delete;
+	~descriptor()
+	{
+		if (fd_ >= 0)
+			::close(fd_);
+	}
+
+	int get() const noexcept { return fd_; }
+	int release() noexcept { return std::exchange(fd_, -1); }
+
+private:
+	int fd_;
+};
+
+[[noreturn]] void fail(int error, const char *what)
+{
+	throw std::system_error(error, std::generic_category(), what);
+}
+
+void write_all(int fd, std::string_view text)
+{
+	while (!text.empty()) {
+		const ssize_t n = ::write(fd, text.data(), text.size());
+		if (n < 0 && errno != EINTR)
+			fail(errno, "cannot write to a file without a name");
+		if (n > 0)
+			text.remove_prefix(static_cast<std::size_t>(n));
+	}
+}
+
+/* The kernel may be too old, a filter of system calls may refuse the call, and so may the setting
+ * vm.memfd_noexec. */
+int open_on_disk()
+{
+	char name[] = "/tmp/sennit-relay-XXXXXX";
+	const int fd = mkostemp(name, O_CLOEXEC);
+	if (fd < 0)
+		fail(errno, "cannot make a file without a name");
+	unlink(name);
+	return fd;
+}
+
+} // namespace
+
+int make_unnamed_file(std::string_view text)
+{
+	const int in_memory = memfd_create("sennit-relay", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	descriptor file(in_memory >= 0 ? in_memory : open_on_disk());
+	write_all(file.get(), text);
+	/* A file on a disk cannot be sealed. */
+	if (in_memory >= 0 && fcntl(in_memory, F_ADD_SEALS,
+				    F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+		fail(errno, "cannot seal a file in memory");
+	return file.release();
+}
+
+std::string take_unnamed_file(int fd)
+{
+	const descriptor file(fd);
+	struct stat is {
+	};
+	if (fstat(fd, &is) < 0)
+		fail(errno, "cannot read a file without a name");
+	std::string text(S_ISREG(is.st_mode) ? static_cast<std::size_t>(is.st_size) : 0, '\0');
+	std::size_t have = 0;
+	while (have < text.size()) {
+		const ssize_t n =
+			pread(fd, text.data() + have, text.size() - have, static_cast<off_t>(have));
+		if (n == 0 || (n < 0 && errno != EINTR))
+			fail(n == 0 ? EIO : errno, "cannot read a file without a name");
+		have += n > 0 ? static_cast<std::size_t>(n) : 0;
+	}
+	return text;
+}
+
+} // namespace relay

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A file without a name, for what a new process is to read: the environment cannot pass it, because
+ * Linux limits each string of it to 128 KiB.
+ */
+#ifndef RELAY_UNNAMED_FILE_HPP
+#define RELAY_UNNAMED_FILE_HPP
+
+#include <string>
+#include <string_view>
+
+namespace relay
+{
+
+/*
+ * Returns a close-on-exec descriptor of a file with that text, which the caller closes. The file is
+ * in memory and cannot be changed; where the system refuses such a file, it is one in /tmp that has
+ * no name any more. Throws std::system_error if there is neither.
+ */
+int make_unnamed_file(std::string_view text);
+
+/* Returns the text of such a file, and closes it. Throws if it cannot be read. */
+std::string take_unnamed_file(int fd);
+
+} // namespace relay
+
+#endif
