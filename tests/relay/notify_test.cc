@@ -6,13 +6,17 @@
 
 #include "harness.hpp"
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <set>
 #include <string>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 using namespace harness;
@@ -44,6 +48,29 @@ public:
 		close(fd_);
 		if (name_[0] == '/')
 			unlink(name_.c_str());
+	}
+
+	/* Sends itself messages until there is no room for more. */
+	void fill() const
+	{
+		const int from = socket(AF_UNIX, SOCK_DGRAM, 0);
+		sockaddr_un to{};
+		socklen_t size = sizeof to;
+		EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr *>(&to), &size), 0);
+		while (sendto(from, "fill", 4, MSG_DONTWAIT, reinterpret_cast<sockaddr *>(&to),
+			      size) == 4)
+			continue;
+		close(from);
+	}
+
+	/* The next message that fill() has not sent. */
+	std::string heard_after_fill()
+	{
+		std::string text;
+		do
+			text = heard();
+		while (text == "fill");
+		return text;
 	}
 
 	/* Returns "" if nothing comes in time. */
@@ -99,6 +126,46 @@ TEST(Notify, SpeaksTheProtocol)
 	EXPECT_EQ(systemd.heard(), "MAINPID=4711");
 	relay::notify_status("two\nlines");
 	EXPECT_EQ(systemd.heard(), "STATUS=two lines");
+}
+
+/* A manager that is busy for a while learns of everything, and neither serving nor a handover waits
+ * for it. */
+TEST(Notify, WaitsForABusyManager)
+{
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	manager systemd(somewhere('@'));
+	systemd.fill();
+	listener backends;
+	relay_process relay({"--drain", "0", "127.0.0.1:0", backends.address()});
+	relay.address();
+	EXPECT_EQ(relay.counter("accepted"), 0U); /* it answers signals after it is ready */
+	EXPECT_EQ(systemd.heard_after_fill(), "READY=1");
+
+	systemd.fill();
+	relay.signal(SIGUSR2);
+	const std::string pid = relay.next_error("handed over to process ");
+	auto client = peer::connect(relay.address());
+	client.close();
+	backends.accept().close();
+	std::set<std::string> told{systemd.heard_after_fill(), systemd.heard_after_fill()};
+	EXPECT_EQ(told, (std::set<std::string>{"READY=1", "MAINPID=" + pid}));
+	kill(std::stoi(pid), SIGTERM);
+	EXPECT_EQ(relay.wait().status, 0);
+	int status = -1;
+	EXPECT_EQ(waitpid(std::stoi(pid), &status, 0), std::stoi(pid));
+	EXPECT_EQ(status, 0);
+}
+
+TEST(Notify, SaysOnceWhatAManagerThatDoesNotReadHasMissed)
+{
+	manager unread(somewhere('@'));
+	unread.fill();
+	listener backends;
+	relay_process relay({"127.0.0.1:0", backends.address()});
+	relay.await_error("warning not_notified state=");
+	const ended end = relay.stop();
+	EXPECT_EQ(end.status, 0);
+	EXPECT_EQ(count_of("not_notified", end.errors), 1U) << end.errors;
 }
 
 TEST(Notify, IsSilentWithoutAManager)

@@ -1,50 +1,135 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/notify.hpp"
 
+#include "base/sleep.hpp"
+
+#include <cerrno>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <deque>
 #include <exception>
+#include <mutex>
 #include <string>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <utility>
 
 namespace relay
 {
 namespace
 {
 
-/* Does not wait: if the manager is not reading, the message is lost. */
-void notify(const std::string &state)
+constexpr std::chrono::milliseconds pause{20};
+
+struct all_messages {
+	std::mutex lock; /* guards all */
+	std::deque<std::string> waiting;
+	bool are_being_sent = false; /* by a task, which alone takes messages out */
+};
+
+/* Never destroyed, because a task may be left when the process ends. */
+all_messages &messages()
+{
+	static auto *const all = new all_messages;
+	return *all;
+}
+
+/* Returns false if there is no room for now. */
+bool send_now(std::string_view state) noexcept
 {
 	const char *const where = std::getenv("NOTIFY_SOCKET");
 	sockaddr_un to{};
 	to.sun_family = AF_UNIX;
 	const std::size_t length = where ? std::strlen(where) : 0;
 	if (length < 2 || length >= sizeof to.sun_path || (*where != '/' && *where != '@'))
-		return;
+		return true;
 	std::memcpy(to.sun_path, where, length);
 	if (*where == '@')
 		to.sun_path[0] = '\0';
 	const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return;
-	static_cast<void>(sendto(fd, state.data(), state.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
+		return true;
+	const ssize_t n = sendto(fd, state.data(), state.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
 				 reinterpret_cast<const sockaddr *>(&to),
-				 static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length)));
+				 static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length));
+	const bool is_full = n < 0 && (errno == EAGAIN || errno == ENOBUFS);
 	close(fd);
+	return !is_full;
+}
+
+void tell_lost(std::string_view state) noexcept
+{
+	if (notify_lost)
+		notify_lost(state.substr(0, state.find('\n')));
+}
+
+/* Tries until the patience is over. */
+bool send_soon(const std::string &state) noexcept
+{
+	for (const auto until = sn::after(notify_patience); !send_now(state);) {
+		if (sn::now() >= until)
+			return false;
+		sleep_fully(pause);
+	}
+	return true;
+}
+
+/* What the task does. */
+int send_all(void * /*unused*/) noexcept
+{
+	all_messages &all = messages();
+	std::unique_lock guard(all.lock);
+	while (!all.waiting.empty()) {
+		/* Others only add at the end, so the first stays in its place. */
+		const std::string &first = all.waiting.front();
+		guard.unlock();
+		const bool is_sent = send_soon(first);
+		if (!is_sent)
+			tell_lost(first);
+		guard.lock();
+		if (is_sent)
+			all.waiting.pop_front();
+		else
+			all.waiting.clear();
+	}
+	all.are_being_sent = false;
+	return 0;
+}
+
+/* Throws if there is no memory. */
+void notify(std::string state)
+{
+	all_messages &all = messages();
+	std::unique_lock guard(all.lock);
+	if (!all.are_being_sent && send_now(state))
+		return;
+	all.waiting.push_back(std::move(state));
+	if (std::exchange(all.are_being_sent, true))
+		return;
+	sn_task_attr attr{};
+	attr.name = "notify";
+	if (sn_spawn(nullptr, send_all, nullptr, &attr) == 0)
+		return;
+	const std::string lost = std::move(all.waiting.front());
+	all.waiting.clear();
+	all.are_being_sent = false;
+	guard.unlock();
+	tell_lost(lost);
 }
 
 void try_to_notify(const char *state) noexcept
 try {
 	notify(state);
 } catch (const std::exception &) {
-	/* No memory. */
+	tell_lost(state);
 }
 
 } // namespace
+
+void (*notify_lost)(std::string_view first) noexcept = nullptr;
 
 void notify_ready() noexcept
 {
@@ -59,6 +144,7 @@ try {
 	notify("RELOADING=1\nMONOTONIC_USEC=" +
 	       std::to_string(now.tv_sec * 1000000LL + now.tv_nsec / 1000));
 } catch (const std::exception &) {
+	tell_lost("RELOADING=1");
 }
 
 void notify_stopping() noexcept
@@ -70,6 +156,7 @@ void notify_main_pid(long pid) noexcept
 try {
 	notify("MAINPID=" + std::to_string(pid));
 } catch (const std::exception &) {
+	tell_lost("MAINPID");
 }
 
 void notify_status(std::string_view text) noexcept
@@ -77,8 +164,18 @@ try {
 	std::string line = "STATUS=";
 	for (const char c : text)
 		line += c == '\n' ? ' ' : c;
-	notify(line);
+	notify(std::move(line));
 } catch (const std::exception &) {
+	/* It is only for people. */
+}
+
+bool is_notified() noexcept
+try {
+	all_messages &all = messages();
+	const std::lock_guard guard(all.lock);
+	return !all.are_being_sent;
+} catch (const std::exception &) {
+	return true; /* no memory, so there are no messages */
 }
 
 } // namespace relay

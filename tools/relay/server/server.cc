@@ -30,6 +30,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unistd.h>
 #include <utility>
 #include <variant>
@@ -97,6 +98,16 @@ void tell_not_handed_over(const char *why) noexcept
 {
 	try_to_tell(
 		[&] { emit(event_kind::not_handed_over, std::string("not handed over: ") + why); });
+}
+
+void tell_not_notified(std::string_view first) noexcept
+{
+	try_to_tell([&] {
+		emit(event_kind::not_notified,
+		     "the service manager was not notified of " + std::string(first) +
+			     ", because it does not read: its socket stayed full",
+		     {{"state", first}});
+	});
 }
 
 /* Starts a new process; returns true if it has taken over. */
@@ -254,6 +265,15 @@ bool drain_after_handover(shared &all)
 	return true;
 }
 
+/* Waits until the manager knows of the new process, or a signal asks to stop. Until then the end of
+ * this one may be taken for that of the relay. */
+void finish_handover(shared &all)
+{
+	while (!is_notified())
+		if (wait_and_answer(all, sn::after(20ms)))
+			return;
+}
+
 /* Waits until the clients that the admin and the control server were answering have their answers,
  * the time is over, or a signal asks to stop. */
 void finish_answers(shared &all, const serving &now, std::chrono::nanoseconds time)
@@ -403,6 +423,7 @@ int serve(shared &all)
 	for (const int signum : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP})
 		sn::catch_signal(signum).value();
 
+	notify_lost = tell_not_notified;
 	serving now;
 	live_config live(all, now);
 	now.control_by = &live;
@@ -468,6 +489,8 @@ int serve(shared &all)
 			(*each)->close();
 	for (const auto &each : now.retired_admins)
 		each->close();
+	if (!is_end)
+		finish_handover(all);
 	cut(all);
 	/* The rounds tell of lines that were dropped, so they end after the log. */
 	const bool log_is_closed = all.access_log.exchange(nullptr);

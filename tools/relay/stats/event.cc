@@ -34,6 +34,7 @@ constexpr std::array<event_description, static_cast<std::size_t>(event_kind::cou
 	{"config_error", event_level::error, {}},
 	{"handed_over", event_level::notice, {}},
 	{"not_handed_over", event_level::error, {}},
+	{"not_notified", event_level::warning, of_process},
 	{"stopping", event_level::notice, {}},
 	{"draining", event_level::notice, {}},
 	{"cutting", event_level::warning, {}},

@@ -52,6 +52,7 @@ enum class event_kind : unsigned char {
 	config_error,
 	handed_over,
 	not_handed_over,
+	not_notified,
 	stopping,
 	draining,
 	cutting,
