@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
+#include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <sys/ioctl.h>
@@ -534,6 +535,85 @@ TEST_F(Handover, PassesAReloadOn)
 	const pid_t pid = successor(relay, 0);
 	ASSERT_GT(pid, 0);
 	relay.await_error("notice reloaded ");
+	await_end(relay);
+	end(pid);
+	EXPECT_EQ(relay.wait().status, 0);
+}
+
+/* A child of the process; 0 if it has none. */
+pid_t child_of(pid_t parent)
+{
+	for (const auto &each : std::filesystem::directory_iterator("/proc")) {
+		std::ifstream status(each.path() / "status");
+		for (std::string line; std::getline(status, line);)
+			if (line == "PPid:\t" + std::to_string(parent))
+				return std::atoi(each.path().filename().c_str());
+	}
+	return 0;
+}
+
+/* So may one that the new process gets itself, as when a signal goes to all processes of a
+ * service. */
+TEST_F(Handover, ASignalWhileTheNewProcessStartsIsAnsweredLater)
+{
+	listener backend;
+	file config(configuration(backend));
+	relay_process relay({"--config", config.name()});
+	serves(relay.address(), backend);
+	slow_file slow(config.name());
+	relay.signal(SIGUSR2);
+	slow.await_reader();
+	const pid_t child = child_of(relay.pid());
+	ASSERT_GT(child, 0);
+	kill(child, SIGHUP);
+	unlink(config.name().c_str());
+	config.write(configuration(backend));
+	slow.write(configuration(backend));
+	const pid_t pid = successor(relay, 0);
+	ASSERT_EQ(pid, child);
+	relay.await_error("notice reloaded ");
+	await_end(relay);
+	end(pid);
+	EXPECT_EQ(relay.wait().status, 0);
+}
+
+/* The same when the relay is started, with and without a first process. */
+TEST_F(Handover, ASignalAtTheStartIsAnsweredLater)
+{
+	listener backend;
+	for (const bool supervised : {false, true}) {
+		file config(configuration(backend));
+		slow_file slow(config.name());
+		std::vector<std::string> arguments{"--config", config.name()};
+		if (supervised)
+			arguments.emplace_back("--supervise");
+		relay_process relay(arguments);
+		slow.await_reader();
+		relay.signal(SIGHUP);
+		unlink(config.name().c_str());
+		config.write(configuration(backend));
+		slow.write(configuration(backend));
+		relay.await_error("notice reloaded ");
+		stop(relay);
+	}
+}
+
+/* Whoever sends the signal may not know of the new process yet. */
+TEST_F(Handover, PassesALateReloadOn)
+{
+	listener backend;
+	file config(configuration(backend));
+	relay_process relay({"--config", config.name()});
+	auto client = peer::connect(relay.address());
+	auto served = backend.accept();
+	relay.signal(SIGUSR2);
+	const pid_t pid = successor(relay, 0);
+	ASSERT_GT(pid, 0);
+	relay.await_error("notice draining ");
+	relay.signal(SIGHUP);
+	relay.await_error("notice reloaded ");
+	client.close();
+	served.close();
 	await_end(relay);
 	end(pid);
 	EXPECT_EQ(relay.wait().status, 0);

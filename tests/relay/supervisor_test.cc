@@ -300,6 +300,31 @@ TEST_F(Supervisor, GoesOnWhenAnOldProcessDiesAtOnce)
 	stop(relay);
 }
 
+/* Before it has learned of the new process, it passes a SIGHUP on to the old one only, which then
+ * must not end without it. */
+TEST_F(Supervisor, NoReloadIsLostInAHandover)
+{
+	const auto text = "drain = 0\n[listeners.web]\naddress = '127.0.0.1:0'\ngroup = 'g'\n"
+			  "[groups.g]\nbackends = ['" +
+			  backend.address() + "']\n";
+	file config(text);
+	relay_process relay({"--supervise", "--config", config.name()});
+	const pid_t old = processes_serving(relay, 1).back();
+	suspend(relay);
+	kill(old, SIGUSR2);
+	relay.await_error("handed over to process ");
+	relay.await_error("notice draining ");
+	kill(old, SIGHUP); /* as the first process would have */
+	relay.await_error("notice reloaded ");
+	EXPECT_NE(state_of(old), "Z");
+	relay.signal(SIGCONT);
+	EXPECT_TRUE(eventually([&] { return state_of(old).empty(); }));
+	serves(relay.address(), backend);
+	/* From now on the old one has no part in it. */
+	EXPECT_TRUE(relay.reload());
+	stop(relay);
+}
+
 /* The terminal's ^C goes to all processes. The newest may have ended because of it before the first
  * process has read it; an older one still has its drain time. */
 TEST_F(Supervisor, LetsOldProcessesDrainWhenTheNewestWasStoppedBefore)

@@ -10,6 +10,7 @@
 #include "config/config_places.hpp"
 #include "config/options.hpp"
 #include "config/tls_contexts.hpp"
+#include "handover/early_signals.hpp"
 #include "handover/supervisor.hpp"
 #include "server/server.hpp"
 #include "stats/events.hpp"
@@ -79,6 +80,8 @@ try {
 	}
 
 	const auto &options = std::get<relay::options>(parsed);
+	if (!options.check)
+		relay::note_early_signals();
 	relay::config settings;
 	if (options.config_file.empty()) {
 		settings = relay::to_config(options);

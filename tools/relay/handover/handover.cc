@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "handover/handover.hpp"
 
+#include "base/notify.hpp"
 #include "handover/supervisor.hpp"
 
 #include <sennit/sennit.hpp>
@@ -139,16 +140,6 @@ try {
 	return false;
 }
 
-/* Sends the signal to the new process if it is pending here. It stays pending, because this
- * process still has to answer it. */
-void pass_on(int signum, pid_t to)
-{
-	if (!sn::wait_signal({signum}, sn::deadline(std::chrono::nanoseconds(1))))
-		return;
-	kill(to, signum);
-	kill(getpid(), signum);
-}
-
 } // namespace
 
 program this_program(int argc, const char *const *argv)
@@ -162,6 +153,25 @@ program this_program(int argc, const char *const *argv)
 		found.file = argv[0];
 	found.arguments.assign(argv, argv + argc);
 	return found;
+}
+
+bool late_reloads::are_over() const noexcept
+{
+	return is_report_read(link_) && is_notified();
+}
+
+void late_reloads::look() noexcept
+{
+	if (end_ == sn::no_deadline && are_over())
+		end_ = sn::after(5s);
+}
+
+void late_reloads::pass_on() noexcept
+{
+	look();
+	/* Nobody waits for the child in this process, so its number stays its own. */
+	if (end_ == sn::no_deadline || sn::now() < end_)
+		kill(to_, SIGHUP);
 }
 
 pid_t hand_over(const program &what, const std::vector<handed_listener> &listeners,
@@ -188,10 +198,7 @@ pid_t hand_over(const program &what, const std::vector<handed_listener> &listene
 	 * of this process, and serve. */
 	auto end = sn::stream::adopt(ready[0]);
 	const bool is_ready = await_ready(end, stop, why);
-	if (is_ready)
-		/* The new process may have read its file before it was changed. */
-		pass_on(SIGHUP, pid);
-	else
+	if (!is_ready)
 		sn::blocking([pid] {
 			kill(pid, SIGKILL);
 			waitpid(pid, nullptr, 0);

@@ -9,8 +9,12 @@
  * nothing changes: it is killed, and the old one continues.
  *
  * SIGTERM and SIGINT end the wait in the same way, and stay pending for the caller to answer, so
- * that whoever stops the relay need not know of the new process. SIGHUP is passed on to the new
- * process.
+ * that whoever stops the relay need not know of the new process.
+ *
+ * A SIGHUP means that the process that serves reads its file after the signal. The new process may
+ * have read it before. So a SIGHUP that comes to the old process during the handover stays pending,
+ * and is passed on to the new one, and so is one for a while after that (late_reloads); the new
+ * process answers what comes to itself as soon as it serves (early_signals.hpp).
  */
 #ifndef RELAY_HANDOVER_HPP
 #define RELAY_HANDOVER_HPP
@@ -18,6 +22,9 @@
 #include "handover/inherited.hpp"
 
 #include "tls/tls_tickets.hpp"
+
+#include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 
 #include <string>
 #include <sys/types.h>
@@ -36,6 +43,32 @@ struct program {
 /* Describes the running program. To be called at the start, because its file may be replaced
  * later. */
 program this_program(int argc, const char *const *argv);
+
+/*
+ * What becomes of a SIGHUP that the old process answers after the handover. It may have come before
+ * that; a first process that has not read the report of the new process has sent it only to this
+ * one; and the service manager, or a person, may not know of the new process either for some
+ * seconds. It is passed on to the new process then, which at worst reads its file twice.
+ */
+class late_reloads
+{
+public:
+	/* to: the new process, a child of this one. link: see program. */
+	late_reloads(pid_t to, int link) noexcept : to_(to), link_(link) {}
+
+	/* To be called each second or so, because how long they are passed on depends on when it
+	 * was seen that all know of the new process. */
+	void look() noexcept;
+	/* A SIGHUP has come. */
+	void pass_on() noexcept;
+	/* Whether all know of the new process. */
+	bool are_over() const noexcept;
+
+private:
+	const pid_t to_;
+	const int link_;
+	sn::deadline end_ = sn::no_deadline;
+};
 
 /* Starts a new process, and hands over the listeners and the keys of TLS tickets. Returns its id
  * once it serves; or -1, and why has the reason. Call it in a task, while SIGCHLD is not ignored;

@@ -14,9 +14,11 @@
 #include <exception>
 #include <fcntl.h>
 #include <iterator>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <string>
 #include <string_view>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -251,9 +253,6 @@ void become_the_relay(pid_t former, const sigset_t &mask)
 {
 	if (number_in("LISTEN_PID") == former)
 		setenv("LISTEN_PID", std::to_string(getpid()).c_str(), 1);
-	/* A signal that comes before the relay catches it must not end it. */
-	for (const int each : {SIGHUP, SIGUSR1, SIGUSR2})
-		std::signal(each, SIG_IGN);
 	sigprocmask(SIG_SETMASK, &mask, nullptr);
 }
 
@@ -301,6 +300,12 @@ void report_newest(int link, pid_t pid) noexcept
 {
 	if (link >= 0)
 		static_cast<void>(send(link, &pid, sizeof pid, MSG_NOSIGNAL) < 0);
+}
+
+bool is_report_read(int link) noexcept
+{
+	int unread = 0;
+	return link < 0 || ioctl(link, SIOCOUTQ, &unread) < 0 || unread == 0;
 }
 
 first_process_watch::first_process_watch(int link) : link_(link)

@@ -57,6 +57,11 @@ std::optional<int> supervise(bool asked, int &link);
 /* Reports that process `pid` serves, and that this one only finishes its connections. */
 void report_newest(int link, pid_t pid) noexcept;
 
+/* Whether the first process has read the report. A SIGHUP that it has passed on before that has
+ * come to this process only; a later one goes to the new process, too. True if there is no first
+ * process. */
+bool is_report_read(int link) noexcept;
+
 /* Makes the process stop as on SIGTERM when the first process has ended. In a task. */
 class first_process_watch
 {

@@ -7,6 +7,7 @@
 #include "base/notify.hpp"
 #include "base/sleep.hpp"
 #include "base/untimed.hpp"
+#include "handover/early_signals.hpp"
 #include "handover/supervisor.hpp"
 #include "server/change.hpp"
 #include "server/live_config.hpp"
@@ -73,9 +74,11 @@ void answer_signal(shared &all, int signum) noexcept
 {
 	if (signum == SIGUSR1)
 		report_counters(all);
-	else if (signum != SIGHUP)
+	if (signum != SIGHUP)
 		return;
-	else if (const auto log = all.access_log.get())
+	if (all.late)
+		all.late->pass_on();
+	if (const auto log = all.access_log.get())
 		log->reopen();
 }
 
@@ -132,6 +135,7 @@ try {
 		tell_not_handed_over(why.c_str());
 		return false;
 	}
+	all.late.emplace(pid, all.program.link);
 	hand_on(all, files, pid);
 	return true;
 } catch (const std::exception &error) {
@@ -237,6 +241,8 @@ bool drain_until(shared &all, sn::deadline until, std::chrono::nanoseconds longe
 {
 	auto pause = std::chrono::nanoseconds(20ms);
 	while (all.sessions.alive() > 0 && sn::now() < until) {
+		if (all.late)
+			all.late->look();
 		if (wait_and_answer(all, std::min(until, sn::after(pause))))
 			return true;
 		pause = std::min(2 * pause, longest_pause);
@@ -265,13 +271,15 @@ bool drain_after_handover(shared &all)
 	return true;
 }
 
-/* Waits until the manager knows of the new process, or a signal asks to stop. Until then the end of
- * this one may be taken for that of the relay. */
+/* Waits until everybody knows of the new process, or a signal asks to stop. Until then this one may
+ * get what is meant for the new one, and its end may be taken for that of the relay. */
 void finish_handover(shared &all)
 {
-	while (!is_notified())
-		if (wait_and_answer(all, sn::after(20ms)))
+	for (const auto until = sn::after(60s); !all.late->are_over() && sn::now() < until;)
+		if (wait_and_answer(all, std::min(until, sn::after(20ms))))
 			return;
+	if (sn::wait_signal({SIGHUP}, sn::after(5ms)))
+		answer_signal(all, SIGHUP);
 }
 
 /* Waits until the clients that the admin and the control server were answering have their answers,
@@ -422,6 +430,7 @@ int serve(shared &all)
 	/* First of all: a signal during startup must end the relay in order. */
 	for (const int signum : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP})
 		sn::catch_signal(signum).value();
+	send_early_signals_again();
 
 	notify_lost = tell_not_notified;
 	serving now;

@@ -101,6 +101,7 @@ struct shared {
 	tls_contexts tls{};
 	list_files lists{};
 	relay::program program{};
+	std::optional<late_reloads> late{}; /* after a handover */
 	relay::udp_addresses udp_addresses{};
 };
 

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * SIGHUP, SIGUSR1 and SIGUSR2 that come before the relay serves, such as those that are sent to all
+ * of its processes while a new one starts. They must not end it, and a configuration that it has
+ * read before a SIGHUP must be read again. So they are noted, and sent again as soon as they are
+ * caught.
+ *
+ * Rejected: to block them until then. The runtime's threads would have the mask of the thread that
+ * starts it, and a version that does not know of this would never unblock them after a handover.
+ */
+#ifndef RELAY_EARLY_SIGNALS_HPP
+#define RELAY_EARLY_SIGNALS_HPP
+
+namespace relay
+{
+
+/* To be called before the configuration is read. A child of fork() has what was noted before. */
+void note_early_signals() noexcept;
+
+/* To be called when the runtime catches the signals. */
+void send_early_signals_again() noexcept;
+
+} // namespace relay
+
+#endif
