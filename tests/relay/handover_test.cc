@@ -619,6 +619,33 @@ TEST_F(Handover, PassesALateReloadOn)
 	EXPECT_EQ(relay.wait().status, 0);
 }
 
+/* Also when the old process has nothing left to do but to write the last lines of its log. */
+TEST_F(Handover, PassesALateReloadOnUntilTheEnd)
+{
+	listener backend;
+	const folder here;
+	const std::string log = here / "log";
+	ASSERT_EQ(mkfifo(log.c_str(), 0600), 0);
+	/* A log that nobody reads has a second for its lines. */
+	const int pipe = open(log.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	while (write(pipe, "f", 1) == 1)
+		continue;
+	file config("access_log = '" + log + "'\nhandover_drain = 0\n" + configuration(backend));
+	relay_process relay({"--config", config.name()});
+	auto client = peer::connect(relay.address());
+	auto served = backend.accept();
+	relay.signal(SIGUSR2);
+	const pid_t pid = successor(relay, 0);
+	ASSERT_GT(pid, 0);
+	relay.await_error("warning cutting ");
+	relay.signal(SIGHUP);
+	await_end(relay);
+	relay.await_error("notice reloaded ");
+	close(pipe);
+	end(pid);
+	EXPECT_EQ(relay.wait().status, 0);
+}
+
 /* Waits until the other end of a Unix socket has read everything. */
 void await_read(const peer &client)
 {

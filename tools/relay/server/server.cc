@@ -293,6 +293,14 @@ void finish_answers(shared &all, const serving &now, std::chrono::nanoseconds ti
 			return;
 }
 
+/* The log and the sessions may have taken seconds since finish_handover(). A SIGHUP that comes even
+ * later meets a process that has ended. */
+void pass_on_the_last(shared &all) noexcept
+{
+	if (all.late && sn::wait_signal({SIGHUP}, sn::now()))
+		all.late->pass_on();
+}
+
 void tell_stopped() noexcept
 {
 	try_to_tell([] {
@@ -305,8 +313,9 @@ void tell_stopped() noexcept
  * looks up a name without a helper thread (resolve.h). The tasks need no cleanup beyond what the
  * kernel does for every process that ends.
  */
-[[noreturn]] void leave()
+[[noreturn]] void leave(shared &all)
 {
+	pass_on_the_last(all);
 	tell_stopped();
 	std::fflush(nullptr);
 	std::_Exit(EXIT_SUCCESS);
@@ -331,7 +340,7 @@ void cut(shared &all)
 		sleep_fully(2ms);
 	if (all.sessions.alive() == 0)
 		return;
-	leave();
+	leave(all);
 }
 
 /* Ends every watcher. Returns false if a task has not ended after a second. */
@@ -510,7 +519,8 @@ int serve(shared &all)
 	/* The memory of these must not be freed while they use it, so leave() ends the process
 	 * without that. */
 	if (!watching_is_over || !log_is_closed || lookup::any() || calls_left_behind() > 0)
-		leave();
+		leave(all);
+	pass_on_the_last(all);
 	tell_stopped();
 	return EXIT_SUCCESS;
 }
