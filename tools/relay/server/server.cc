@@ -278,8 +278,10 @@ void finish_handover(shared &all)
 	for (const auto until = sn::after(60s); !all.late->are_over() && sn::now() < until;)
 		if (wait_and_answer(all, std::min(until, sn::after(20ms))))
 			return;
-	if (sn::wait_signal({SIGHUP}, sn::after(5ms)))
-		answer_signal(all, SIGHUP);
+	/* One that was sent before may still be on its way to a thread of this process. */
+	const auto until = sn::after(100ms);
+	while (sn::now() < until && !wait_and_answer(all, until))
+		continue;
 }
 
 /* Waits until the clients that the admin and the control server were answering have their answers,
