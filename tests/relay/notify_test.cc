@@ -6,6 +6,10 @@
 
 #include "harness.hpp"
 
+#include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
+
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -14,6 +18,7 @@
 #include <set>
 #include <string>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -166,6 +171,43 @@ TEST(Notify, SaysOnceWhatAManagerThatDoesNotReadHasMissed)
 	const ended end = relay.stop();
 	EXPECT_EQ(end.status, 0);
 	EXPECT_EQ(count_of("not_notified", end.errors), 1U) << end.errors;
+	EXPECT_NE(end.errors.find("not notified of READY=1: its socket stayed full"),
+		  end.errors.npos)
+		<< end.errors;
+}
+
+/* A lack of descriptors passes, too. */
+TEST(Notify, WaitsForADescriptor)
+{
+	manager systemd(somewhere('@'));
+	rlimit all{};
+	ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &all), 0);
+	const int status = sn::run([&] {
+		const rlimit none{0, all.rlim_max};
+		EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+		relay::notify_ready();
+		EXPECT_FALSE(relay::is_notified());
+		EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &all), 0);
+		EXPECT_TRUE(eventually([] { return relay::is_notified(); }));
+		return 0;
+	});
+	EXPECT_EQ(status, 0);
+	EXPECT_EQ(systemd.heard(1ms), "READY=1");
+}
+
+TEST(Notify, SaysWhyAMessageIsLost)
+{
+	manager unread(somewhere('@'));
+	unread.fill();
+	static int why;
+	why = 0;
+	relay::notify_lost = [](std::string_view first, int error) noexcept {
+		EXPECT_EQ(first, "READY=1");
+		why = error;
+	};
+	relay::notify_ready();
+	relay::notify_lost = nullptr;
+	EXPECT_EQ(why, ESRCH) << "there is no runtime for a task";
 }
 
 TEST(Notify, IsSilentWithoutAManager)

@@ -37,44 +37,51 @@ all_messages &messages()
 	return *all;
 }
 
-/* Returns false if there is no room for now. */
-bool send_now(std::string_view state) noexcept
+/* Whether a later attempt may succeed: the manager is busy, or the system lacks something. */
+bool is_for_now(int error) noexcept
+{
+	return error == EAGAIN || error == ENOBUFS || error == ENOMEM || error == EMFILE ||
+	       error == ENFILE;
+}
+
+/* Returns why the message cannot be sent for now; 0: it was sent, or never can be. */
+int send_now(std::string_view state) noexcept
 {
 	const char *const where = std::getenv("NOTIFY_SOCKET");
 	sockaddr_un to{};
 	to.sun_family = AF_UNIX;
 	const std::size_t length = where ? std::strlen(where) : 0;
 	if (length < 2 || length >= sizeof to.sun_path || (*where != '/' && *where != '@'))
-		return true;
+		return 0;
 	std::memcpy(to.sun_path, where, length);
 	if (*where == '@')
 		to.sun_path[0] = '\0';
 	const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return true;
+		return is_for_now(errno) ? errno : 0;
 	const ssize_t n = sendto(fd, state.data(), state.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
 				 reinterpret_cast<const sockaddr *>(&to),
 				 static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length));
-	const bool is_full = n < 0 && (errno == EAGAIN || errno == ENOBUFS);
+	const int error = n < 0 && is_for_now(errno) ? errno : 0;
 	close(fd);
-	return !is_full;
+	return error;
 }
 
-void tell_lost(std::string_view state) noexcept
+void tell_lost(std::string_view state, int error) noexcept
 {
 	if (notify_lost)
-		notify_lost(state.substr(0, state.find('\n')));
+		notify_lost(state.substr(0, state.find('\n')), error);
 }
 
-/* Tries until the patience is over. */
-bool send_soon(const std::string &state) noexcept
+/* Tries until the patience is over. Returns why the last attempt failed; 0: none did. */
+int send_soon(const std::string &state) noexcept
 {
-	for (const auto until = sn::after(notify_patience); !send_now(state);) {
-		if (sn::now() >= until)
-			return false;
-		sleep_fully(pause);
+	const auto until = sn::after(notify_patience);
+	for (;; sleep_fully(pause)) {
+		const int error = send_now(state);
+		if (!error || sn::now() >= until)
+			return error;
 	}
-	return true;
 }
 
 /* What the task does. */
@@ -86,14 +93,14 @@ int send_all(void * /*unused*/) noexcept
 		/* Others only add at the end, so the first stays in its place. */
 		const std::string &first = all.waiting.front();
 		guard.unlock();
-		const bool is_sent = send_soon(first);
-		if (!is_sent)
-			tell_lost(first);
+		const int error = send_soon(first);
+		if (error)
+			tell_lost(first, error);
 		guard.lock();
-		if (is_sent)
-			all.waiting.pop_front();
-		else
+		if (error)
 			all.waiting.clear();
+		else
+			all.waiting.pop_front();
 	}
 	all.are_being_sent = false;
 	return 0;
@@ -104,32 +111,33 @@ void notify(std::string state)
 {
 	all_messages &all = messages();
 	std::unique_lock guard(all.lock);
-	if (!all.are_being_sent && send_now(state))
+	if (!all.are_being_sent && !send_now(state))
 		return;
 	all.waiting.push_back(std::move(state));
 	if (std::exchange(all.are_being_sent, true))
 		return;
 	sn_task_attr attr{};
 	attr.name = "notify";
-	if (sn_spawn(nullptr, send_all, nullptr, &attr) == 0)
+	const int error = -sn_spawn(nullptr, send_all, nullptr, &attr);
+	if (!error)
 		return;
 	const std::string lost = std::move(all.waiting.front());
 	all.waiting.clear();
 	all.are_being_sent = false;
 	guard.unlock();
-	tell_lost(lost);
+	tell_lost(lost, error);
 }
 
 void try_to_notify(const char *state) noexcept
 try {
 	notify(state);
 } catch (const std::exception &) {
-	tell_lost(state);
+	tell_lost(state, ENOMEM);
 }
 
 } // namespace
 
-void (*notify_lost)(std::string_view first) noexcept = nullptr;
+void (*notify_lost)(std::string_view first, int error) noexcept = nullptr;
 
 void notify_ready() noexcept
 {
@@ -144,7 +152,7 @@ try {
 	notify("RELOADING=1\nMONOTONIC_USEC=" +
 	       std::to_string(now.tv_sec * 1000000LL + now.tv_nsec / 1000));
 } catch (const std::exception &) {
-	tell_lost("RELOADING=1");
+	tell_lost("RELOADING=1", ENOMEM);
 }
 
 void notify_stopping() noexcept
@@ -156,7 +164,7 @@ void notify_main_pid(long pid) noexcept
 try {
 	notify("MAINPID=" + std::to_string(pid));
 } catch (const std::exception &) {
-	tell_lost("MAINPID");
+	tell_lost("MAINPID", ENOMEM);
 }
 
 void notify_status(std::string_view text) noexcept

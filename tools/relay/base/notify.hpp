@@ -4,9 +4,9 @@
  * socket named by NOTIFY_SOCKET). Without that variable each call does nothing. Failures are
  * ignored, because the relay works without a service manager.
  *
- * No call waits. If the manager is busy and its socket full, a task of its own tries again, for
- * `notify_patience`, and later messages follow it. Then the manager does not read at all, so all
- * of them are given up. No memory or no task for this: the message is lost.
+ * No call waits. If the manager is busy and its socket full, or the system lacks a descriptor or
+ * memory, a task of its own tries again, for `notify_patience`, and later messages follow it. Then
+ * all of them are given up. No memory or no task for this: the message is lost.
  */
 #ifndef RELAY_NOTIFY_HPP
 #define RELAY_NOTIFY_HPP
@@ -19,9 +19,9 @@ namespace relay
 
 inline constexpr std::chrono::seconds notify_patience{5};
 
-/* Called when messages were given up, with the first line of the first of them. Null: nobody is to
- * know. Set it before the first message. */
-extern void (*notify_lost)(std::string_view first) noexcept;
+/* Called when messages were given up, with the first line of the first of them, and why: EAGAIN if
+ * the manager's socket stayed full. Null: nobody is to know. Set it before the first message. */
+extern void (*notify_lost)(std::string_view first, int error) noexcept;
 
 /* The relay serves; also after a reload. */
 void notify_ready() noexcept;

@@ -32,6 +32,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 #include <variant>
@@ -103,12 +104,13 @@ void tell_not_handed_over(const char *why) noexcept
 		[&] { emit(event_kind::not_handed_over, std::string("not handed over: ") + why); });
 }
 
-void tell_not_notified(std::string_view first) noexcept
+void tell_not_notified(std::string_view first, int error) noexcept
 {
 	try_to_tell([&] {
 		emit(event_kind::not_notified,
-		     "the service manager was not notified of " + std::string(first) +
-			     ", because it does not read: its socket stayed full",
+		     "the service manager was not notified of " + std::string(first) + ": " +
+			     (error == EAGAIN ? "its socket stayed full, so it does not read"
+					      : std::generic_category().message(error)),
 		     {{"state", first}});
 	});
 }
