@@ -577,6 +577,32 @@ TEST_F(Handover, ASignalWhileTheNewProcessStartsIsAnsweredLater)
 	EXPECT_EQ(relay.wait().status, 0);
 }
 
+/* It may even come before the program has begun, and end it. */
+TEST_F(Handover, ANewProcessThatASignalEndsIsReplaced)
+{
+	listener backend;
+	const folder here;
+	const std::string file = here / "relay", moved = here / "moved", once = here / "once";
+	std::filesystem::copy_file(SENNIT_RELAY_PROGRAM, file);
+	program = file.c_str();
+	relay_process relay({"127.0.0.1:0", backend.address()});
+	program = nullptr;
+	serves(relay.address(), backend);
+	std::filesystem::rename(file, moved);
+	/* The second time there is the folder, and the signal is not sent. */
+	std::ofstream(file) << "#!/bin/sh\nmkdir '" << once << "' && kill -s HUP $$\nexec '"
+			    << moved << "' \"$@\"\n";
+	ASSERT_EQ(chmod(file.c_str(), 0700), 0);
+	relay.signal(SIGUSR2);
+	const pid_t pid = successor(relay, 0);
+	ASSERT_GT(pid, 0);
+	EXPECT_TRUE(std::filesystem::exists(once));
+	serves(relay.address(), backend);
+	await_end(relay);
+	end(pid);
+	EXPECT_EQ(relay.wait().status, 0);
+}
+
 /* The same when the relay is started, with and without a first process. */
 TEST_F(Handover, ASignalAtTheStartIsAnsweredLater)
 {

@@ -29,6 +29,9 @@ using namespace std::chrono_literals;
 /* How long the new process may take to serve; a slow name service can use most of it. */
 constexpr auto patience = 60s;
 
+/* How many new processes are started, if a signal ends each before it can catch it. */
+constexpr int most_attempts = 3;
+
 /* Closes a descriptor that is not -1. */
 struct closed_at_the_end {
 	int fd = -1;
@@ -174,9 +177,28 @@ void late_reloads::pass_on() noexcept
 		kill(to_, SIGHUP);
 }
 
-pid_t hand_over(const program &what, const std::vector<handed_listener> &listeners,
-		const tls_tickets &tickets, std::string &why)
+namespace
 {
+
+/* Ends the process. Returns whether a signal had ended it that it catches when it serves. */
+bool end_and_see(pid_t pid) noexcept
+{
+	int status = 0;
+	sn::blocking([&] {
+		kill(pid, SIGKILL);
+		waitpid(pid, &status, 0);
+	});
+	if (!WIFSIGNALED(status))
+		return false;
+	const int by = WTERMSIG(status);
+	return by == SIGHUP || by == SIGUSR1 || by == SIGUSR2;
+}
+
+/* A first attempt, or another. is_early: the new process was ended as by end_and_see(). */
+pid_t try_to_hand_over(const program &what, const std::vector<handed_listener> &listeners,
+		       const tls_tickets &tickets, std::string &why, bool &is_early)
+{
+	is_early = false;
 	int ready[2];
 	if (pipe2(ready, O_CLOEXEC) < 0) {
 		why = std::generic_category().message(errno);
@@ -199,10 +221,7 @@ pid_t hand_over(const program &what, const std::vector<handed_listener> &listene
 	auto end = sn::stream::adopt(ready[0]);
 	const bool is_ready = await_ready(end, stop, why);
 	if (!is_ready)
-		sn::blocking([pid] {
-			kill(pid, SIGKILL);
-			waitpid(pid, nullptr, 0);
-		});
+		is_early = end_and_see(pid) && !stop;
 	if (!end)
 		::close(ready[0]);
 	if (stop) {
@@ -213,6 +232,19 @@ pid_t hand_over(const program &what, const std::vector<handed_listener> &listene
 		kill(getpid(), stop);
 	}
 	return is_ready ? pid : -1;
+}
+
+} // namespace
+
+pid_t hand_over(const program &what, const std::vector<handed_listener> &listeners,
+		const tls_tickets &tickets, std::string &why)
+{
+	for (int left = most_attempts;; left--) {
+		bool is_early = false;
+		const pid_t pid = try_to_hand_over(what, listeners, tickets, why, is_early);
+		if (!is_early || left <= 1)
+			return pid;
+	}
 }
 
 } // namespace relay

@@ -14,7 +14,11 @@
  * A SIGHUP means that the process that serves reads its file after the signal. The new process may
  * have read it before. So a SIGHUP that comes to the old process during the handover stays pending,
  * and is passed on to the new one, and so is one for a while after that (late_reloads); the new
- * process answers what comes to itself as soon as it serves (early_signals.hpp).
+ * process answers what comes to itself as soon as it serves (early_signals.hpp). Before main() such
+ * a signal ends it; then another one is started.
+ *
+ * Rejected: to start it with these signals blocked, because a version that does not know of this
+ * would never unblock them; with them ignored, because posix_spawn() cannot do that.
  */
 #ifndef RELAY_HANDOVER_HPP
 #define RELAY_HANDOVER_HPP
