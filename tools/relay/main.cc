@@ -67,11 +67,15 @@ void print(const relay::finished &what)
 
 int main(int argc, char **argv)
 try {
+	relay::note_early_signals();
 	relay::open_standard_descriptors(); /* before anything else is opened */
-	if (argc > 1 && std::string_view(argv[1]) == "ctl")
+	if (argc > 1 && std::string_view(argv[1]) == "ctl") {
+		relay::forget_early_signals();
 		return relay::run_ctl(argc - 1, argv + 1);
+	}
 	const auto parsed = relay::parse_options(argc, argv);
 	if (const auto *finished = std::get_if<relay::finished>(&parsed)) {
+		relay::forget_early_signals();
 		if (finished->status == EXIT_SUCCESS)
 			print(*finished);
 		else
@@ -80,8 +84,8 @@ try {
 	}
 
 	const auto &options = std::get<relay::options>(parsed);
-	if (!options.check)
-		relay::note_early_signals();
+	if (options.check)
+		relay::forget_early_signals();
 	relay::config settings;
 	if (options.config_file.empty()) {
 		settings = relay::to_config(options);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "handover/early_signals.hpp"
 
+#include <atomic>
 #include <csignal>
 #include <cstddef>
 #include <iterator>
@@ -14,13 +15,32 @@ namespace
 
 constexpr int noted_ones[] = {SIGHUP, SIGUSR1, SIGUSR2};
 
-volatile std::sig_atomic_t has_come[std::size(noted_ones)];
+/* A handler may use only atomics without locks. */
+static_assert(std::atomic<bool>::is_always_lock_free);
+constinit std::atomic<bool> has_come[std::size(noted_ones)];
+constinit std::atomic<bool> is_sent[std::size(noted_ones)];
+constinit std::atomic<bool> are_caught{false};
 
+struct sigaction former[std::size(noted_ones)];
+
+/* Once is enough: a handler that is late has the signal from before the one that is sent. And when
+ * the runtime has ended, this handler is there again, which would otherwise send without end. */
+void send_again(std::size_t i)
+{
+	if (!is_sent[i].exchange(true))
+		kill(getpid(), noted_ones[i]);
+}
+
+/* May run in one thread while another is in send_early_signals_again(). Each stores first and then
+ * looks at what the other stores, so one of them sends the signal. */
 void note(int signum)
 {
 	for (std::size_t i = 0; i < std::size(noted_ones); i++)
-		if (noted_ones[i] == signum)
-			has_come[i] = 1;
+		if (noted_ones[i] == signum) {
+			has_come[i] = true;
+			if (are_caught)
+				send_again(i);
+		}
 }
 
 } // namespace
@@ -30,15 +50,25 @@ void note_early_signals() noexcept
 	struct sigaction action = {};
 	action.sa_handler = note;
 	action.sa_flags = SA_RESTART;
-	for (const int each : noted_ones)
-		sigaction(each, &action, nullptr);
+	for (std::size_t i = 0; i < std::size(noted_ones); i++)
+		sigaction(noted_ones[i], &action, &former[i]);
+}
+
+void forget_early_signals() noexcept
+{
+	for (std::size_t i = 0; i < std::size(noted_ones); i++)
+		sigaction(noted_ones[i], &former[i], nullptr);
+	for (std::size_t i = 0; i < std::size(noted_ones); i++)
+		if (has_come[i])
+			kill(getpid(), noted_ones[i]);
 }
 
 void send_early_signals_again() noexcept
 {
+	are_caught = true;
 	for (std::size_t i = 0; i < std::size(noted_ones); i++)
 		if (has_come[i])
-			kill(getpid(), noted_ones[i]);
+			send_again(i);
 }
 
 } // namespace relay

@@ -5,6 +5,9 @@
  * read before a SIGHUP must be read again. So they are noted, and sent again as soon as they are
  * caught.
  *
+ * A signal that comes before main() still ends the process. If that is a new process, the old one
+ * starts another (handover.hpp).
+ *
  * Rejected: to block them until then. The runtime's threads would have the mask of the thread that
  * starts it, and a version that does not know of this would never unblock them after a handover.
  */
@@ -14,8 +17,12 @@
 namespace relay
 {
 
-/* To be called before the configuration is read. A child of fork() has what was noted before. */
+/* To be called first in main(). A child of fork() has what was noted before. */
 void note_early_signals() noexcept;
+
+/* Restores what note_early_signals() has replaced, for a process that will not serve, and sends the
+ * signals again that were noted. */
+void forget_early_signals() noexcept;
 
 /* To be called when the runtime catches the signals. */
 void send_early_signals_again() noexcept;
