@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -25,10 +27,15 @@ using clock = std::chrono::steady_clock;
 
 bool has_room(int fd, clock::time_point until) noexcept
 {
-	const auto left =
-		std::chrono::duration_cast<std::chrono::milliseconds>(until - clock::now());
-	pollfd out{fd, POLLOUT, 0};
-	return poll(&out, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0))) > 0;
+	for (;;) {
+		const auto left =
+			std::chrono::duration_cast<std::chrono::milliseconds>(until - clock::now());
+		pollfd out{fd, POLLOUT, 0};
+		const int found =
+			poll(&out, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+		if (found >= 0 || errno != EINTR || left.count() <= 0)
+			return found > 0;
+	}
 }
 
 /* Some file systems return EAGAIN also for a file, which always has room. */
@@ -37,6 +44,27 @@ bool is_file(int fd) noexcept
 	struct stat of {
 	};
 	return fstat(fd, &of) == 0 && S_ISREG(of.st_mode);
+}
+
+/* Whether there is no such call for what is open: the kernel has none, or a filter of system calls
+ * refuses it. */
+bool has_no_nowait(int fd, int error) noexcept
+{
+	return error == EOPNOTSUPP || error == EINVAL || error == ENOSYS || error == EPERM ||
+	       error == EACCES || (error == EAGAIN && is_file(fd));
+}
+
+/* Another open file description of a pipe or FIFO, whose writes do not wait; -1 if there is none,
+ * which includes that nobody has it open for reading. */
+int open_anew(int fd) noexcept
+{
+	struct stat of {
+	};
+	if (fstat(fd, &of) < 0 || !S_ISFIFO(of.st_mode))
+		return -1;
+	char name[32];
+	std::snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+	return open(name, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 }
 
 /* Returns what write(2) does; EAGAIN: there is no room now. */
@@ -48,10 +76,15 @@ ssize_t write_now(int fd, std::string_view text, clock::time_point until) noexce
 	iovec part{const_cast<char *>(text.data()), text.size()};
 	/* The offset -1 stands for the file's position. */
 	n = syscall(SYS_pwritev2, fd, &part, 1, -1L, -1L, RWF_NOWAIT);
-	const bool cannot_tell = n < 0 && (errno == EOPNOTSUPP || errno == EINVAL ||
-					   errno == ENOSYS || (errno == EAGAIN && is_file(fd)));
-	if (!cannot_tell)
+	if (n >= 0 || !has_no_nowait(fd, errno))
 		return n;
+	if (const int own = open_anew(fd); own >= 0) {
+		n = write(own, text.data(), text.size());
+		const int error = errno;
+		close(own);
+		errno = error;
+		return n;
+	}
 	if (has_room(fd, until))
 		return write(fd, text.data(), text.size());
 	errno = EAGAIN;

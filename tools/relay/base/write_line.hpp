@@ -5,8 +5,10 @@
  * A write to a full pipe waits, forever if nobody reads. O_NONBLOCK would be set for every process
  * that shares the open file description. Asking poll(2) first is not enough, because another
  * process may take the room before the write. So each write is a call that does not wait
- * (RWF_NOWAIT; MSG_DONTWAIT for sockets). Where the kernel has no such call for what is open, as
- * for terminals, and for pipes before 6.4, poll(2) is asked after all.
+ * (RWF_NOWAIT; MSG_DONTWAIT for sockets). The kernel knows RWF_NOWAIT only for pipes that pipe(2)
+ * has opened, since 6.4. Others, also FIFOs with a name, are opened again for each write, as an
+ * open file description of this process alone. Where that cannot be done either, as for terminals,
+ * poll(2) is asked after all.
  */
 #ifndef RELAY_WRITE_LINE_HPP
 #define RELAY_WRITE_LINE_HPP
