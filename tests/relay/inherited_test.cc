@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Listening sockets that a service manager passes on, and the list of those that an old process
- * does. The linker leads calls of memfd_create() here (--wrap).
+ * passes on. The linker redirects calls of memfd_create() to this file (--wrap).
  */
 #include "handover/inherited.hpp"
 
@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <string>
+#include <sys/mman.h>
 #include <system_error>
 #include <unistd.h>
 
@@ -23,7 +24,13 @@ using namespace harness;
 namespace
 {
 
-std::atomic<bool> memory_is_refused{false};
+enum class memory {
+	usual,
+	refused,
+	without_seals,
+	without_room, /* nothing can be written */
+};
+std::atomic<memory> mode{memory::usual};
 
 } // namespace
 
@@ -36,10 +43,18 @@ int __wrap_memfd_create(const char *name, unsigned flags);
 
 int __wrap_memfd_create(const char *name, unsigned flags)
 {
-	if (!memory_is_refused)
-		return __real_memfd_create(name, flags);
-	errno = EPERM;
-	return -1;
+	switch (mode) {
+	case memory::usual:
+		break;
+	case memory::refused:
+		errno = EPERM;
+		return -1;
+	case memory::without_seals:
+		return __real_memfd_create(name, flags & ~unsigned{MFD_ALLOW_SEALING});
+	case memory::without_room:
+		return open("/dev/full", O_WRONLY | O_CLOEXEC);
+	}
+	return __real_memfd_create(name, flags);
 }
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 }
@@ -119,20 +134,37 @@ std::string file_of(int fd)
 TEST(Inherited, AnUnnamedFileHasTheText)
 {
 	const std::string text(300'000, 'x');
-	int fd = relay::make_unnamed_file(text);
-	EXPECT_EQ(file_of(fd).substr(0, 7), "/memfd:");
-	EXPECT_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC);
-	EXPECT_EQ(ftruncate(fd, 0), -1) << "it cannot be changed";
-	EXPECT_EQ(relay::take_unnamed_file(fd), text);
-	EXPECT_EQ(fcntl(fd, F_GETFD), -1) << "it is closed";
-
-	memory_is_refused = true;
-	fd = relay::make_unnamed_file(text);
-	memory_is_refused = false;
-	EXPECT_EQ(file_of(fd).substr(0, 5), "/tmp/");
-	EXPECT_TRUE(file_of(fd).ends_with(" (deleted)")) << file_of(fd);
-	EXPECT_EQ(relay::take_unnamed_file(fd), text);
+	for (const auto each : {memory::refused, memory::without_room}) {
+		mode = each;
+		const int fd = relay::make_unnamed_file(text);
+		mode = memory::usual;
+		EXPECT_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC);
+		EXPECT_EQ(file_of(fd).substr(0, 5), "/tmp/");
+		EXPECT_TRUE(file_of(fd).ends_with(" (deleted)")) << file_of(fd);
+		EXPECT_EQ(relay::take_unnamed_file(fd), text);
+		EXPECT_EQ(fcntl(fd, F_GETFD), -1) << "it is closed";
+	}
 	EXPECT_THROW(relay::take_unnamed_file(-1), std::system_error);
+}
+
+TEST(Inherited, AnUnnamedFileIsInMemoryIfThatIsAllowed)
+{
+	const int plain = memfd_create("plain", MFD_CLOEXEC);
+	if (plain < 0)
+		GTEST_SKIP() << "no file in memory can be made";
+	close(plain);
+	const std::string text(300'000, 'x');
+	for (const auto each : {memory::usual, memory::without_seals}) {
+		mode = each;
+		const int fd = relay::make_unnamed_file(text);
+		mode = memory::usual;
+		EXPECT_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC);
+		EXPECT_EQ(file_of(fd).substr(0, 7), "/memfd:");
+		const bool is_changed = ftruncate(fd, static_cast<off_t>(text.size())) == 0 &&
+					pwrite(fd, "x", 1, 0) == 1;
+		EXPECT_EQ(is_changed, each == memory::without_seals);
+		EXPECT_EQ(relay::take_unnamed_file(fd), text);
+	}
 }
 
 /* Every version of the relay takes over what is in the variable, so a list is passed in another way

@@ -40,15 +40,28 @@ private:
 	throw std::system_error(error, std::generic_category(), what);
 }
 
-void write_all(int fd, std::string_view text)
+/* Returns an errno value. */
+int write_all(int fd, std::string_view text) noexcept
 {
 	while (!text.empty()) {
 		const ssize_t n = ::write(fd, text.data(), text.size());
 		if (n < 0 && errno != EINTR)
-			fail(errno, "cannot write to a file without a name");
+			return errno;
 		if (n > 0)
 			text.remove_prefix(static_cast<std::size_t>(n));
 	}
+	return 0;
+}
+
+/* -1: there is no such file, or no memory for the text. */
+int make_in_memory(std::string_view text) noexcept
+{
+	descriptor file(memfd_create("sennit-relay", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+	if (file.get() < 0 || write_all(file.get(), text) != 0)
+		return -1;
+	/* Only a safeguard, so it is not needed. */
+	fcntl(file.get(), F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+	return file.release();
 }
 
 /* The kernel may be too old, a filter of system calls may refuse the call, and so may the setting
@@ -67,13 +80,11 @@ int open_on_disk()
 
 int make_unnamed_file(std::string_view text)
 {
-	const int in_memory = memfd_create("sennit-relay", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	descriptor file(in_memory >= 0 ? in_memory : open_on_disk());
-	write_all(file.get(), text);
-	/* A file on a disk cannot be sealed. */
-	if (in_memory >= 0 && fcntl(in_memory, F_ADD_SEALS,
-				    F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
-		fail(errno, "cannot seal a file in memory");
+	if (const int in_memory = make_in_memory(text); in_memory >= 0)
+		return in_memory;
+	descriptor file(open_on_disk());
+	if (const int error = write_all(file.get(), text))
+		fail(error, "cannot write to a file without a name");
 	return file.release();
 }
 

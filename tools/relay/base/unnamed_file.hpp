@@ -14,8 +14,9 @@ namespace relay
 
 /*
  * Returns a close-on-exec descriptor of a file with that text, which the caller closes. The file is
- * in memory and cannot be changed; where the system refuses such a file, it is one in /tmp that has
- * no name any more. Throws std::system_error if there is neither.
+ * in memory, and cannot be changed where the system can seal it. If the system refuses such a file
+ * or has no memory for it, it is one in /tmp that has no name any more. Throws std::system_error if
+ * there is neither.
  */
 int make_unnamed_file(std::string_view text);
 
