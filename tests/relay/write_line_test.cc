@@ -226,6 +226,23 @@ TEST(WriteLine, WaitsForRoomForAWhile)
 	EXPECT_EQ(text + pipe.drain(), "a line");
 }
 
+TEST(WriteLine, ALineAfterAPartOfOneIsALineOfItsOwn)
+{
+	const full_pipe pipe;
+	pipe.drain();
+	const auto room = static_cast<std::size_t>(fcntl(pipe.fd(), F_GETPIPE_SZ));
+	const as_stderr there(pipe);
+	const auto write = [](const std::string &line) {
+		return relay::write_line(STDERR_FILENO, line, 0ms);
+	};
+	EXPECT_EQ(write(std::string(room + 1000, 'x') + '\n'), line_end::no_room);
+	EXPECT_EQ(write("never\n"), line_end::no_room);
+	EXPECT_EQ(pipe.drain(), std::string(room, 'x'));
+	EXPECT_EQ(write("next\n"), line_end::written);
+	EXPECT_EQ(write("last\n"), line_end::written);
+	EXPECT_EQ(pipe.drain(), "\nnext\nlast\n");
+}
+
 TEST(WriteLine, WritesToWhateverIsOpen)
 {
 	const folder in;

@@ -2,9 +2,9 @@
 /*
  * Messages on stderr for the user who has just typed something wrong: the errors of the command
  * line, and those of the configuration file at the start. Later errors are events (events.hpp).
- * And the lines on stdout that say where the relay listens. Each line is written whole, by one
- * call. The reader may be slow or gone: a line for which there is no room soon is dropped
- * (write_line.hpp).
+ * And the lines on stdout that say where the relay listens. Each line is written by one call, if
+ * there is room for it. The reader may be slow or gone: a line for which there is no room soon is
+ * dropped, or cut if it is too long for a pipe to take all or nothing of it (write_line.hpp).
  */
 #ifndef RELAY_REPORT_HPP
 #define RELAY_REPORT_HPP

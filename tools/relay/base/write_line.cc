@@ -2,6 +2,7 @@
 #include "base/write_line.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -91,15 +92,13 @@ ssize_t write_now(int fd, std::string_view text, clock::time_point until) noexce
 	return -1;
 }
 
-} // namespace
-
-line_end write_line(int fd, std::string_view line, std::chrono::milliseconds patience) noexcept
+/* Removes what it has written from the text. */
+line_end write_all(int fd, std::string_view &text, clock::time_point until) noexcept
 {
-	const auto until = clock::now() + patience;
-	while (!line.empty()) {
-		const ssize_t n = write_now(fd, line, until);
+	while (!text.empty()) {
+		const ssize_t n = write_now(fd, text, until);
 		if (n >= 0) {
-			line.remove_prefix(static_cast<std::size_t>(n));
+			text.remove_prefix(static_cast<std::size_t>(n));
 			continue;
 		}
 		if (errno == EINTR)
@@ -112,6 +111,30 @@ line_end write_line(int fd, std::string_view line, std::chrono::milliseconds pat
 		usleep(1000);
 	}
 	return line_end::written;
+}
+
+/* For each of the standard descriptors, whether only a part of the last line was written. */
+constinit std::atomic<bool> is_cut[STDERR_FILENO + 1];
+
+} // namespace
+
+line_end write_line(int fd, std::string_view line, std::chrono::milliseconds patience) noexcept
+{
+	const auto until = clock::now() + patience;
+	std::atomic<bool> unused{false};
+	auto &is_last_cut = fd >= 0 && fd <= STDERR_FILENO ? is_cut[fd] : unused;
+	if (is_last_cut.exchange(false)) {
+		std::string_view end = "\n";
+		if (const auto done = write_all(fd, end, until); done != line_end::written) {
+			is_last_cut = true;
+			return done;
+		}
+	}
+	auto left = line;
+	const auto done = write_all(fd, left, until);
+	if (!left.empty() && left.size() < line.size())
+		is_last_cut = true;
+	return done;
 }
 
 } // namespace relay

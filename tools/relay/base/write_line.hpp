@@ -26,7 +26,8 @@ enum class line_end {
 };
 
 /* Writes the line by one call, if there is room for all of it, and waits for room for that time at
- * most, in which the thread is blocked. */
+ * most, in which the thread is blocked. If only a part of a line was written to stdout or stderr,
+ * the next one begins with a '\n', so that the two stay apart. */
 line_end write_line(int fd, std::string_view line, std::chrono::milliseconds patience) noexcept;
 
 } // namespace relay

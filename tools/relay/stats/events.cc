@@ -131,8 +131,9 @@ std::shared_ptr<const event_target> target_now()
 }
 
 /*
- * Writes the line by one call, of which a pipe takes all or nothing up to PIPE_BUF. Only one thread
- * writes at a time: where a write can wait (write_line.hpp), two could see room for one line.
+ * Writes the line by one call, if there is room for it; up to PIPE_BUF a pipe takes all or nothing.
+ * Only one thread writes at a time: where a write can wait (write_line.hpp), two could see room for
+ * one line.
  */
 bool write_to_stderr(std::string_view line)
 {
