@@ -56,6 +56,12 @@ std::string take_variable(const char *name)
 	return taken;
 }
 
+bool is_file(int fd)
+{
+	struct stat found;
+	return fstat(fd, &found) == 0 && S_ISREG(found.st_mode);
+}
+
 /* Names can contain any bytes, so they are encoded as hexadecimal digits. */
 std::string to_hex(std::string_view bytes)
 {
@@ -162,6 +168,12 @@ void own_file(sn_unix_listener *socket, const file_id &file)
 		sn_unix_listener_set_unlink(socket, 0);
 }
 
+/* With the name, "=" and the zero at its end it is one string of the environment. */
+std::size_t variable_size(std::string_view value)
+{
+	return std::string_view(handover_variable).size() + 1 + value.size() + 1;
+}
+
 } // namespace
 
 files_in_transit::files_in_transit(std::vector<handed_listener> &which) : which_(which)
@@ -195,19 +207,29 @@ std::string to_handover(int ready_fd, const std::vector<handed_listener> &listen
 std::string to_handover_value(std::string text, int &list)
 {
 	list = -1;
-	/* With the name, "=" and the zero at its end it is one string of the environment. */
-	if (std::string_view(handover_variable).size() + 1 + text.size() + 1 <= longest_variable)
+	if (variable_size(text) <= longest_variable)
 		return text;
 	list = make_unnamed_file(text);
-	return '@' + std::to_string(list);
+	const std::string number = std::to_string(list);
+	std::string value = number;
+	std::string_view rest = text;
+	take_until(rest, ';');
+	while (!rest.empty()) {
+		auto one = take_until(rest, ';');
+		take_until(one, ',');
+		if (variable_size(value) + 2 + number.size() + one.size() > longest_variable)
+			break;
+		value.append(";").append(number).append(",").append(one);
+	}
+	return value;
 }
 
 void inherited::take_over()
 {
 	add_from_manager();
 	const auto value = take_variable(handover_variable);
-	const auto list = value.starts_with('@') ? to_number(value.substr(1)) : std::nullopt;
-	add_from_former(list && *list > STDERR_FILENO ? take_unnamed_file(*list) : value);
+	const auto first = to_number(value.substr(0, value.find(';')));
+	add_from_former(first && is_file(*first) ? take_unnamed_file(*first) : value);
 }
 
 void inherited::add_from_manager()

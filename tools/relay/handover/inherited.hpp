@@ -82,9 +82,12 @@ std::string to_handover(int ready_fd, const std::vector<handed_listener> &listen
 
 /*
  * The value of the variable: the list itself if it fits, which every version of the relay takes
- * over. Otherwise '@' and the number of a descriptor of a file with the list (unnamed_file.hpp),
- * which `list` gets; the caller closes it. A version that does not know such a value does not
- * report that it serves. `list` is -1 if there is none. Throws if there is no file.
+ * over. Otherwise `list` gets the descriptor of a file with the list (unnamed_file.hpp), which the
+ * caller closes, and the value is a list with that descriptor as the one to report to and as every
+ * socket, with as many entries as fit. A version that does not know this finds that the descriptor
+ * of a listener is no socket, and ends. If its configuration has none of these listeners it may
+ * open others of its own, until the old process kills it, as it cannot report that it serves.
+ * `list` is -1 if there is none. Throws if there is no file.
  */
 std::string to_handover_value(std::string text, int &list);
 
