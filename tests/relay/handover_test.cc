@@ -645,6 +645,45 @@ TEST_F(Handover, PassesALateReloadOn)
 	EXPECT_EQ(relay.wait().status, 0);
 }
 
+/* Later the sender knows of the new process, and a second reload each time would be a waste. */
+TEST_F(Handover, PassesNoReloadOnForever)
+{
+	listener backend;
+	const folder here;
+	const std::string log = here / "log";
+	file config("access_log = '" + log + "'\n" + configuration(backend));
+	relay_process relay({"--config", config.name()});
+	auto client = peer::connect(relay.address());
+	auto served = backend.accept();
+	relay.signal(SIGUSR2);
+	const pid_t pid = successor(relay, 0);
+	ASSERT_GT(pid, 0);
+	relay.await_error("notice draining ");
+	const auto said = [&](std::string_view what) { return count_of(what, relay.errors()); };
+	/* Whether the new process has nothing to do when the old one has answered a SIGHUP. */
+	const auto is_ignored = [&] {
+		const auto reloads = said("notice reloaded ");
+		std::filesystem::rename(log, log + ".1");
+		relay.signal(SIGHUP);
+		/* It passes the signal on before it opens the log. */
+		EXPECT_TRUE(eventually([&] { return has_open(relay.pid(), log); }));
+		const auto counters = said("info counters ");
+		kill(pid, SIGUSR1);
+		EXPECT_TRUE(eventually([&] { return said("info counters ") > counters; }));
+		return said("notice reloaded ") == reloads;
+	};
+	/* Three times, because a thread may answer the second signal before another the first. */
+	EXPECT_TRUE(eventually([&] {
+		std::this_thread::sleep_for(100ms);
+		return is_ignored() && is_ignored() && is_ignored();
+	}));
+	client.close();
+	served.close();
+	await_end(relay);
+	end(pid);
+	EXPECT_EQ(relay.wait().status, 0);
+}
+
 /* Also when the old process has nothing left to do but to write the last lines of its log. */
 TEST_F(Handover, PassesALateReloadOnUntilTheEnd)
 {

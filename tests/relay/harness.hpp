@@ -339,6 +339,9 @@ public:
 	}
 };
 
+/* Whether the process has the file open. */
+bool has_open(pid_t pid, const std::string &file);
+
 /* Lets so many clients connect, one after the other, and returns the names of the backends that
  * served them. */
 std::string served_by(relay_process &relay, int clients);

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <poll.h>
@@ -14,6 +15,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace harness
@@ -266,7 +268,7 @@ std::uint64_t relay_process::metric(const std::string &name)
 
 bool relay_process::reload()
 {
-	address(); /* wait until it has started, because before that the signal would end it */
+	address(); /* wait until it has started, because before main() the signal would end it */
 	const auto outcomes = [this] {
 		return std::pair(events_of("reloaded").size(), events_of("not_reloaded").size());
 	};
@@ -378,6 +380,16 @@ std::chrono::milliseconds relay_process::cpu_time() const
 	long system = 0;
 	fields >> user >> system;
 	return std::chrono::milliseconds((user + system) * 1000 / sysconf(_SC_CLK_TCK));
+}
+
+bool has_open(pid_t pid, const std::string &file)
+{
+	std::error_code none;
+	const std::string all = "/proc/" + std::to_string(pid) + "/fd";
+	for (const auto &each : std::filesystem::directory_iterator(all, none))
+		if (std::filesystem::read_symlink(each.path(), none) == file)
+			return true;
+	return false;
 }
 
 std::string served_by(relay_process &relay, int clients)
