@@ -158,14 +158,14 @@ program this_program(int argc, const char *const *argv)
 	return found;
 }
 
-bool late_reloads::are_over() const noexcept
+bool late_reloads::all_know() const noexcept
 {
 	return is_report_read(link_) && is_notified();
 }
 
 void late_reloads::look() noexcept
 {
-	if (end_ == sn::no_deadline && are_over())
+	if (end_ == sn::no_deadline && all_know())
 		end_ = sn::after(5s);
 }
 

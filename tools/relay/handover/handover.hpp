@@ -60,13 +60,14 @@ public:
 	/* to: the new process, a child of this one. link: see program. */
 	late_reloads(pid_t to, int link) noexcept : to_(to), link_(link) {}
 
-	/* To be called each second or so, because how long they are passed on depends on when it
-	 * was seen that all know of the new process. */
+	/* To be called each second or so: a SIGHUP is passed on until five seconds after the call
+	 * that has first seen all_know(). */
 	void look() noexcept;
 	/* A SIGHUP has come. */
 	void pass_on() noexcept;
-	/* Whether all know of the new process. */
-	bool are_over() const noexcept;
+	/* Whether the first process has read of the new one, and the service manager has the
+	 * message in its socket, from where it may read it later. */
+	bool all_know() const noexcept;
 
 private:
 	const pid_t to_;

@@ -273,11 +273,11 @@ bool drain_after_handover(shared &all)
 	return true;
 }
 
-/* Waits until everybody knows of the new process, or a signal asks to stop. Until then this one may
- * get what is meant for the new one, and its end may be taken for that of the relay. */
+/* Waits until all know of the new process, or a signal asks to stop. Until then this one may get
+ * what is meant for the new one, and its end may be taken for that of the relay. */
 void finish_handover(shared &all)
 {
-	for (const auto until = sn::after(60s); !all.late->are_over() && sn::now() < until;)
+	for (const auto until = sn::after(60s); !all.late->all_know() && sn::now() < until;)
 		if (wait_and_answer(all, std::min(until, sn::after(20ms))))
 			return;
 	/* One that was sent before may still be on its way to a thread of this process. */
