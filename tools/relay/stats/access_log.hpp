@@ -29,6 +29,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <sched.h>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -147,8 +148,13 @@ public:
 		}
 		if (!next)
 			return true;
-		while (next.use_count() > 1)
+		while (next.use_count() > 1) {
 			sleep_fully(std::chrono::milliseconds(1));
+			/* In a cancelled task the sleep ends immediately, and the others, which
+			 * release the log soon, need a processor. */
+			static_cast<void>(sn_yield());
+			sched_yield();
+		}
 		std::atomic_thread_fence(std::memory_order_acquire); /* after others' writes */
 		const bool is_closed = close(*next);
 		const std::lock_guard lock(lock_);
