@@ -170,6 +170,57 @@ TEST(Rate, LetsInABurstAndThenEvenly)
 	EXPECT_TRUE(relay::rate().enter(start, 1, 1'000'000'000));
 }
 
+/* Calls it until it refuses; returns how often it did not. */
+template <class Call>
+int count_let_in(Call enter)
+{
+	int let_in = 0;
+	while (enter())
+		let_in++;
+	return let_in;
+}
+
+/* A reload changes the limit, and the number that is kept is one of the old limit. */
+TEST(Rate, TakesEffectAtOnceWhenItIsRaised)
+{
+	relay::rate rate;
+	const std::int64_t start = 1'000'000'000'000;
+	constexpr std::int64_t ms = 1'000'000;
+	EXPECT_EQ(count_let_in([&] { return rate.enter(start, 1, 600); }), 600);
+	/* As after a whole burst of the new limit. */
+	EXPECT_FALSE(rate.enter(start, 1000, 5));
+	EXPECT_TRUE(rate.enter(start + ms, 1000, 5));
+	EXPECT_FALSE(rate.enter(start + ms, 1000, 5));
+	EXPECT_EQ(count_let_in([&] { return rate.enter(start + 1000 * ms, 1000, 5); }), 5);
+	/* A smaller burst is such a change, too. */
+	EXPECT_FALSE(rate.enter(start + 1000 * ms, 1000, 2));
+	EXPECT_TRUE(rate.enter(start + 1001 * ms, 1000, 2));
+	/* A call whose time is older than another's takes nothing from the limit. */
+	EXPECT_FALSE(rate.enter(start + 1000 * ms, 1000, 2));
+	EXPECT_FALSE(rate.enter(start + 1001 * ms, 1000, 2));
+}
+
+TEST(SourceRates, TakeEffectAtOnceWhenTheyAreRaised)
+{
+	relay::source_rates rates;
+	const std::int64_t start = 1'000'000'000'000;
+	constexpr std::int64_t ms = 1'000'000;
+	const auto enter = [&](const char *from, std::int64_t now, std::uint64_t per_second,
+			       std::uint64_t burst) {
+		return rates.enter(ip(from), now, per_second, burst);
+	};
+	for (const char *each : {"10.0.0.1", "2001:db8::1"})
+		EXPECT_EQ(count_let_in([&] { return enter(each, start, 1, 600); }), 600);
+	for (const char *each : {"10.0.0.1", "2001:db8::1"}) {
+		EXPECT_FALSE(enter(each, start, 1000, 5)) << each;
+		EXPECT_TRUE(enter(each, start + ms, 1000, 5)) << each;
+		EXPECT_FALSE(enter(each, start + ms, 1000, 5)) << each;
+		EXPECT_FALSE(enter(each, start, 1000, 5)) << each;
+		EXPECT_FALSE(enter(each, start + ms, 1000, 5)) << each;
+		EXPECT_EQ(count_let_in([&] { return enter(each, start + 1000 * ms, 1000, 5); }), 5);
+	}
+}
+
 TEST(SourceRates, AreThoseOfEachSource)
 {
 	relay::source_rates rates;
@@ -265,6 +316,23 @@ relay::ip_address nth(std::uint32_t n)
 		static_cast<unsigned char>(n >> 24), static_cast<unsigned char>(n >> 16),
 		static_cast<unsigned char>(n >> 8), static_cast<unsigned char>(n)};
 	return relay::to_ip(bytes, false);
+}
+
+/* Otherwise sources that were at the old limit would keep their places for as long as it says. */
+TEST(SourceRates, MakeRoomWhenTheyAreRaised)
+{
+	relay::source_rates rates;
+	const std::int64_t start = 1'000'000'000'000;
+	constexpr std::int64_t us = 1000;
+	constexpr std::uint32_t enough = 4 * relay::sources_most; /* to fill every set */
+	for (std::uint32_t n = 0; n < enough; n++)
+		rates.enter(nth(0x14000000 + n), start, 1, 1);
+	const auto before = rates.forgotten();
+	EXPECT_GT(before, 0U);
+	for (std::uint32_t n = 0; n < enough; n++)
+		EXPECT_TRUE(rates.enter(nth(0x40000000 + n), start + 2 * n * us, 1'000'000, 1));
+	/* The first of each shard comes within the microsecond that the old ones have left. */
+	EXPECT_LE(rates.forgotten() - before, 16U);
 }
 
 TEST(SourceBandwidths, AreSharedByTheConnectionsOfASource)

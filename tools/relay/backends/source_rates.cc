@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "backends/source_rates.hpp"
 
+#include "backends/rate_limit.hpp"
+
 #include <algorithm>
 
 namespace relay
@@ -21,12 +23,21 @@ std::uint64_t tag_of(const ip_address &source) noexcept
 bool source_rates::enter(const ip_address &source, std::int64_t now, std::uint64_t per_second,
 			 std::uint64_t burst)
 {
-	const std::int64_t step = 1'000'000'000 / static_cast<std::int64_t>(per_second);
+	const rate_limit limit{per_second, burst};
+	const std::int64_t latest = limit.latest(now);
 	const std::uint64_t tag = tag_of(source);
 	shard &at = shards_[(tag >> 1) % shards];
 	const std::lock_guard lock(at.lock);
 	if (at.all.empty())
 		at.all.resize(sets);
+	/* What is due is an effect of the old limit, as in class rate. All of the shard is
+	 * shortened, because a place that is due late would not be forgotten for as long. */
+	if (at.limit != limit.id()) {
+		at.limit = limit.id();
+		for (auto &each : at.all)
+			for (auto &one : each)
+				one.due = std::min(one.due, latest);
+	}
 	set &its = at.all[(tag >> 8) % sets];
 	auto found = std::ranges::find(its, tag, &place::tag);
 	if (found == its.end()) {
@@ -36,8 +47,8 @@ bool source_rates::enter(const ip_address &source, std::int64_t now, std::uint64
 			forgotten_.add();
 		*found = {tag, now};
 	}
-	const std::int64_t next = std::max(found->due, now) + step;
-	if (next - now > step * static_cast<std::int64_t>(burst))
+	const std::int64_t next = std::max(found->due, now) + limit.step();
+	if (next > latest)
 		return false;
 	found->due = next;
 	return true;

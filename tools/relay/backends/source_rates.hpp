@@ -19,7 +19,8 @@
  * Rejected: an exact table, which an attacker fills; forgetting at random, which also forgets
  * sources that are at their limits.
  *
- * Any task calls; none parks. A lock is held for the search of a set. enter() throws if there is no
+ * Any task calls; none parks. A lock is held for the search of a set, or of a sixteenth of the
+ * table once after each change of the limit. enter() throws if there is no
  * memory for the table.
  */
 #ifndef RELAY_SOURCE_RATES_HPP
@@ -66,8 +67,9 @@ private:
 	};
 	using set = std::array<place, ways>;
 	struct shard {
-		std::mutex lock;      /* guards all */
-		std::vector<set> all; /* empty before the first */
+		std::mutex lock;         /* guards the others */
+		std::vector<set> all;    /* empty before the first */
+		std::uint64_t limit = 0; /* the id of the last call's; 0: none yet */
 	};
 
 	std::array<shard, shards> shards_;

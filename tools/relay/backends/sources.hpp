@@ -10,6 +10,7 @@
 #ifndef RELAY_SOURCES_HPP
 #define RELAY_SOURCES_HPP
 
+#include "backends/rate_limit.hpp"
 #include "backends/source_bandwidth.hpp"
 #include "base/ip.hpp"
 
@@ -108,25 +109,43 @@ private:
  * the generic cell rate algorithm, with one number as its state, which is updated by
  * compare-and-swap. A refused connection does not count. Rate and burst are at most 10^9, so that
  * nothing overflows.
+ *
+ * When a reload changes the limit, that number is one of the old limit: a burst of 600 at one
+ * connection per second has its effect for ten minutes. The first call with another limit therefore
+ * shortens it to what a whole burst of the new one would leave. Later calls do not: one task's time
+ * may be a moment older than another's, and each such call would extend the limit by that moment.
  */
 class rate
 {
 public:
 	bool enter(std::int64_t now, std::uint64_t per_second, std::uint64_t burst) noexcept
 	{
-		const std::int64_t step = 1'000'000'000 / static_cast<std::int64_t>(per_second);
+		const rate_limit limit{per_second, burst};
+		const std::int64_t latest = limit.latest(now);
+		if (limit_.load(std::memory_order_relaxed) != limit.id() &&
+		    limit_.exchange(limit.id(), std::memory_order_relaxed) != limit.id())
+			shorten(latest);
 		std::int64_t due = due_.load(std::memory_order_relaxed);
 		std::int64_t next;
 		do {
-			next = (due > now ? due : now) + step;
-			if (next - now > step * static_cast<std::int64_t>(burst))
+			next = (due > now ? due : now) + limit.step();
+			if (next > latest)
 				return false;
 		} while (!due_.compare_exchange_weak(due, next, std::memory_order_relaxed));
 		return true;
 	}
 
 private:
+	void shorten(std::int64_t latest) noexcept
+	{
+		std::int64_t due = due_.load(std::memory_order_relaxed);
+		while (due > latest &&
+		       !due_.compare_exchange_weak(due, latest, std::memory_order_relaxed))
+			;
+	}
+
 	std::atomic<std::int64_t> due_{INT64_MIN};
+	std::atomic<std::uint64_t> limit_{0}; /* the id of the last call's; 0: none yet */
 };
 
 } // namespace relay
