@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Labels: core */
 /* What happens to the open connections of a backend when its checks mark it as down. */
+#include "backends/balance.hpp"
+#include "backends/down_sessions.hpp"
+#include "backends/registry.hpp"
 #include "harness.hpp"
+#include "stats/sessions.hpp"
 
 #include <gtest/gtest.h>
 #include <optional>
+#include <sennit/sennit.hpp>
+#include <sennit/sn.hpp>
 #include <sys/socket.h>
 
 using namespace harness;
@@ -134,6 +140,53 @@ TEST(OnDown, AReloadCanCut)
 	ASSERT_TRUE(relay.reload(text("cut", "1h", {address})));
 	EXPECT_EQ(open.client.receive_end(), ending::reset);
 	stop(relay);
+}
+
+/* A session that counts how often it is asked whether it is one of that endpoint. */
+class counting_session final : public relay::sessions::entry
+{
+public:
+	void cut() noexcept override {}
+	bool settle(sn::clock::time_point) noexcept override { return false; }
+	bool lose_backend(const relay::endpoint &) noexcept override
+	{
+		asked++;
+		return false;
+	}
+	bool kill(const relay::session_filter &) noexcept override { return false; }
+
+	int asked = 0;
+};
+
+/* It is called at each check for as long as the backend is down, and the sessions may be many. */
+TEST(OnDown, AnEndpointWithoutConnectionsCostsNoLookAtTheSessions)
+{
+	EXPECT_EQ(sn::run([] {
+			  relay::registry registry;
+			  relay::group_config settings;
+			  settings.backends.push_back({.address = "127.0.0.1:1"});
+			  relay::registry::generation first(registry);
+			  relay::pool group(settings, "g", first);
+			  first.commit();
+			  relay::sessions all;
+			  all.set_most(1);
+			  EXPECT_TRUE(all.reserve());
+			  counting_session other;
+			  all.add(other);
+			  const relay::down_sessions open(group, all, relay::when_down::cut, 0ns);
+			  const auto down = [since = sn_now()] { return std::optional(since); };
+			  relay::ticket place = group.choose(0, {});
+			  const auto its = place.get();
+			  open.end(*its, sn::after(1s), down);
+			  EXPECT_EQ(other.asked, 1);
+			  place = {};
+			  open.end(*its, sn::after(1s), down);
+			  EXPECT_EQ(other.asked, 1) << "the endpoint has no connections";
+			  all.leave(other);
+			  all.gone();
+			  return 0;
+		  }),
+		  0);
 }
 
 } // namespace

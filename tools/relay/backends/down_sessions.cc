@@ -4,6 +4,7 @@
 #include "backends/backend_events.hpp"
 #include "base/sleep.hpp"
 
+#include <atomic>
 #include <cstddef>
 
 namespace relay
@@ -28,6 +29,10 @@ void down_sessions::end(const endpoint &at, sn::clock::time_point until,
 	sleep_fully_until(*then);
 	/* The endpoint may have come up during the wait. */
 	if (sn::cancelled() || due(since()) != then)
+		return;
+	/* Looking at all sessions takes their lock, and an endpoint may be down for days. Each
+	 * session has a place at its endpoint for as long as it is in the list. */
+	if (at.counts.active.load(std::memory_order_relaxed) == 0)
 		return;
 	if (const std::size_t n = sessions_.lose_backend(at))
 		tell_cut(pool_, at, n);
