@@ -241,6 +241,8 @@ TEST(Control, ResetsTheConnectionsThatAreMeant)
 	with.relay.await_error("notice killed connections=0 endpoint=127.0.0.1:1 message=");
 	EXPECT_EQ(with.done({"kill", "--backend", a.address(), "--client", "127.0.0.1"}),
 		  "reset 2 connections\n");
+	/* The address may be written in other ways than the relay does. */
+	EXPECT_EQ(with.done({"kill", "--client", "::FFFF:127.0.0.4"}), "reset 0 connections\n");
 	const auto expect_reset = [&open](const std::string &which) {
 		for (auto &[name, each] : open) {
 			if (name != which)

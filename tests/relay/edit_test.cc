@@ -285,24 +285,34 @@ TEST(ControlRequests, AreUnderstood)
 	EXPECT_EQ(answer(by, "POST", "/connections/kill?all=1").first, 200);
 	ASSERT_EQ(by.kills.size(), 2U);
 	EXPECT_EQ(by.kills[0].client, "::1");
+	EXPECT_EQ(by.kills[0].client_ip, relay::parse_ip("::1"));
 	EXPECT_EQ(by.kills[0].group, "g");
 }
 
 TEST(ControlRequests, AreRefusedIfTheyAreNotWhole)
 {
 	asked by;
-	for (const char *each :
-	     {"/backends/drain", "/backends/drain?group=g",
-	      "/backends/drain?group=g&backend=", "/backends/drain?group=g&backend=b&weight=1",
-	      "/backends/drain?group=g&backend=b&backend=c", "/backends/weight?group=g&backend=b",
-	      "/backends/weight?group=g&backend=b&weight=1001",
-	      "/backends/weight?group=g&backend=b&weight=-1",
-	      "/backends/weight?group=g&backend=b&weight=1x",
-	      "/backends/weight?group=g&backend=b&weight=99999999999999999999",
-	      "/backends/add?group=g&backend=%4", "/backends/add?group=g&backend=%4g",
-	      "/backends/add?group=g&backend=b&priority=1001", "/connections/kill",
-	      "/connections/kill?all=0", "/connections/kill?all=1&group=g",
-	      "/connections/kill?pid=1", "/reload?now=1"}) {
+	for (const char *each : {"/backends/drain",
+				 "/backends/drain?group=g",
+				 "/backends/drain?group=g&backend=",
+				 "/backends/drain?group=g&backend=b&weight=1",
+				 "/backends/drain?group=g&backend=b&backend=c",
+				 "/backends/weight?group=g&backend=b",
+				 "/backends/weight?group=g&backend=b&weight=1001",
+				 "/backends/weight?group=g&backend=b&weight=-1",
+				 "/backends/weight?group=g&backend=b&weight=1x",
+				 "/backends/weight?group=g&backend=b&weight=99999999999999999999",
+				 "/backends/add?group=g&backend=%4",
+				 "/backends/add?group=g&backend=%4g",
+				 "/backends/add?group=g&backend=b&priority=1001",
+				 "/connections/kill",
+				 "/connections/kill?all=0",
+				 "/connections/kill?all=1&group=g",
+				 "/connections/kill?pid=1",
+				 "/reload?now=1",
+				 "/connections/kill?client=localhost",
+				 "/connections/kill?client=10.0.0.1:80",
+				 "/connections/kill?client=10.0.0.0/8"}) {
 		const auto [status, text] = answer(by, "POST", each);
 		EXPECT_EQ(status, 400) << each;
 		EXPECT_TRUE(text.ends_with('\n')) << each;

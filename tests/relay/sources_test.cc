@@ -6,6 +6,7 @@
 #include "backends/sources.hpp"
 #include "base/ip.hpp"
 #include "harness.hpp"
+#include "stats/session_filter.hpp"
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -110,6 +111,42 @@ TEST(Networks, RefuseInvalidTexts)
 	      "::ffff:10.0.0.0/8", "10.0.0.0/4294967304"})
 		EXPECT_TRUE(std::holds_alternative<std::string>(relay::ip_network::parse(text)))
 			<< text;
+}
+
+TEST(Addresses, AreParsed)
+{
+	EXPECT_EQ(relay::parse_ip("10.0.0.1"), ip("10.0.0.1"));
+	EXPECT_EQ(relay::parse_ip("2001:DB8:0::1"), ip("2001:db8::1"));
+	EXPECT_EQ(relay::parse_ip("::FFFF:10.0.0.1"), ip("10.0.0.1"));
+	EXPECT_EQ(relay::parse_ip("0000:0000:0000:0000:0000:ffff:255.255.255.255"),
+		  ip("255.255.255.255"));
+	for (const std::string &text :
+	     {std::string(), std::string("10.0.0"), std::string("10.0.0.1:80"),
+	      std::string("[::1]"), std::string("::1%lo"), std::string("host"),
+	      std::string("::1\0", 4), std::string("10.0.0.0/8"), std::string(100, ':')})
+		EXPECT_FALSE(relay::parse_ip(text)) << text;
+}
+
+/* However the client's address is written. */
+TEST(SessionFilter, ComparesClients)
+{
+	const auto fits = [](const char *wanted, const char *there) {
+		relay::session_filter which{.client = wanted};
+		which.client_ip = relay::parse_ip(wanted);
+		return which.fits_client(there);
+	};
+	EXPECT_TRUE(fits("10.0.0.1", "10.0.0.1:80"));
+	EXPECT_FALSE(fits("10.0.0.1", "10.0.0.2:80"));
+	EXPECT_FALSE(fits("10.0.0.1", "[::1]:80"));
+	EXPECT_TRUE(fits("::ffff:10.0.0.1", "10.0.0.1:80"));
+	EXPECT_TRUE(fits("2001:DB8::0:1", "[2001:db8::1]:80"));
+	EXPECT_TRUE(fits("fe80::1", "[fe80::1%eth0]:80"));
+	EXPECT_TRUE(fits("fe80::1%eth0", "[fe80::1%eth0]:80"));
+	EXPECT_FALSE(fits("fe80::1%eth1", "[fe80::1%eth0]:80"));
+	EXPECT_TRUE(fits("unix:/run/a:b", "unix:/run/a:b"));
+	EXPECT_FALSE(fits("unix:/run/a:b", "10.0.0.1:80"));
+	EXPECT_FALSE(fits("10.0.0.1", ""));
+	EXPECT_FALSE(fits("10.0.0.1", "unix:/run/a"));
 }
 
 TEST(Sources, AreLimitedExactly)

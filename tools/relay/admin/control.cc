@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "admin/control.hpp"
 
+#include "base/ip.hpp"
 #include "config/config.hpp"
 
 #include <algorithm>
@@ -126,6 +127,15 @@ controller::outcome edit(controller &to, parameters &with, backend_edit::kind wh
 	return to.edit(made);
 }
 
+/* Whether it may be a client's address, although it is none of the IP addresses that parse_ip()
+ * knows. */
+bool is_unix_or_scoped(std::string_view client)
+{
+	const auto scope = client.find('%');
+	return client.starts_with("unix:") ||
+	       (scope != client.npos && parse_ip(client.substr(0, scope)));
+}
+
 controller::outcome kill(controller &to, parameters &with)
 {
 	session_filter which{.listener = with.text("listener"),
@@ -137,6 +147,10 @@ controller::outcome kill(controller &to, parameters &with)
 	with.finish();
 	if (which.client.starts_with('[') && which.client.ends_with(']'))
 		which.client = which.client.substr(1, which.client.size() - 2);
+	which.client_ip = parse_ip(which.client);
+	if (!which.client.empty() && !which.client_ip && !is_unix_or_scoped(which.client))
+		throw bad_request{"client: \"" + which.client +
+				  "\" is not an IP address without a port"};
 	const bool is_any = which.listener.empty() && which.group.empty() &&
 			    which.backend.empty() && which.endpoint.empty() && which.client.empty();
 	if (is_any != all)

@@ -96,6 +96,19 @@ ip_address to_ip(const unsigned char *bytes, bool is_ipv6) noexcept
 	return made;
 }
 
+std::optional<ip_address> parse_ip(std::string_view text) noexcept
+{
+	char copy[INET6_ADDRSTRLEN];
+	unsigned char bytes[16];
+	if (text.size() >= sizeof copy || text.find('\0') != text.npos)
+		return std::nullopt;
+	copy[text.copy(copy, text.size())] = '\0';
+	const bool is_ipv6 = text.find(':') != text.npos;
+	if (inet_pton(is_ipv6 ? AF_INET6 : AF_INET, copy, bytes) != 1)
+		return std::nullopt;
+	return to_ip(bytes, is_ipv6);
+}
+
 std::string without_mapping(std::string address)
 {
 	static constexpr std::string_view before = "[::ffff:";
@@ -105,6 +118,11 @@ std::string without_mapping(std::string address)
 	    address.find('.') == address.npos)
 		return address;
 	return address.substr(before.size(), end - before.size()) + address.substr(end + 1);
+}
+
+std::string_view host_of(std::string_view address) noexcept
+{
+	return address.starts_with("unix:") ? address : address.substr(0, address.rfind(':'));
 }
 
 std::optional<ip_end> peer_of(int fd) noexcept

@@ -49,8 +49,14 @@ std::optional<ip_end> local_of(int fd) noexcept;
  * as they are. */
 std::string without_mapping(std::string address);
 
+/* The host of "host:port" or "[host]:port", which keeps its brackets; all of "unix:...". */
+std::string_view host_of(std::string_view address) noexcept;
+
 /* Makes an address from four bytes, or from sixteen, which may be a mapped IPv4 address. */
 ip_address to_ip(const unsigned char *bytes, bool is_ipv6) noexcept;
+
+/* Parses "10.0.0.1" or "2001:DB8::1", without a scope; nothing if the text is anything else. */
+std::optional<ip_address> parse_ip(std::string_view text) noexcept;
 
 class ip_network
 {

@@ -21,14 +21,6 @@ namespace relay
 namespace
 {
 
-/* The host of "host:port" or "[host]:port"; all of "unix:...". */
-std::string_view host_of(std::string_view address)
-{
-	if (address.starts_with("unix:"))
-		return address;
-	return address.substr(0, address.rfind(':'));
-}
-
 /* Whether bytes can be read now. */
 bool has_come(int fd) noexcept
 {
@@ -534,27 +526,26 @@ bool session::lose_backend(const endpoint &which) noexcept
  * that. */
 bool session::kill(const session_filter &which) noexcept
 try {
-	if (!backend_ || cause_.load(std::memory_order_relaxed) != cause::none)
+	if (!backend_ || cause_.load(std::memory_order_relaxed) != cause::none ||
+	    !which.fits(via_->counts->name, to_->name(), chosen_->backend, chosen_->address) ||
+	    (!which.client.empty() && !has_client(which)))
 		return false;
-	const auto fits = [](std::string_view wanted, std::string_view there) {
-		return wanted.empty() || wanted == there;
-	};
-	if (!fits(which.listener, via_->counts->name) || !fits(which.group, to_->name()) ||
-	    !fits(which.backend, chosen_->backend) || !fits(which.endpoint, chosen_->address))
-		return false;
-	if (!which.client.empty()) {
-		const std::string from =
-			client_address_.empty() ? address_of(client_) : client_address_;
-		std::string_view host = host_of(from);
-		if (host.starts_with('['))
-			host = host.substr(1, host.size() - 2);
-		if (host != which.client)
-			return false;
-	}
 	end(cause::cut);
 	return true;
 } catch (const std::exception &) {
 	return false; /* there is no memory to compare it */
+}
+
+/* All sessions wait for this, so the address is turned into a text only for a client of a Unix
+ * socket, and for one with a scope. */
+bool session::has_client(const session_filter &which) const
+{
+	if (!client_address_.empty())
+		return which.fits_client(client_address_);
+	if (!which.client_ip)
+		return which.fits_client(address_of(client_));
+	const auto its = peer_of(client_.native_handle());
+	return its && which.fits_client(its->ip);
 }
 
 /* If the backend is not connected yet, connect() sets its keepalive. */

@@ -238,6 +238,7 @@ private:
 	bool settle(sn::clock::time_point now) noexcept override;
 	bool lose_backend(const endpoint &which) noexcept override;
 	bool kill(const session_filter &which) noexcept override;
+	bool has_client(const session_filter &which) const;
 	void probe_backend(int fd) noexcept;
 	void outlive() noexcept;
 	void record_end() noexcept;

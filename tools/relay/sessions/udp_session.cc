@@ -374,21 +374,14 @@ bool udp_session::lose_backend(const endpoint &which) noexcept
 
 bool udp_session::kill(const session_filter &which) noexcept
 try {
-	const auto fits = [](std::string_view wanted, std::string_view there) {
-		return wanted.empty() || wanted == there;
+	const sn::address &client = key_.client;
+	const auto fits_client = [&] {
+		return which.client_ip
+			       ? which.fits_client(to_ip(client.bytes, client.family == AF_INET6))
+			       : which.fits_client(client.text());
 	};
-	if (!fits(which.listener, via_->counts->name) || !fits(which.group, to_.name()) ||
-	    !fits(which.backend, chosen_->backend) || !fits(which.endpoint, chosen_->address))
-		return false;
-	if (!which.client.empty()) {
-		const std::string from = key_.client.text();
-		std::string_view host = std::string_view(from).substr(0, from.rfind(':'));
-		if (host.starts_with('['))
-			host = host.substr(1, host.size() - 2);
-		if (host != which.client)
-			return false;
-	}
-	return end(termination::cut);
+	return which.fits(via_->counts->name, to_.name(), chosen_->backend, chosen_->address) &&
+	       (which.client.empty() || fits_client()) && end(termination::cut);
 } catch (const std::exception &) {
 	return false; /* there is no memory to compare it */
 }
