@@ -281,6 +281,10 @@ TEST(Control, RefusesWhatItCannotDoAndChangesNothing)
 		{{"weight", "g"}, "weight: an argument is missing; expected group backend weight"},
 		{{"frobnicate"}, "unknown command \"frobnicate\""},
 		{{"--admin", "a", "status"}, "unknown option \"--admin\""},
+		{{"kill", "--group", "g", "--client", ""}, "kill: --client is empty"},
+		{{"kill", "--client", "", "--all"}, "kill: --client is empty"},
+		{{"add", "g", "b", "--weight", ""}, "add: --weight is empty"},
+		{{"drain", "g", ""}, "drain: backend is empty"},
 		{{"drain", "g", "b", "--now"}, "unknown option \"--now\""},
 		{{"status", "now"}, "status: unexpected argument \"now\""},
 		{{"--timeout", "soon", "status"}, "--timeout: \"soon\" is not a duration"}};

@@ -310,6 +310,10 @@ TEST(ControlRequests, AreRefusedIfTheyAreNotWhole)
 				 "/connections/kill?all=1&group=g",
 				 "/connections/kill?pid=1",
 				 "/reload?now=1",
+				 "/connections/kill?group=g&client=",
+				 "/connections/kill?group=g&client",
+				 "/connections/kill?listener=&group=g",
+				 "/backends/add?group=g&backend=b&weight=",
 				 "/connections/kill?client=localhost",
 				 "/connections/kill?client=10.0.0.1:80",
 				 "/connections/kill?client=10.0.0.0/8"}) {

@@ -62,6 +62,9 @@ public:
 			const auto mark = std::min(each.find('='), each.size());
 			const std::string name = decode(each.substr(0, mark));
 			const auto value = each.substr(std::min(mark + 1, each.size()));
+			/* A script whose variable is not set must not get more than it asks for. */
+			if (value.empty())
+				throw bad_request{name + " is empty"};
 			if (!left_.emplace(name, decode(value)).second)
 				throw bad_request{name + " is given twice"};
 			query.remove_prefix(std::min(end + 1, query.size()));

@@ -296,6 +296,7 @@ int run_ctl(int argc, const char *const *argv)
 	bool wants_help = false;
 	bool all = false;
 	std::vector<std::vector<std::string>> values(commands().size());
+	std::vector<std::vector<const CLI::Option *>> given(commands().size());
 
 	CLI::App app;
 	app.set_help_flag();
@@ -311,8 +312,8 @@ int run_ctl(int argc, const char *const *argv)
 		sub->fallthrough();
 		values[i].resize(each.arguments.size());
 		for (std::size_t k = 0; k < each.arguments.size(); k++)
-			sub->add_option(each.arguments[k].option, values[i][k])
-				->required(each.arguments[k].is_required);
+			given[i].push_back(sub->add_option(each.arguments[k].option, values[i][k])
+						   ->required(each.arguments[k].is_required));
 		if (std::string_view(each.name) == "kill")
 			sub->add_flag("--all", all);
 	}
@@ -343,10 +344,16 @@ int run_ctl(int argc, const char *const *argv)
 			continue;
 		what.method = each.method;
 		what.path = each.path;
-		for (std::size_t k = 0; k < each.arguments.size(); k++)
-			if (!values[i][k].empty())
-				what.parameters.emplace_back(each.arguments[k].parameter,
-							     values[i][k]);
+		for (std::size_t k = 0; k < each.arguments.size(); k++) {
+			if (given[i][k]->count() == 0)
+				continue;
+			/* As of a script's variable that is not set: without it, the command would
+			 * concern more than was meant. */
+			if (values[i][k].empty())
+				return usage(std::string(each.name) + ": " +
+					     each.arguments[k].option + " is empty");
+			what.parameters.emplace_back(each.arguments[k].parameter, values[i][k]);
+		}
 	}
 	if (all)
 		what.parameters.emplace_back("all", "1");
