@@ -70,6 +70,7 @@ public:
 		now.backends.push_back(std::move(each));
 		return now;
 	}
+	bool is_ready() const noexcept override { return true; }
 };
 
 /* The requests that a reader finds in the bytes when they come in pieces of that size, and the

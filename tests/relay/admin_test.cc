@@ -13,6 +13,7 @@
 #include <deque>
 #include <future>
 #include <gtest/gtest.h>
+#include <new>
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>
 #include <string>
@@ -31,6 +32,8 @@ class source final : public relay::snapshot_source
 public:
 	relay::snapshot read() const override
 	{
+		if (fails.load())
+			throw std::bad_alloc();
 		relay::snapshot now;
 		now.version = "test";
 		now.ready = ready.load();
@@ -41,9 +44,12 @@ public:
 		return now;
 	}
 
+	bool is_ready() const noexcept override { return ready.load(); }
+
 	const relay::history *past() const override { return keeps ? &kept : nullptr; }
 
 	std::atomic<bool> ready{true};
+	std::atomic<bool> fails{false};
 	std::atomic<std::size_t> listeners{1};
 	std::atomic<bool> keeps{true};
 	relay::history kept;
@@ -219,6 +225,17 @@ TEST(Admin, AnswersUnderItsOwnNamesOnly)
 	EXPECT_EQ(ask(server, "GET /json HTTP/1.0\r\n\r\n").status, 200) << "a probe";
 	EXPECT_EQ(ask(server, "GET /json HTTP/1.1\r\nHost: a\r\nHost: evil\r\n\r\n").status, 400);
 	EXPECT_EQ(ask(server, "GET /json HTTP/1.1\r\nHost: evil\r\nX-Host: a\r\n\r\n").status, 421);
+}
+
+/* Whoever probes it takes a relay that does not answer out of service. */
+TEST(Admin, SaysWhetherItIsReadyWithoutASnapshot)
+{
+	running server;
+	server.reported.fails = true;
+	EXPECT_EQ(get(server, "/ready").status, 200);
+	server.reported.ready = false;
+	EXPECT_EQ(get(server, "/ready").status, 503);
+	EXPECT_EQ(get(server, "/healthz").status, 200);
 }
 
 TEST(Admin, IsNotReadyWhileTheRelayDrains)

@@ -248,6 +248,7 @@ class no_source final : public relay::snapshot_source
 {
 public:
 	relay::snapshot read() const override { return {}; }
+	bool is_ready() const noexcept override { return true; }
 };
 
 /* Returns the status, and the text if there is one; 0 if the request is not for the control

@@ -421,7 +421,7 @@ admin_server::answer admin_server::answer_to(const http_request &request)
 	if (path == "/healthz")
 		return {.status = 200, .body = "ok\n"};
 	if (path == "/ready") {
-		if (source_.read().ready)
+		if (source_.is_ready())
 			return {.status = 200, .body = "ready\n"};
 		return {.status = 503, .body = "not ready\n"};
 	}

@@ -287,6 +287,18 @@ bool registry::first_checks_are_over() const noexcept
 	return first_checks_are_over_;
 }
 
+/* Called under the lock. */
+bool registry::is_ready_now() const noexcept
+{
+	return first_checks_are_over() && ready();
+}
+
+bool registry::is_ready() const noexcept
+{
+	const std::lock_guard lock(lock_);
+	return is_ready_now();
+}
+
 snapshot registry::read() const
 {
 	snapshot now;
@@ -295,7 +307,7 @@ snapshot registry::read() const
 	{
 		const std::lock_guard lock(lock_);
 		forget_gone();
-		now.ready = first_checks_are_over() && ready_.load(std::memory_order_relaxed);
+		now.ready = is_ready_now();
 		for (const auto &listener : listeners_) {
 			now.listeners.push_back(read_listener(*listener));
 			now.active += now.listeners.back().active;

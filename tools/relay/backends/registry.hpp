@@ -143,6 +143,7 @@ public:
 	void set_process(std::function<void(snapshot &)> fill) { fill_ = std::move(fill); }
 
 	snapshot read() const override;
+	bool is_ready() const noexcept override;
 
 	/* Adds a sample to the history. Called by one task at a time. */
 	void remember();
@@ -155,6 +156,7 @@ public:
 private:
 	void forget_gone() const;
 	bool first_checks_are_over() const noexcept;
+	bool is_ready_now() const noexcept;
 	static listener_snapshot read_listener(const listener_counters &of);
 	static backend_snapshot read_backend(backend_counters &of);
 	static group_snapshot read_group(const group_counters &of);

@@ -258,11 +258,17 @@ struct snapshot {
 
 class history;
 
-/* A source of snapshots. Any task may call read(), at any time; it parks only briefly. */
+/* A source of snapshots. Any task may call, at any time. */
 class snapshot_source
 {
 public:
+	/* Parks, because it looks at the process's descriptors. Throws if there is no memory or no
+	 * thread. */
 	virtual snapshot read() const = 0;
+
+	/* What a snapshot's `ready` would be. It takes no memory and little time, because who does
+	 * not get it in time gives the whole relay up. */
+	virtual bool is_ready() const noexcept = 0;
 
 	/* The history; null if none is kept. */
 	virtual const history *past() const { return nullptr; }
