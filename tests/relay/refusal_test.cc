@@ -90,6 +90,44 @@ TEST_P(Refusal, AReloadWithoutAThreadIsToldAndChangesNothing)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
+/* What a reload opens serves before the reload has succeeded, so a client of a new control server
+ * can ask for the next change during the reload. */
+class LateRefusal : public Refusal
+{
+protected:
+	LateRefusal() { setenv("RELAY_TEST_HOLDS", (in / "holds").c_str(), 1); }
+	~LateRefusal() override { unsetenv("RELAY_TEST_HOLDS"); }
+};
+
+TEST_F(LateRefusal, OfAReloadDoesNotWaitForTheClientsOfItsServers)
+{
+	const std::string other = "unix:" + in / "other";
+	relay_process relay({"--config", config.name()});
+	relay.await_error(" serves");
+	refused.write("check");
+	file holds("");
+	std::filesystem::rename(holds.name(), in / "holds");
+	config.write(text(other, a.address()) + "check.interval = \"1h\"\n");
+	relay.signal(SIGHUP);
+	ASSERT_TRUE(eventually([&] { return std::filesystem::exists(in / "other"); }));
+	/* After the first answer the server has the second request. */
+	auto client = peer::sending("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+				    "POST /reload HTTP/1.1\r\nHost: a\r\n\r\n",
+				    other);
+	EXPECT_EQ(client.receive(12), "HTTP/1.1 200");
+	std::filesystem::remove(in / "holds");
+	relay.next_error(" not_reloaded ");
+	/* The client is answered, and then the server is gone. */
+	const auto rest = client.receive_rest().first;
+	EXPECT_NE(rest.find("HTTP/1.1 409"), rest.npos) << rest;
+	relay.next_error(" not_reloaded ");
+	EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(in / "other"); }));
+	expect_reaches(relay, a);
+	refused.write("");
+	EXPECT_TRUE(relay.reload());
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
 /* A new process reports that it serves only when nothing it needs is missing. Otherwise the old one
  * continues. */
 class Start : public Refusal

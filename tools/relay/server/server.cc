@@ -427,6 +427,7 @@ bool begin(shared &all, serving &now, live_config &live, background &tasks)
 [[noreturn]] void give_up(shared &all, const serving &now, const char *why) noexcept
 {
 	try_to_tell([&] { emit(event_kind::cannot_serve, std::string("cannot run: ") + why); });
+	finish_answers(all, now, 1s); /* a server that is over has removed its file, too */
 	for (const auto &each : now.open) {
 		each->stop();
 		each->close();

@@ -74,9 +74,13 @@ process_services::~process_services()
 	/* The new log has no lines yet, so its task has not touched the file. */
 	if (is_log_started_)
 		log_->close();
-	for (const auto &each : servers_)
-		if (each.is_started)
-			each.next->close();
+	/* A client of a new server may already wait for the turn, which is held here, so nobody
+	 * waits for the clients. There is room in the list. */
+	for (auto &each : servers_)
+		if (each.is_started) {
+			each.next->retire();
+			serving_.retired_admins.push_back(std::move(each.next));
+		}
 }
 
 bool process_services::prepare()

@@ -38,8 +38,8 @@ public:
 	/* Prints the addresses of the servers that are new. */
 	void announce() const;
 
-	/* These start the new log and servers. What is started and not used is closed again.
-	 * They throw if no task can be started. */
+	/* These start the new log and servers. A log that is started and not used is closed again,
+	 * and such a server is retired. They throw if no task can be started. */
 	void start_log();
 	void start_servers();
 
