@@ -116,6 +116,27 @@ TEST(BlockedPath, StopsWhileAConfigurationDoesNotAnswer)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
+/* The thread that reads it holds the lock of its stream. */
+TEST(BlockedPath, StopsWhileAConfigurationDoesNotEnd)
+{
+	const folder in;
+	const std::string path = in / "relay.toml";
+	listener backend;
+	write(path, config_for(backend.address()));
+	relay_process relay({"--config", path});
+	relay.address();
+	replace_by_fifo(path);
+	relay.signal(SIGHUP);
+	/* A writer can open the file only if there is a reader. */
+	int writer = -1;
+	EXPECT_TRUE(eventually([&] {
+		writer = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+		return writer >= 0;
+	}));
+	EXPECT_EQ(relay.stop().status, 0);
+	::close(writer);
+}
+
 TEST(BlockedPath, AListThatDoesNotAnswerStaysAsItWas)
 {
 	const folder in;

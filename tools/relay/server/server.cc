@@ -312,6 +312,13 @@ void tell_stopped() noexcept
 	});
 }
 
+/* Flushes what print() has written. Flushing all streams would wait for a file that a thread reads
+ * (in_time.hpp) and that does not answer, because the thread holds the lock of its stream. */
+void flush_output() noexcept
+{
+	std::fflush(stdout);
+}
+
 /*
  * Ends the process without waiting for tasks, because some cannot be interrupted, such as one that
  * looks up a name without a helper thread (resolve.h). The tasks need no cleanup beyond what the
@@ -321,7 +328,7 @@ void tell_stopped() noexcept
 {
 	pass_on_the_last(all);
 	tell_stopped();
-	std::fflush(nullptr);
+	flush_output();
 	std::_Exit(EXIT_SUCCESS);
 }
 
@@ -433,7 +440,7 @@ bool begin(shared &all, serving &now, live_config &live, background &tasks)
 		each->close();
 	}
 	static_cast<void>(all.access_log.exchange(nullptr));
-	std::fflush(nullptr);
+	flush_output();
 	std::_Exit(EXIT_FAILURE);
 }
 
