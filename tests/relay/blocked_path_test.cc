@@ -15,6 +15,7 @@
 #include <string>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <vector>
 
 using namespace harness;
 
@@ -134,6 +135,37 @@ TEST(BlockedPath, StopsWhileAConfigurationDoesNotEnd)
 		return writer >= 0;
 	}));
 	EXPECT_EQ(relay.stop().status, 0);
+	::close(writer);
+}
+
+/* Each of these takes as long as a configuration may. */
+TEST(BlockedPath, StopsWithoutTheReloadsThatWait)
+{
+	const folder in;
+	const std::string path = in / "relay.toml";
+	const std::string control = "unix:" + in / "control";
+	listener backend;
+	write(path, "control = \"" + control + "\"\n" + config_for(backend.address()));
+	relay_process relay({"--config", path});
+	relay.await_error(" serves");
+	replace_by_fifo(path);
+	std::vector<peer> clients;
+	for (int i = 0; i < 8; i++) {
+		/* After the first answer the server has the second request. */
+		clients.push_back(peer::sending("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+						"POST /reload HTTP/1.1\r\nHost: a\r\n\r\n",
+						control));
+		EXPECT_EQ(clients.back().receive(12), "HTTP/1.1 200");
+	}
+	/* A writer can open the file only if there is a reader. */
+	int writer = -1;
+	EXPECT_TRUE(eventually([&] {
+		writer = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+		return writer >= 0;
+	}));
+	const auto how = relay.stop();
+	EXPECT_EQ(how.status, 0);
+	EXPECT_EQ(count_of(" not_reloaded ", how.errors), 1U) << how.errors;
 	::close(writer);
 }
 

@@ -256,7 +256,7 @@ void live_config::tell_lost() const noexcept
 /* Why the configuration cannot be changed; status 200 if it can. */
 controller::outcome live_config::refusal() const
 {
-	if (is_closed_)
+	if (is_closed_.load(std::memory_order_relaxed))
 		return {503, "the relay is stopping, or another process has taken over\n"};
 	if (all_.config_file.empty())
 		return {409, "the relay was started with addresses instead of --config FILE, so "

@@ -26,6 +26,7 @@
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -52,8 +53,11 @@ public:
 	/* With the turn. Reports that changes made since the file was read are about to be lost. */
 	void tell_lost() const noexcept;
 
-	/* With the turn. */
-	void close() noexcept { is_closed_ = true; }
+	/* Without the turn. From now on no change begins, so that the turn comes soon. */
+	void refuse() noexcept { is_closed_.store(true, std::memory_order_relaxed); }
+
+	/* With the turn. Nothing changes any more. */
+	void close() noexcept { refuse(); }
 
 	/* Without the turn. Reads the lists in files again if they have changed (list_files.hpp);
 	 * to be called every few seconds. Skips a round while another task has the turn. */
@@ -77,7 +81,7 @@ private:
 	serving &serving_;
 	sn::mutex turn_; /* guards the fields below and all_'s configuration */
 	std::shared_ptr<const config> from_file_;
-	bool is_closed_ = false;
+	std::atomic<bool> is_closed_{false};
 	turn_of_calls looking_;   /* held while list files are looked at */
 	turn_of_calls rereading_; /* held while they are read again */
 };

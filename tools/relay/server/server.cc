@@ -149,9 +149,12 @@ try {
 bool serve_until_stopped(shared &all, serving &now, live_config &live)
 {
 	std::unique_lock turn(live.turn());
-	const auto wait = [&turn](sn::deadline until) {
+	const auto wait = [&turn, &live](sn::deadline until) {
 		turn.unlock();
 		const auto signum = wait_for_signal(until);
+		/* Each change that waits for the turn, too, may take seconds. */
+		if (signum && asks_to_stop(*signum))
+			live.refuse();
 		turn.lock();
 		return signum;
 	};
