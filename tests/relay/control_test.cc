@@ -8,6 +8,7 @@
 #include <csignal>
 #include <deque>
 #include <fcntl.h>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -256,6 +257,34 @@ TEST(Control, ResetsTheConnectionsThatAreMeant)
 	EXPECT_EQ(other.receive_end(), ending::reset);
 	EXPECT_EQ(with.done({"kill", "--all"}), "reset 2 connections\n");
 	expect_reset("b");
+	EXPECT_EQ(with.relay.stop().status, 0);
+}
+
+TEST(Control, ReloadsAsSighupDoes)
+{
+	named_backend a("a");
+	const folder in;
+	const std::string log = in / "log";
+	controlled with({a.address()});
+	const auto all = text("control = \"unix:" + with.socket() + "\"\n", {a.address()});
+	const auto at = all.find("\"stderr\"");
+	const auto logged = std::string(all).replace(at, 8, '"' + log + '"');
+	with.config().write(logged);
+	with.done({"reload"});
+	/* The lines of counters begin, and they end. */
+	with.config().write("stats_interval = \"50ms\"\n" + logged);
+	with.done({"reload"});
+	with.relay.await_error(" counters ");
+	with.config().write(logged);
+	with.done({"reload"});
+	/* The log is reopened, also by a reload that fails. */
+	for (const auto &content : {logged, std::string("nonsense")}) {
+		std::filesystem::rename(log, log + ".1");
+		with.config().write(content);
+		EXPECT_EQ(with.ctl({"reload"}).status, content == logged ? 0 : 1);
+		peer::connect(with.relay.address()).receive(1);
+		EXPECT_TRUE(eventually([&] { return std::filesystem::exists(log); }));
+	}
 	EXPECT_EQ(with.relay.stop().status, 0);
 }
 

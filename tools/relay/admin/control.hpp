@@ -33,8 +33,8 @@ public:
 	 * status nothing has changed. */
 	virtual outcome edit(const backend_edit &what) = 0;
 
-	/* Reads the file again as SIGHUP does, except that the access log stays open. Changes made
-	 * by edit() are lost. */
+	/* Does what SIGHUP does: reads the file again, and reopens the access log. Changes made by
+	 * edit() are lost. */
 	virtual outcome reload() = 0;
 
 	/* Resets the sessions that are connected to a backend and match the filter. */

@@ -8,12 +8,14 @@
 #include "stats/events.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <unistd.h>
 #include <utility>
 #include <variant>
 
@@ -111,6 +113,8 @@ bool live_config::put_in_effect(const std::shared_ptr<const config> &next, bool 
 	const std::size_t room = all_.sessions.most() + listeners_before;
 	all_.sessions.set_most(room > serving_.open.size() ? room - serving_.open.size() : 1);
 	reap(serving_);
+	if (next->stats_interval != before->stats_interval)
+		static_cast<void>(::kill(getpid(), new_interval_signal));
 	return true;
 }
 
@@ -322,7 +326,11 @@ controller::outcome live_config::reload()
 	const std::lock_guard turn(turn_);
 	if (auto why = refusal(); why.status != 200)
 		return why;
-	if (!reload_file())
+	const bool is_done = reload_file();
+	/* After the reload, because that may have replaced the log. */
+	if (const auto log = all_.access_log.get())
+		log->reopen();
+	if (!is_done)
 		return {409,
 			"not reloaded: the previous configuration stays in effect; the relay's "
 			"events have the reason\n"};

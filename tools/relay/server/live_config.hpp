@@ -27,11 +27,16 @@
 #include <sennit/sn.hpp>
 
 #include <atomic>
+#include <csignal>
 #include <memory>
 #include <string>
 
 namespace relay
 {
+
+/* The signal that a change of stats_interval sends to the process itself, because the task that
+ * waits for that time waits for signals. Nothing else happens on it, whoever sends it. */
+inline constexpr int new_interval_signal = SIGWINCH;
 
 class live_config final : public controller
 {

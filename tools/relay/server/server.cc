@@ -163,6 +163,7 @@ bool serve_until_stopped(shared &all, serving &now, live_config &live)
 		return interval == 0ns ? sn::no_deadline : sn::after(interval);
 	};
 
+	auto interval = all.settings->stats_interval;
 	for (auto next = next_line();;) {
 		const auto signum = wait(next);
 		if (signum && asks_to_stop(*signum)) {
@@ -177,12 +178,12 @@ bool serve_until_stopped(shared &all, serving &now, live_config &live)
 			}
 			continue;
 		}
-		if (signum && *signum == SIGHUP && !all.config_file.empty()) {
-			const auto before = all.settings->stats_interval;
+		if (signum && *signum == SIGHUP && !all.config_file.empty())
 			live.reload_file();
-			if (all.settings->stats_interval != before)
-				next = next_line();
-		}
+		/* A client of the control server may have changed it, too. */
+		if (std::exchange(interval, all.settings->stats_interval) !=
+		    all.settings->stats_interval)
+			next = next_line();
 		/* The log is reopened after the reload, because the reload may have replaced it. */
 		answer_signal(all, signum ? *signum : SIGUSR1);
 		if (!signum)
@@ -452,7 +453,7 @@ bool begin(shared &all, serving &now, live_config &live, background &tasks)
 int serve(shared &all)
 {
 	/* First of all: a signal during startup must end the relay in order. */
-	for (const int signum : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP})
+	for (const int signum : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP, new_interval_signal})
 		sn::catch_signal(signum).value();
 	send_early_signals_again();
 
