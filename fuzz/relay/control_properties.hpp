@@ -26,9 +26,9 @@ class asked final : public relay::controller
 {
 public:
 	outcome configuration() override { return note(); }
-	outcome reload() override { return note(); }
+	outcome reload(const relay::requester &) override { return note(); }
 
-	outcome edit(const relay::backend_edit &what) override
+	outcome edit(const relay::backend_edit &what, const relay::requester &) override
 	{
 		using kind = relay::backend_edit::kind;
 		require(!what.group.empty() && !what.backend.empty(), "a change names a backend");
@@ -55,6 +55,12 @@ private:
 		called = true;
 		return {.text = "done\n"};
 	}
+};
+
+class patient final : public relay::requester
+{
+public:
+	bool has_left() const noexcept override { return false; }
 };
 
 /* One backend, with a name that has to be aligned. */
@@ -134,7 +140,7 @@ inline void control(std::string_view bytes)
 		require(each.path.size() + each.query.size() <= relay::http_reader::url_most,
 			"no path is longer than allowed");
 		asked to;
-		const auto answer = relay::answer_control(to, source, each);
+		const auto answer = relay::answer_control(to, source, each, patient());
 		require(!to.changes || each.method == "POST", "only POST changes something");
 		if (!answer)
 			continue;

@@ -169,6 +169,46 @@ TEST(BlockedPath, StopsWithoutTheReloadsThatWait)
 	::close(writer);
 }
 
+/* It would surprise a client that counts it as failed. */
+TEST(BlockedPath, AChangeWhoseClientHasGivenUpIsNotMade)
+{
+	const folder in;
+	const std::string path = in / "relay.toml";
+	const std::string control = "unix:" + in / "control";
+	listener backend;
+	write(path, "control = \"" + control + "\"\n" + config_for(backend.address()));
+	relay_process relay({"--config", path});
+	relay.await_error(" serves");
+	const auto ctl = [&](std::vector<std::string> arguments) {
+		arguments.insert(arguments.begin(), {"ctl", "--at", control});
+		relay_process client(arguments);
+		return client.wait();
+	};
+	const auto before = ctl({"config"}).output;
+	replace_by_fifo(path);
+	auto reloading = peer::sending("POST /reload HTTP/1.0\r\nHost: a\r\n\r\n", control);
+	int writer = -1;
+	EXPECT_TRUE(eventually([&] {
+		writer = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+		return writer >= 0;
+	}));
+	const auto given_up = ctl({"--timeout", "1s", "drain", "g", backend.address()});
+	EXPECT_EQ(given_up.status, 1) << given_up.output;
+	/* One that only ends its own stream waits for the answer. */
+	auto patient = peer::sending("POST /backends/add?group=g&backend=127.0.0.1:1 "
+				     "HTTP/1.0\r\nHost: a\r\n\r\n",
+				     control);
+	patient.shutdown_write();
+	EXPECT_NE(reloading.receive_rest().first.find(" 409 "), std::string::npos);
+	EXPECT_NE(patient.receive_rest().first.find(" 200 "), std::string::npos);
+	const auto after = ctl({"config"}).output;
+	EXPECT_NE(after, before);
+	EXPECT_EQ(after.find("weight"), std::string::npos) << after;
+	EXPECT_EQ(count_of(" changed ", relay.errors()), 1U) << relay.errors();
+	::close(writer);
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
 TEST(BlockedPath, AListThatDoesNotAnswerStaysAsItWas)
 {
 	const folder in;

@@ -228,12 +228,12 @@ class asked final : public relay::controller
 {
 public:
 	outcome configuration() override { return {200, "configuration"}; }
-	outcome edit(const relay::backend_edit &what) override
+	outcome edit(const relay::backend_edit &what, const relay::requester &) override
 	{
 		edits.push_back(what);
 		return {};
 	}
-	outcome reload() override { return {409, "no"}; }
+	outcome reload(const relay::requester &) override { return {409, "no"}; }
 	outcome kill(const relay::session_filter &which) override
 	{
 		kills.push_back(which);
@@ -242,6 +242,12 @@ public:
 
 	std::vector<relay::backend_edit> edits;
 	std::vector<relay::session_filter> kills;
+};
+
+class patient final : public relay::requester
+{
+public:
+	bool has_left() const noexcept override { return false; }
 };
 
 class no_source final : public relay::snapshot_source
@@ -260,7 +266,7 @@ std::pair<int, std::string> answer(asked &by, const std::string &method, const s
 	request.method = method;
 	request.path = target.substr(0, mark);
 	request.query = mark == target.npos ? "" : target.substr(mark + 1);
-	const auto got = relay::answer_control(by, no_source(), request);
+	const auto got = relay::answer_control(by, no_source(), request, patient());
 	return got ? std::pair(got->status, got->text) : std::pair(0, std::string());
 }
 

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <exception>
 #include <iterator>
+#include <poll.h>
 #include <sys/socket.h>
 #include <utility>
 #include <vector>
@@ -191,7 +192,7 @@ bool admin_server::over() noexcept
 }
 
 /* A connected client. close() can cancel it as soon as it is constructed. */
-class admin_server::connection
+class admin_server::connection final : public requester
 {
 public:
 	connection(admin_server &server, sn::tcp client)
@@ -217,6 +218,15 @@ public:
 	}
 
 	sn::tcp &client() noexcept { return client_; }
+
+	/* A client may send its request and no more, and wait for the answer. Over TCP that looks
+	 * as if it had left. */
+	bool has_left() const noexcept override
+	{
+		const short gone = is_unix(server_.address_) ? 0 : POLLRDHUP;
+		pollfd now{client_.native_handle(), gone, 0};
+		return poll(&now, 1, 0) > 0 && (now.revents & (gone | POLLHUP | POLLERR)) != 0;
+	}
 
 	/* A client that has not sent a whole request may have to make room for another one. The
 	 * list has those that have waited longest first. */
@@ -335,7 +345,7 @@ try {
 
 		with.has_request();
 		const auto &request = reader.request();
-		const auto made = answer_to(request);
+		const auto made = answer_to(request, with);
 		const bool again = request.keep_alive && made.status < 500 && is_open();
 		if (!answer_client(client,
 				   {.status = made.status,
@@ -407,7 +417,7 @@ bool admin_server::is_own(const std::string &host)
 	return false;
 }
 
-admin_server::answer admin_server::answer_to(const http_request &request)
+admin_server::answer admin_server::answer_to(const http_request &request, const requester &by)
 {
 	const auto &path = request.path;
 	const auto &method = request.method;
@@ -435,7 +445,7 @@ admin_server::answer admin_server::answer_to(const http_request &request)
 				"Bearer TOKEN\n",
 			.more_headers = "WWW-Authenticate: Bearer\r\n"};
 	if (control)
-		if (auto done = answer_control(*control, source_, request))
+		if (auto done = answer_control(*control, source_, request, by))
 			return {.status = done->status, .body = std::move(done->text)};
 	if (!reads)
 		return {.status = 404, .body = "no such action\n"};

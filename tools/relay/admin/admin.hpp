@@ -123,7 +123,7 @@ private:
 	bool is_own(const std::string &host);
 	bool is_allowed(const http_request &request);
 	controller *control_by();
-	answer answer_to(const http_request &request);
+	answer answer_to(const http_request &request, const requester &by);
 
 	const snapshot_source &source_;
 	const admin_limits limits_;

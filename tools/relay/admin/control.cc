@@ -111,23 +111,31 @@ private:
 	std::map<std::string, std::string> left_;
 };
 
-controller::outcome edit(controller &to, parameters &with, backend_edit::kind what)
+/* A request, and who has made it. */
+struct asked_for {
+	parameters with;
+	const requester &by;
+};
+
+controller::outcome edit(controller &to, asked_for &what, backend_edit::kind kind_of)
 {
 	using kind = backend_edit::kind;
 	constexpr std::uint64_t connections = 1'000'000'000;
 
-	backend_edit made{
-		.what = what, .group = with.required("group"), .backend = with.required("backend")};
-	if (what == kind::set_weight || what == kind::add)
+	parameters &with = what.with;
+	backend_edit made{.what = kind_of,
+			  .group = with.required("group"),
+			  .backend = with.required("backend")};
+	if (kind_of == kind::set_weight || kind_of == kind::add)
 		made.weight = with.number<std::uint32_t>("weight", weight_max);
-	if (what == kind::set_weight && !made.weight)
+	if (kind_of == kind::set_weight && !made.weight)
 		throw bad_request{"weight is missing"};
-	if (what == kind::add) {
+	if (kind_of == kind::add) {
 		made.priority = with.number<std::uint32_t>("priority", priority_max);
 		made.max_connections = with.number("max_connections", connections);
 	}
 	with.finish();
-	return to.edit(made);
+	return to.edit(made, what.by);
 }
 
 /* Whether it may be a client's address, although it is none of the IP addresses that parse_ip()
@@ -139,8 +147,9 @@ bool is_unix_or_scoped(std::string_view client)
 	       (scope != client.npos && parse_ip(client.substr(0, scope)));
 }
 
-controller::outcome kill(controller &to, parameters &with)
+controller::outcome kill(controller &to, asked_for &what)
 {
+	parameters &with = what.with;
 	session_filter which{.listener = with.text("listener"),
 			     .group = with.text("group"),
 			     .backend = with.text("backend"),
@@ -219,13 +228,13 @@ std::string to_names(const snapshot &now)
 
 struct action {
 	std::string_view path;
-	controller::outcome (*perform)(controller &to, parameters &with);
+	controller::outcome (*perform)(controller &to, asked_for &what);
 };
 
-template <backend_edit::kind What>
-controller::outcome edit_as(controller &to, parameters &with)
+template <backend_edit::kind Kind>
+controller::outcome edit_as(controller &to, asked_for &what)
 {
-	return edit(to, with, What);
+	return edit(to, what, Kind);
 }
 
 constexpr std::array actions = {
@@ -236,16 +245,16 @@ constexpr std::array actions = {
 	action{"/backends/remove", edit_as<backend_edit::kind::remove>},
 	action{"/connections/kill", kill},
 	action{"/reload",
-	       [](controller &to, parameters &with) {
-		       with.finish();
-		       return to.reload();
+	       [](controller &to, asked_for &what) {
+		       what.with.finish();
+		       return to.reload(what.by);
 	       }},
 };
 
 } // namespace
 
 std::optional<controller::outcome> answer_control(controller &to, const snapshot_source &source,
-						  const http_request &request)
+						  const http_request &request, const requester &by)
 try {
 	const bool reads = request.method == "GET" || request.method == "HEAD";
 	if (reads && request.path == "/config")
@@ -260,8 +269,8 @@ try {
 	/* A link or an image in a web page must not be able to cause a change. */
 	if (request.method != "POST")
 		return controller::outcome{405, "expected POST\n"};
-	parameters with(request.query);
-	return found->perform(to, with);
+	asked_for what{parameters(request.query), by};
+	return found->perform(to, what);
 } catch (const bad_request &error) {
 	return controller::outcome{400, error.text + '\n'};
 }

@@ -2,7 +2,8 @@
 /*
  * The actions that the control server (admin.hpp) offers. Any task may call them, at any time. All
  * of them may park, because one change is made at a time: a call waits for a reload or a handover
- * that is under way.
+ * that is under way. If the client has left when the wait is over, nothing changes, because the
+ * client has given the change up.
  */
 #ifndef RELAY_CONTROL_HPP
 #define RELAY_CONTROL_HPP
@@ -18,6 +19,17 @@
 namespace relay
 {
 
+/* A client of the control server. */
+class requester
+{
+public:
+	/* Whether it has closed its connection, so that it would not learn of a result. */
+	virtual bool has_left() const noexcept = 0;
+
+protected:
+	~requester() = default;
+};
+
 class controller
 {
 public:
@@ -31,11 +43,11 @@ public:
 
 	/* Changes a backend. Status 200 means that the change has taken effect; with any other
 	 * status nothing has changed. */
-	virtual outcome edit(const backend_edit &what) = 0;
+	virtual outcome edit(const backend_edit &what, const requester &by) = 0;
 
 	/* Does what SIGHUP does: reads the file again, and reopens the access log. Changes made by
 	 * edit() are lost. */
-	virtual outcome reload() = 0;
+	virtual outcome reload(const requester &by) = 0;
 
 	/* Resets the sessions that are connected to a backend and match the filter. */
 	virtual outcome kill(const session_filter &which) = 0;
@@ -47,7 +59,7 @@ protected:
 /* Performs the request; returns nothing if its path is not one of control, so that others may
  * answer it. */
 std::optional<controller::outcome> answer_control(controller &to, const snapshot_source &source,
-						  const http_request &request);
+						  const http_request &request, const requester &by);
 
 } // namespace relay
 

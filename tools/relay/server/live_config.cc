@@ -58,6 +58,13 @@ std::string describe(const backend_edit &what)
 	return name;
 }
 
+/* The answer may arrive, because the client may have ended no more than its own stream. */
+controller::outcome client_has_left()
+{
+	return {503, "the client has left while its request waited for others, so nothing has "
+		     "changed\n"};
+}
+
 } // namespace
 
 void reap(serving &now)
@@ -276,9 +283,23 @@ controller::outcome live_config::configuration()
 	return {200, all_.settings->text};
 }
 
-controller::outcome live_config::edit(const backend_edit &what)
+/* Takes the turn for a change; not if the client has left while it waited. */
+std::unique_lock<sn::mutex> live_config::wait_for_turn(const requester &by)
 {
-	const std::lock_guard turn(turn_);
+	std::unique_lock turn(turn_, std::try_to_lock);
+	if (turn.owns_lock())
+		return turn; /* most clients did not wait */
+	turn.lock();
+	if (by.has_left())
+		turn.unlock();
+	return turn;
+}
+
+controller::outcome live_config::edit(const backend_edit &what, const requester &by)
+{
+	const auto turn = wait_for_turn(by);
+	if (!turn.owns_lock())
+		return client_has_left();
 	if (auto why = refusal(); why.status != 200)
 		return why;
 	const auto before = all_.settings;
@@ -321,9 +342,11 @@ controller::outcome live_config::try_to_edit(const backend_edit &what)
 	return {200, done + '\n'};
 }
 
-controller::outcome live_config::reload()
+controller::outcome live_config::reload(const requester &by)
 {
-	const std::lock_guard turn(turn_);
+	const auto turn = wait_for_turn(by);
+	if (!turn.owns_lock())
+		return client_has_left();
 	if (auto why = refusal(); why.status != 200)
 		return why;
 	const bool is_done = reload_file();

@@ -29,6 +29,7 @@
 #include <atomic>
 #include <csignal>
 #include <memory>
+#include <mutex>
 #include <string>
 
 namespace relay
@@ -70,8 +71,8 @@ public:
 
 	/* Without the turn. */
 	outcome configuration() override;
-	outcome edit(const backend_edit &what) override;
-	outcome reload() override;
+	outcome edit(const backend_edit &what, const requester &by) override;
+	outcome reload(const requester &by) override;
 	outcome kill(const session_filter &which) override;
 
 private:
@@ -81,6 +82,7 @@ private:
 	outcome try_to_edit(const backend_edit &what);
 	bool put_in_effect(const std::shared_ptr<const config> &next, bool reread);
 	outcome refusal() const;
+	std::unique_lock<sn::mutex> wait_for_turn(const requester &by);
 
 	shared &all_;
 	serving &serving_;
