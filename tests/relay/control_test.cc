@@ -252,11 +252,14 @@ TEST(Control, ResetsTheConnectionsThatAreMeant)
 		}
 	};
 	expect_reset("a");
-	with.relay.await_error("cause=cut listener=web");
+	with.relay.await_error("cause=killed listener=web");
 	EXPECT_EQ(with.done({"kill", "--client", "127.0.0.2"}), "reset 1 connection\n");
 	EXPECT_EQ(other.receive_end(), ending::reset);
 	EXPECT_EQ(with.done({"kill", "--all"}), "reset 2 connections\n");
 	expect_reset("b");
+	const auto counts = with.relay.counters();
+	EXPECT_EQ(counts.at("killed"), 5U);
+	EXPECT_EQ(counts.at("cut"), 0U);
 	EXPECT_EQ(with.relay.stop().status, 0);
 }
 

@@ -150,6 +150,7 @@ TEST(Metrics, HaveTheValuesOfTheSnapshot)
 	      "sennit_relay_connections_accepted_total{" + listener + "} 10",
 	      "sennit_relay_connections_ended_total{" + listener + ",cause=\"client_end\"} 2",
 	      "sennit_relay_connections_ended_total{" + listener + ",cause=\"server_reset\"} 1",
+	      "sennit_relay_connections_ended_total{" + listener + ",cause=\"killed\"} 0",
 	      "sennit_relay_connections_ended_total{" + listener + ",cause=\"cut\"} 0",
 	      "sennit_relay_throttled_total{" + listener + "} 20",
 	      "sennit_relay_throttled_seconds_total{" + listener + "} 1.5",
@@ -337,7 +338,7 @@ TEST(Status, HasTheValuesOfTheSnapshot)
 		now["listeners"][0]["ended"]["server_reset"], len(now["listeners"][0]["ended"]),
 		now["listeners"][0]["to_client"], now["listeners"][0]["connect"])"),
 		  R"('web "quoted\\"\n' )"
-		  "1 25 {'bytes': 9007199254740992, 'userspace': 100, 'splice': 200} "
+		  "1 26 {'bytes': 9007199254740992, 'userspace': 100, 'splice': 200} "
 		  "{'count': 100, 'sum_us': 3009900, 'p50_us': 104, 'p90_us': 104, "
 		  "'p99_us': 104, 'p999_us': 3145728, 'buckets': [[104, 99], "
 		  "[3145728, 1]]}\n");

@@ -199,7 +199,7 @@ TEST(UdpOperation, ConnectionsThatAreKilledBeginAgain)
 			      "Connection: close\r\nContent-Length: 0\r\n\r\n",
 			      control);
 	EXPECT_NE(asking.receive_rest().first.find("200"), std::string::npos);
-	relay.await_error("cause=cut listener=a");
+	relay.await_error("cause=killed listener=a");
 	EXPECT_NE(exchange(client, at, backend), first);
 	EXPECT_EQ(relay.stop().status, 0);
 }

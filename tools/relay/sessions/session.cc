@@ -420,6 +420,9 @@ void session::end(cause why) noexcept
 	case cause::backend_down:
 		all_.counters.backend_down.add();
 		break;
+	case cause::killed:
+		all_.counters.killed.add();
+		break;
 	case cause::cut:
 		all_.counters.cut.add();
 		break;
@@ -441,6 +444,8 @@ try {
 		ended_ = termination::lifetime;
 	else if (cause_.load(std::memory_order_relaxed) == cause::backend_down)
 		ended_ = termination::backend_down;
+	else if (cause_.load(std::memory_order_relaxed) == cause::killed)
+		ended_ = termination::killed;
 	const auto now = sn::now();
 	const bool connected = connected_ != sn::clock::time_point{};
 	const std::chrono::nanoseconds first_byte(first_byte_ns_.load(std::memory_order_relaxed));
@@ -530,7 +535,7 @@ try {
 	    !which.fits(via_->counts->name, to_->name(), chosen_->backend, chosen_->address) ||
 	    (!which.client.empty() && !has_client(which)))
 		return false;
-	end(cause::cut);
+	end(cause::killed);
 	return true;
 } catch (const std::exception &) {
 	return false; /* there is no memory to compare it */

@@ -190,6 +190,7 @@ private:
 		idle,
 		lifetime,
 		backend_down,
+		killed,
 		cut,
 	};
 

@@ -354,6 +354,9 @@ bool udp_session::end(termination why) noexcept
 	case termination::backend_down:
 		counts.backend_down.add();
 		break;
+	case termination::killed:
+		counts.killed.add();
+		break;
 	case termination::cut:
 		counts.cut.add();
 		break;
@@ -381,7 +384,7 @@ try {
 			       : which.fits_client(client.text());
 	};
 	return which.fits(via_->counts->name, to_.name(), chosen_->backend, chosen_->address) &&
-	       (which.client.empty() || fits_client()) && end(termination::cut);
+	       (which.client.empty() || fits_client()) && end(termination::killed);
 } catch (const std::exception &) {
 	return false; /* there is no memory to compare it */
 }

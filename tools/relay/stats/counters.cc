@@ -43,6 +43,7 @@ event_fields to_fields(const counters &now, std::uint64_t bytes_to_backend,
 	add("resets", now.resets.get());
 	add("idle_timeouts", now.idle_timeouts.get());
 	add("backend_down", now.backend_down.get());
+	add("killed", now.killed.get());
 	add("cut", now.cut.get());
 	add("retries", now.retries.get());
 	add("ejections", now.ejections.get());

@@ -85,6 +85,7 @@ struct counters {
 	counter resets;          /* ended by a reset, which was passed on to the other side */
 	counter idle_timeouts;   /* ended because no byte moved for the idle timeout */
 	counter backend_down;    /* ended because the backend's checks failed */
+	counter killed;          /* ended by a client of the control server */
 	counter cut;             /* ended by shutting down */
 	counter reloads;         /* reloads that took effect */
 	counter reload_failures; /* reloads that changed nothing */

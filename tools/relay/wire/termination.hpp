@@ -21,11 +21,12 @@ enum class termination : unsigned char {
 	/* A connection was reset or failed. The name says whose. */
 	client_reset,
 	server_reset,
-	/* Time limits. */
+	/* Time limits, and decisions about connections that are in order. */
 	idle_timeout,       /* no byte moved in either direction */
 	half_close_timeout, /* no byte moved after one stream had ended */
 	backend_down,       /* the backend's checks failed, and its connections are not kept */
 	lifetime,           /* it was open for its whole lifetime */
+	killed,             /* the control server was asked to end it */
 	hello_timeout,      /* a PROXY header or TLS hello did not arrive in time */
 	/* The connection never had a backend. */
 	connect_failed,   /* every backend that was tried refused, or did not answer in time */
@@ -51,11 +52,19 @@ enum class termination : unsigned char {
 inline constexpr std::size_t terminations = static_cast<std::size_t>(termination::count_);
 
 inline constexpr std::array<std::string_view, terminations> termination_names = {
-	"client_end",         "server_end",   "client_reset",     "server_reset",  "idle_timeout",
-	"half_close_timeout", "backend_down", "lifetime",         "hello_timeout", "connect_failed",
-	"no_backend",         "no_route",     "bad_proxy_header", "bad_tls_hello", "tls_timeout",
-	"tls_failed",         "client_left",  "refused_limit",    "refused_list",  "queue_full",
-	"queue_timeout",      "refused_rate", "no_memory",        "drained",       "cut",
+	"client_end",     "server_end",
+	"client_reset",   "server_reset",
+	"idle_timeout",   "half_close_timeout",
+	"backend_down",   "lifetime",
+	"killed",         "hello_timeout",
+	"connect_failed", "no_backend",
+	"no_route",       "bad_proxy_header",
+	"bad_tls_hello",  "tls_timeout",
+	"tls_failed",     "client_left",
+	"refused_limit",  "refused_list",
+	"queue_full",     "queue_timeout",
+	"refused_rate",   "no_memory",
+	"drained",        "cut",
 };
 
 constexpr std::string_view to_string(termination why) noexcept
