@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <exception>
 #include <new>
+#include <optional>
 #include <string>
 
 namespace relay
@@ -121,11 +122,16 @@ void visitor::watch(backend &at, const std::atomic<bool> &stopped)
 {
 	sn::scope visits;
 	plans known;
+	std::optional<std::uint64_t> followed; /* the changes that `known` has */
 	while (!stopped.load(std::memory_order_relaxed)) {
 		const auto seen = at.endpoints.changes();
 		auto next = sn::after(retry_short);
 		try {
-			follow(known, *at.endpoints.now());
+			/* Each visit wakes this task, and comparing takes quadratic time. */
+			if (followed != seen) {
+				follow(known, *at.endpoints.now());
+				followed = seen;
+			}
 			next = start_due(at, visits, known, stopped);
 		} catch (const std::exception &) {
 			if (sn::cancelled())
