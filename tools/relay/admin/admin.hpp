@@ -19,8 +19,8 @@
  * `connections_most` clients at the same time. A further client takes the place of the one that has
  * spent the longest time without completing a request, so that silent clients do not keep health
  * checks out. If all of them are being answered, the new client gets 503. A request that is not
- * complete within `request_time` of its first byte gets 408. A client that does not take its answer
- * for `answer_time`, or sends no request for `idle_time`, is closed.
+ * complete within `request_time` of its first byte gets 408. A client that does not take its whole
+ * answer within `answer_time`, or sends no request for `idle_time`, is closed.
  *
  * It keeps serving while the relay drains, so that draining can be watched: close it last.
  */
