@@ -308,6 +308,10 @@ TEST(Control, RefusesWhatItCannotDoAndChangesNothing)
 			  .find("is not a number from 0 to 1000"),
 		  std::string::npos);
 	EXPECT_NE(with.refused({"kill"}).find("expected listener, group"), std::string::npos);
+	/* A filter that is empty without its brackets would be met by every client. */
+	EXPECT_NE(with.refused({"kill", "--group", "g", "--client", "[]"})
+			  .find("client: \"[]\" is not an IP address"),
+		  std::string::npos);
 	const std::vector<std::pair<std::vector<std::string>, std::string>> misused = {
 		{{}, "no command"},
 		{{"weight", "g"}, "weight: an argument is missing; expected group backend weight"},

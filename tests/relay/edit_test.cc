@@ -323,7 +323,17 @@ TEST(ControlRequests, AreRefusedIfTheyAreNotWhole)
 				 "/backends/add?group=g&backend=b&weight=",
 				 "/connections/kill?client=localhost",
 				 "/connections/kill?client=10.0.0.1:80",
-				 "/connections/kill?client=10.0.0.0/8"}) {
+				 "/connections/kill?client=10.0.0.0/8",
+				 "/connections/kill?group=g&client=[]",
+				 "/connections/kill?all=1&client=%5b%5d",
+				 "/connections/kill?group=g&client=[[]]",
+				 "/connections/kill?group=g&client=[",
+				 "/connections/kill?group=g&client=[]:",
+				 "/connections/kill?group=g&client=:",
+				 "/connections/kill?group=g&client=+",
+				 "/connections/kill?group=g&client=[+]",
+				 "/connections/kill?group=g&client=%00",
+				 "/connections/kill?group=g&client=%25eth0"}) {
 		const auto [status, text] = answer(by, "POST", each);
 		EXPECT_EQ(status, 400) << each;
 		EXPECT_TRUE(text.ends_with('\n')) << each;

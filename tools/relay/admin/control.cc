@@ -147,6 +147,17 @@ bool is_unix_or_scoped(std::string_view client)
 	       (scope != client.npos && parse_ip(client.substr(0, scope)));
 }
 
+/* Turns the client that was asked for into the form that a filter has. */
+void name_client(session_filter &which)
+{
+	const std::string asked = which.client;
+	if (asked.starts_with('[') && asked.ends_with(']'))
+		which.client = asked.substr(1, asked.size() - 2);
+	which.client_ip = parse_ip(which.client);
+	if (!which.client_ip && !is_unix_or_scoped(which.client))
+		throw bad_request{"client: \"" + asked + "\" is not an IP address without a port"};
+}
+
 controller::outcome kill(controller &to, asked_for &what)
 {
 	parameters &with = what.with;
@@ -157,14 +168,11 @@ controller::outcome kill(controller &to, asked_for &what)
 			     .client = with.text("client")};
 	const bool all = with.text("all") == "1";
 	with.finish();
-	if (which.client.starts_with('[') && which.client.ends_with(']'))
-		which.client = which.client.substr(1, which.client.size() - 2);
-	which.client_ip = parse_ip(which.client);
-	if (!which.client.empty() && !which.client_ip && !is_unix_or_scoped(which.client))
-		throw bad_request{"client: \"" + which.client +
-				  "\" is not an IP address without a port"};
 	const bool is_any = which.listener.empty() && which.group.empty() &&
 			    which.backend.empty() && which.endpoint.empty() && which.client.empty();
+	/* What is left of the client's address must name one: an empty one would fit all. */
+	if (!which.client.empty())
+		name_client(which);
 	if (is_any != all)
 		throw bad_request{all ? "all=1 excludes all other parameters"
 				      : "expected listener, group, backend, endpoint or client, or "
