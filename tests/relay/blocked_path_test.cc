@@ -47,6 +47,16 @@ void expect_served(relay_process &relay, listener &backend)
 	EXPECT_EQ(server.receive(14), "to the backend");
 }
 
+/* Whether the process has not taken the signal from the kernel yet. */
+bool is_pending(pid_t pid, int signum)
+{
+	std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+	for (std::string line; std::getline(status, line);)
+		if (line.starts_with("ShdPnd:"))
+			return (std::stoull(line.substr(7), nullptr, 16) >> (signum - 1)) & 1;
+	return false;
+}
+
 TEST(BlockedPath, TheLogStaysInItsFileWhileNobodyReadsTheFifo)
 {
 	const folder in;
@@ -138,35 +148,63 @@ TEST(BlockedPath, StopsWhileAConfigurationDoesNotEnd)
 	::close(writer);
 }
 
-/* Each of these takes as long as a configuration may. */
-TEST(BlockedPath, StopsWithoutTheReloadsThatWait)
+/* Clients that wait for each other's reloads. Each of these takes as long as a file may. */
+class Queued : public testing::Test
 {
+protected:
+	Queued() { write(path, "control = \"" + control + "\"\n" + config_for(backend.address())); }
+	~Queued() override { ::close(writer); }
+
+	/* Returns once the first of the reloads has begun, and the others wait. */
+	void send_reloads()
+	{
+		replace_by_fifo(path);
+		for (int i = 0; i < 8; i++) {
+			/* After the first answer the server has the second request. */
+			clients.push_back(peer::sending("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+							"POST /reload HTTP/1.1\r\nHost: a\r\n\r\n",
+							control));
+			EXPECT_EQ(clients.back().receive(12), "HTTP/1.1 200");
+		}
+		/* A writer can open the file only if there is a reader. */
+		EXPECT_TRUE(eventually([&] {
+			writer = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+			return writer >= 0;
+		}));
+	}
+
+	static void expect_stops_without_them(relay_process &relay)
+	{
+		const auto how = relay.stop();
+		EXPECT_EQ(how.status, 0);
+		EXPECT_EQ(count_of(" not_reloaded ", how.errors), 1U) << how.errors;
+	}
+
 	const folder in;
 	const std::string path = in / "relay.toml";
 	const std::string control = "unix:" + in / "control";
 	listener backend;
-	write(path, "control = \"" + control + "\"\n" + config_for(backend.address()));
+	int writer = -1;
+	std::vector<peer> clients;
+};
+
+TEST_F(Queued, ReloadsDoNotDelayTheStop)
+{
 	relay_process relay({"--config", path});
 	relay.await_error(" serves");
-	replace_by_fifo(path);
-	std::vector<peer> clients;
-	for (int i = 0; i < 8; i++) {
-		/* After the first answer the server has the second request. */
-		clients.push_back(peer::sending("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
-						"POST /reload HTTP/1.1\r\nHost: a\r\n\r\n",
-						control));
-		EXPECT_EQ(clients.back().receive(12), "HTTP/1.1 200");
-	}
-	/* A writer can open the file only if there is a reader. */
-	int writer = -1;
-	EXPECT_TRUE(eventually([&] {
-		writer = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-		return writer >= 0;
-	}));
-	const auto how = relay.stop();
-	EXPECT_EQ(how.status, 0);
-	EXPECT_EQ(count_of(" not_reloaded ", how.errors), 1U) << how.errors;
-	::close(writer);
+	send_reloads();
+	expect_stops_without_them(relay);
+}
+
+/* The task that answers signals waits for these clients then. */
+TEST_F(Queued, ReloadsDoNotDelayTheStopAfterAnotherSignal)
+{
+	relay_process relay({"--config", path});
+	relay.await_error(" serves");
+	send_reloads();
+	relay.signal(SIGHUP);
+	ASSERT_TRUE(eventually([&] { return !is_pending(relay.pid(), SIGHUP); }));
+	expect_stops_without_them(relay);
 }
 
 /* It would surprise a client that counts it as failed. */

@@ -70,6 +70,39 @@ bool asks_to_stop(int signum)
 	return signum == SIGTERM || signum == SIGINT;
 }
 
+/*
+ * Takes the turn, after the changes that wait for it already. Each of these may take seconds, so
+ * those that have not begun when a signal asks to stop are refused. Returns that signal. Rejected:
+ * looking for the signal between short waits for the turn. Each of them would begin at the end of
+ * the queue, so that clients that make one change after the other could keep the relay from its
+ * own.
+ */
+std::optional<int> take_turn(std::unique_lock<sn::mutex> &turn, live_config &live)
+{
+	std::optional<int> stop;
+	if (turn.try_lock())
+		return stop;
+	try {
+		sn::scope watching;
+		watching.go(
+			[&] {
+				/* Other signals stay pending. */
+				const auto signum = sn::wait_signal({SIGTERM, SIGINT});
+				if (!signum)
+					return; /* the turn has come first */
+				live.refuse();
+				stop = *signum;
+			},
+			{.name = "signals"});
+		turn.lock();
+	} catch (const std::exception &) {
+		/* There is no memory for a task. The signal waits. */
+		if (!turn.owns_lock())
+			turn.lock();
+	}
+	return stop;
+}
+
 /* Answers a signal that does not stop the relay: prints the counters, or reopens the log. */
 void answer_signal(shared &all, int signum) noexcept
 {
@@ -151,11 +184,13 @@ bool serve_until_stopped(shared &all, serving &now, live_config &live)
 	std::unique_lock turn(live.turn());
 	const auto wait = [&turn, &live](sn::deadline until) {
 		turn.unlock();
-		const auto signum = wait_for_signal(until);
-		/* Each change that waits for the turn, too, may take seconds. */
-		if (signum && asks_to_stop(*signum))
+		auto signum = wait_for_signal(until);
+		if (signum && asks_to_stop(*signum)) {
 			live.refuse();
-		turn.lock();
+			turn.lock(); /* another such signal is for the steps that follow */
+		} else if (const auto stop = take_turn(turn, live)) {
+			signum = *stop;
+		}
 		return signum;
 	};
 	const auto next_line = [&all] {
