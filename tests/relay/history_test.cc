@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <gtest/gtest.h>
+#include <memory>
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>
 #include <thread>
@@ -101,6 +102,36 @@ TEST(History, HasTheSumsOfTheListeners)
 		EXPECT_LE(all[0].connect_p99_us, 1125U);
 		EXPECT_GE(all[1].connect_p99_us, 1'000'000U);
 		EXPECT_EQ(all[2].connect_p99_us, 0U);
+	});
+}
+
+/* Otherwise those that reloads have removed would accumulate while nobody reads snapshots. */
+TEST(History, ForgetsCountersThatAreNotInUse)
+{
+	sn::run([] {
+		relay::registry registry;
+		std::weak_ptr<relay::listener_counters> listener;
+		std::weak_ptr<relay::backend_counters> backend;
+		std::weak_ptr<relay::group_counters> group;
+		{
+			relay::registry::generation first(registry);
+			listener = first.open_listener("a", "", {});
+			backend = first.open_backend("g", {.address = "127.0.0.1:1"},
+						     relay::checking::none, nullptr);
+			group = first.open_group("g", 1);
+			first.commit();
+		}
+		listener.lock()->to_client.bytes.add(100);
+		registry.remember();
+		EXPECT_FALSE(listener.expired());
+		EXPECT_FALSE(backend.expired());
+		EXPECT_FALSE(group.expired());
+		relay::registry::generation(registry).commit();
+		registry.remember();
+		EXPECT_TRUE(listener.expired());
+		EXPECT_TRUE(backend.expired());
+		EXPECT_TRUE(group.expired());
+		EXPECT_EQ(registry.past()->since(0).back().to_client, 100U);
 	});
 }
 

@@ -145,7 +145,8 @@ public:
 	snapshot read() const override;
 	bool is_ready() const noexcept override;
 
-	/* Adds a sample to the history. Called by one task at a time. */
+	/* Adds a sample to the history, and forgets counters as read() does. Called by one task at
+	 * a time. */
 	void remember();
 
 	/* Forgets the sources that no bandwidth limit needs to know any more. */
