@@ -13,7 +13,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <sstream>
+#include <sys/wait.h>
 #include <vector>
 
 using namespace harness;
@@ -95,6 +98,23 @@ TEST_P(Refusal, AReloadWithoutAThreadIsToldAndChangesNothing)
 class LateRefusal : public Refusal
 {
 protected:
+	/* Whether the processes that this one has started have ended. It may not have noticed. */
+	static bool are_children_over(pid_t pid)
+	{
+		for (const auto &each : std::filesystem::directory_iterator("/proc")) {
+			std::ifstream from(each.path() / "stat");
+			std::string line;
+			std::getline(from, line);
+			/* "1 (name) Z 2 ...": the state, and the parent. */
+			std::istringstream rest(line.substr(line.rfind(')') + 1));
+			char state = 0;
+			pid_t parent = 0;
+			if (rest >> state >> parent && parent == pid && state != 'Z')
+				return false;
+		}
+		return true;
+	}
+
 	LateRefusal() { setenv("RELAY_TEST_HOLDS", (in / "holds").c_str(), 1); }
 	~LateRefusal() override { unsetenv("RELAY_TEST_HOLDS"); }
 };
@@ -147,6 +167,35 @@ TEST_P(Start, AHandoverToAProcessThatLacksATaskFails)
 	expect_reaches(relay, a);
 	refused.write("");
 	EXPECT_NE(ctl({"config"}).output, "");
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+/* The new process has started the first of its two servers when it cannot start the other one. The
+ * clients that wait at the first one, which the old process has, too, wait for the old process. */
+TEST_F(LateRefusal, OfAHandoverTakesNoClientsFromTheOldProcess)
+{
+	config.write("admin = \"127.0.0.1:0\"\n" + text(control, a.address()));
+	relay_process relay({"--config", config.name()});
+	const auto admin = relay.admin_address();
+	relay.await_error(" serves");
+	refused.write("+admin accept");
+	file holds("");
+	std::filesystem::rename(holds.name(), in / "holds");
+	relay.signal(SIGUSR2);
+	relay.await_error("error cannot_serve ");
+	siginfo_t info{};
+	relay.signal(SIGSTOP);
+	ASSERT_EQ(waitid(P_PID, id_t(relay.pid()), &info, WSTOPPED), 0);
+	auto client = peer::connect(admin);
+	/* The first server of the new process, which ends within a second, begins to serve. */
+	std::filesystem::remove(in / "holds");
+	EXPECT_TRUE(eventually([&] { return are_children_over(relay.pid()); }));
+	relay.signal(SIGCONT);
+	relay.await_error("not handed over: the new process has ended");
+	client.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+	EXPECT_EQ(client.receive(12), "HTTP/1.1 200");
+	refused.write("");
+	client.close();
 	EXPECT_EQ(relay.stop().status, 0);
 }
 #endif

@@ -5,17 +5,20 @@
  * "timers": memory for timers; "ports": a port to send datagrams from; "new": any memory of C++;
  * "large": that of at least a mebibyte; or the task with that name. Each refusal of "timers",
  * "ports", "new" and "large" adds a byte to the file named by RELAY_TEST_REFUSED. A task is refused
- * only once there is no file named by RELAY_TEST_HOLDS.
+ * only once there is no file named by RELAY_TEST_HOLDS. With a '+' in front of its name, the first
+ * such task is not refused, and begins only once there is no such file; the others are refused.
  */
 #include "base/in_time.hpp"
 
 #include <sennit/sennit.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <fcntl.h>
+#include <memory>
 #include <new>
 #include <string_view>
 #include <system_error>
@@ -24,8 +27,8 @@
 namespace
 {
 
-/* Allocates nothing, because allocations ask. */
-bool refuses(std::string_view what)
+/* sign: what the file has in front. Allocates nothing, because allocations ask. */
+bool refuses(std::string_view what, std::string_view sign = "")
 {
 	static const char *const name = std::getenv("RELAY_TEST_REFUSES");
 	const int before = errno;
@@ -37,7 +40,8 @@ bool refuses(std::string_view what)
 			close(fd);
 		}
 	errno = before;
-	return n > 0 && std::string_view(text.data(), static_cast<std::size_t>(n)) == what;
+	const std::string_view all(text.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
+	return all.starts_with(sign) && all.size() > sign.size() && all.substr(sign.size()) == what;
 }
 
 bool refuses_and_notes(std::string_view what)
@@ -64,6 +68,25 @@ void refuse()
 		throw std::bad_alloc();
 }
 
+void wait_while_held()
+{
+	static const char *const holds = std::getenv("RELAY_TEST_HOLDS");
+	while (holds && access(holds, F_OK) == 0)
+		sn_sleep(1'000'000);
+}
+
+struct held_task {
+	static int run(void *arg)
+	{
+		const std::unique_ptr<held_task> its(static_cast<held_task *>(arg));
+		wait_while_held();
+		return its->fn(its->arg);
+	}
+
+	sn_fn *fn;
+	void *arg;
+};
+
 [[maybe_unused]] const bool is_set = [] {
 	relay::refuse_call = refuse;
 	return true;
@@ -88,13 +111,20 @@ int __wrap_sn_udp_connect(void **udp, const char *address, const void *options,
 
 int __wrap_sn_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_attr *attr)
 {
-	static const char *const holds = std::getenv("RELAY_TEST_HOLDS");
+	static std::atomic<bool> is_first{true};
 	if (attr && attr->name && refuses(attr->name)) {
-		while (holds && access(holds, F_OK) == 0)
-			sn_sleep(1'000'000);
+		wait_while_held();
 		return -ENOMEM;
 	}
-	return __real_sn_spawn(task, fn, arg, attr);
+	if (!attr || !attr->name || !refuses(attr->name, "+"))
+		return __real_sn_spawn(task, fn, arg, attr);
+	if (!is_first.exchange(false))
+		return -ENOMEM;
+	auto *const of = new held_task{fn, arg};
+	const int err = __real_sn_spawn(task, held_task::run, of, attr);
+	if (err < 0)
+		delete of;
+	return err;
 }
 
 int __wrap_sn_udp_connect(void **udp, const char *address, const void *options,

@@ -78,7 +78,12 @@ process_services::~process_services()
 	 * waits for the clients. There is room in the list. */
 	for (auto &each : servers_)
 		if (each.is_started) {
-			each.next->retire();
+			/* The process that has the socket, too, answers the clients in the
+			 * backlog. */
+			if (each.is_inherited && all_.inherited.has_former())
+				each.next->hand_over();
+			else
+				each.next->retire();
 			serving_.retired_admins.push_back(std::move(each.next));
 		}
 }
@@ -179,6 +184,7 @@ bool process_services::open_server(slot &which, std::string &why)
 	else
 		why = explain_adopting(which.address + " for administration", handed,
 				       taken->error());
+	which.is_inherited = taken.has_value();
 	if (!which.next)
 		why = with_key(all_.config_file, next_, which.name, std::move(why));
 	return which.next != nullptr;

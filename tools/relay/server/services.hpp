@@ -39,7 +39,8 @@ public:
 	void announce() const;
 
 	/* These start the new log and servers. A log that is started and not used is closed again,
-	 * and such a server is retired. They throw if no task can be started. */
+	 * and such a server is retired, without the clients in its backlog if the process that
+	 * hands over has the socket, too. They throw if no task can be started. */
 	void start_log();
 	void start_servers();
 
@@ -58,6 +59,7 @@ private:
 		bool is_other = false;
 		host_names names{}; /* under which it answers */
 		std::unique_ptr<admin_server> next{};
+		bool is_inherited = false; /* the socket of `next` */
 		bool is_started = false;
 	};
 
