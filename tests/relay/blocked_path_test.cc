@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <fcntl.h>
+#include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <string>
@@ -145,6 +146,27 @@ TEST(BlockedPath, StopsWhileAConfigurationDoesNotEnd)
 		return writer >= 0;
 	}));
 	EXPECT_EQ(relay.stop().status, 0);
+	::close(writer);
+}
+
+/* The same for a relay that cannot start because of the file. Its socket's file goes with it. */
+TEST(BlockedPath, EndsIfAFileDoesNotEndAtTheStart)
+{
+	const folder in;
+	const std::string path = in / "relay.toml";
+	const std::string token = in / "token";
+	replace_by_fifo(token);
+	const int writer = open(token.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	write(path, "control = \"127.0.0.1:0\"\ncontrol_token_file = \"" + token +
+			    "\"\n[listeners.web]\naddress = \"unix:" + in / "web" +
+			    "\"\ngroup = \"g\"\n[groups.g]\nbackends = [\"127.0.0.1:1\"]\n");
+	relay_process relay({"--config", path});
+	EXPECT_TRUE(eventually([&] { return std::filesystem::exists(in / "web"); }));
+	const auto how = relay.wait();
+	EXPECT_EQ(how.status, 1);
+	EXPECT_NE(how.errors.find(" cannot_serve "), std::string::npos) << how.errors;
+	EXPECT_NE(how.errors.find("the file system does not answer"), std::string::npos);
+	EXPECT_FALSE(std::filesystem::exists(in / "web"));
 	::close(writer);
 }
 

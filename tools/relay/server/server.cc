@@ -371,6 +371,16 @@ void flush_output() noexcept
 	std::_Exit(EXIT_SUCCESS);
 }
 
+/* Ends the process of a failed start if a call still uses what returning would destroy
+ * (in_time.hpp). What the start has opened is closed by now. */
+void leave_calls_behind()
+{
+	if (calls_left_behind() == 0)
+		return;
+	flush_output();
+	std::_Exit(EXIT_FAILURE);
+}
+
 void tell_cutting(const shared &all) noexcept
 {
 	try_to_tell([&] {
@@ -499,8 +509,10 @@ int serve(shared &all)
 	background tasks;
 	try {
 		const std::lock_guard turn(live.turn());
-		if (!begin(all, now, live, tasks))
+		if (!begin(all, now, live, tasks)) {
+			leave_calls_behind();
 			return EXIT_FAILURE;
+		}
 	} catch (const std::exception &error) {
 		give_up(all, now, error.what());
 	}
