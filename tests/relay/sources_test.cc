@@ -13,14 +13,18 @@
 #include <atomic>
 #include <cstdio>
 #include <gtest/gtest.h>
+#include <net/if.h>
 #include <random>
 #include <sennit/clock.h>
+#include <string>
 #include <thread>
 #include <variant>
 #include <vector>
 
 namespace
 {
+
+using namespace std::string_literals;
 
 relay::ip_address ip(const std::string &text)
 {
@@ -131,8 +135,8 @@ TEST(Addresses, AreParsed)
 TEST(SessionFilter, ComparesClients)
 {
 	const auto fits = [](const char *wanted, const char *there) {
-		relay::session_filter which{.client = wanted};
-		which.client_ip = relay::parse_ip(wanted);
+		relay::session_filter which;
+		EXPECT_TRUE(which.name_client(wanted)) << wanted;
 		return which.fits_client(there);
 	};
 	EXPECT_TRUE(fits("10.0.0.1", "10.0.0.1:80"));
@@ -140,13 +144,36 @@ TEST(SessionFilter, ComparesClients)
 	EXPECT_FALSE(fits("10.0.0.1", "[::1]:80"));
 	EXPECT_TRUE(fits("::ffff:10.0.0.1", "10.0.0.1:80"));
 	EXPECT_TRUE(fits("2001:DB8::0:1", "[2001:db8::1]:80"));
-	EXPECT_TRUE(fits("fe80::1", "[fe80::1%eth0]:80"));
-	EXPECT_TRUE(fits("fe80::1%eth0", "[fe80::1%eth0]:80"));
-	EXPECT_FALSE(fits("fe80::1%eth1", "[fe80::1%eth0]:80"));
+	EXPECT_TRUE(fits("[fe80::1]", "[fe80::1]:80"));
+	EXPECT_FALSE(fits("fe80::1%1", "[fe80::1]:80"));
 	EXPECT_TRUE(fits("unix:/run/a:b", "unix:/run/a:b"));
 	EXPECT_FALSE(fits("unix:/run/a:b", "10.0.0.1:80"));
+	EXPECT_TRUE(fits("unix:", "unix:"));
+	EXPECT_FALSE(fits("unix:", "unix:/run/a"));
+	EXPECT_FALSE(fits("unix:", "10.0.0.1:80"));
 	EXPECT_FALSE(fits("10.0.0.1", ""));
 	EXPECT_FALSE(fits("10.0.0.1", "unix:/run/a"));
+}
+
+/* However the interface is written. */
+TEST(SessionFilter, ComparesScopesAsNumbers)
+{
+	const std::string lo = std::to_string(if_nametoindex("lo"));
+	for (const auto &wanted : {"fe80::1%lo"s, "[fe80:0::1%lo]"s, "fe80::1%" + lo}) {
+		relay::session_filter which;
+		ASSERT_TRUE(which.name_client(wanted)) << wanted;
+		EXPECT_TRUE(which.fits_client(ip("fe80::1"), if_nametoindex("lo")));
+		EXPECT_FALSE(which.fits_client(ip("fe80::1"), 4711));
+		EXPECT_FALSE(which.fits_client(ip("fe80::1"), 0));
+		EXPECT_FALSE(which.fits_client(ip("fe80::2"), if_nametoindex("lo")));
+	}
+	relay::session_filter any;
+	ASSERT_TRUE(any.name_client("fe80::1"));
+	EXPECT_TRUE(any.fits_client(ip("fe80::1"), 4711));
+	for (const auto &bad : {"fe80::1%"s, "fe80::1%0"s, "fe80::1%no-such"s, "fe80::1%1x"s,
+				"fe80::1%4294967297"s, "fe80::1%lo]:1"s, "10.0.0.1%lo"s,
+				"::ffff:10.0.0.1%lo"s, "%lo"s, "host%lo"s, "fe80::1%lo\0x"s})
+		EXPECT_FALSE(relay::session_filter().name_client(bad)) << bad;
 }
 
 TEST(Sources, AreLimitedExactly)

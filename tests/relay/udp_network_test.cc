@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sessions of UDP in a network of the test's own: what routers report, and a shortage of ports. */
+/* Sessions in a network of the test's own: what routers report about datagrams, a shortage of
+ * ports, and clients at link-local addresses. */
 #include "datagrams.hpp"
 #include "harness.hpp"
 #include "support/own_network.h"
@@ -8,7 +9,9 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <memory>
+#include <net/if.h>
 #include <string>
+#include <sys/ioctl.h>
 #include <vector>
 
 using namespace harness;
@@ -103,6 +106,61 @@ TEST(UdpNetwork, WithoutAFreePortNewClientsAreDropped)
 	EXPECT_EQ(relay.metric("backend_failures_total{group=\"g\",backend=\"127.0.0.1:39000\"}"),
 		  0U);
 	EXPECT_EQ(relay.stop().status, 0);
+}
+
+/* Adds fe80::1 to the interface; returns whether that is possible. */
+bool add_link_local(int interface)
+{
+	struct { /* in6_ifreq of <linux/ipv6.h>, which does not go with other headers */
+		in6_addr address;
+		std::uint32_t prefix;
+		int interface;
+	} what{{}, 64, interface};
+	const int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	const bool is_done = inet_pton(AF_INET6, "fe80::1", &what.address) == 1 &&
+			     ioctl(fd, SIOCSIFADDR, &what) == 0;
+	close(fd);
+	return is_done;
+}
+
+/* The log has the interface's name, but a client may also ask for its number. */
+TEST(LinkLocal, ClientsAreResetByAddressAndInterface)
+{
+	if (!test::OwnNetwork::exists())
+		GTEST_SKIP() << "a network of its own is not permitted";
+	const auto interface = if_nametoindex("lo");
+	if (!add_link_local(static_cast<int>(interface)))
+		GTEST_SKIP() << "the interface has no IPv6";
+	listener backend;
+	udp_peer datagrams;
+	for (const std::string log : {"", "access_log = 'stderr'\n"}) {
+		const folder in;
+		const std::string control = "unix:" + in / "control";
+		configured_relay relay("drain = 0\ncontrol = '" + control + "'\n" + log +
+				       "[listeners.t]\naddress = '[::]:39001'\ngroup = 't'\n"
+				       "[listeners.u]\naddress = 'udp:[::]:39001'\ngroup = 'u'\n"
+				       "[groups.t]\nbackends = ['" +
+				       backend.address() + "']\n[groups.u]\nbackends = ['" +
+				       datagrams.address() + "']\n");
+		relay.await_error(" serves");
+		auto client = peer::sending("x", "[fe80::1%lo]:39001");
+		auto served = backend.accept();
+		EXPECT_EQ(served.receive(1), "x");
+		udp_peer other("[::]:0");
+		ASSERT_EQ(setsockopt(other.fd(), SOL_SOCKET, SO_BINDTODEVICE, "lo", 2), 0);
+		other.send("[fe80::1]:39001", "x");
+		EXPECT_EQ(datagrams.receive().bytes, "x");
+		const auto kill = [&](const std::string &which) {
+			relay_process ctl({"ctl", "--at", control, "kill", "--client", which});
+			return ctl.wait().output;
+		};
+		EXPECT_EQ(kill("fe80::1%" + std::to_string(interface + 1)),
+			  "reset 0 connections\n");
+		EXPECT_EQ(kill("fe80::1%no-such"), "");
+		EXPECT_EQ(kill("fe80:0::1%" + std::to_string(interface)), "reset 2 connections\n");
+		EXPECT_EQ(client.receive_end(), ending::reset);
+		EXPECT_EQ(relay.stop().status, 0);
+	}
 }
 
 } // namespace

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "admin/control.hpp"
 
-#include "base/ip.hpp"
 #include "config/config.hpp"
 
 #include <algorithm>
@@ -138,41 +137,23 @@ controller::outcome edit(controller &to, asked_for &what, backend_edit::kind kin
 	return to.edit(made, what.by);
 }
 
-/* Whether it may be a client's address, although it is none of the IP addresses that parse_ip()
- * knows. */
-bool is_unix_or_scoped(std::string_view client)
-{
-	const auto scope = client.find('%');
-	return client.starts_with("unix:") ||
-	       (scope != client.npos && parse_ip(client.substr(0, scope)));
-}
-
-/* Turns the client that was asked for into the form that a filter has. */
-void name_client(session_filter &which)
-{
-	const std::string asked = which.client;
-	if (asked.starts_with('[') && asked.ends_with(']'))
-		which.client = asked.substr(1, asked.size() - 2);
-	which.client_ip = parse_ip(which.client);
-	if (!which.client_ip && !is_unix_or_scoped(which.client))
-		throw bad_request{"client: \"" + asked + "\" is not an IP address without a port"};
-}
-
 controller::outcome kill(controller &to, asked_for &what)
 {
 	parameters &with = what.with;
 	session_filter which{.listener = with.text("listener"),
 			     .group = with.text("group"),
 			     .backend = with.text("backend"),
-			     .endpoint = with.text("endpoint"),
-			     .client = with.text("client")};
+			     .endpoint = with.text("endpoint")};
+	const auto client = with.text("client");
 	const bool all = with.text("all") == "1";
 	with.finish();
 	const bool is_any = which.listener.empty() && which.group.empty() &&
-			    which.backend.empty() && which.endpoint.empty() && which.client.empty();
-	/* What is left of the client's address must name one: an empty one would fit all. */
-	if (!which.client.empty())
-		name_client(which);
+			    which.backend.empty() && which.endpoint.empty() && client.empty();
+	/* A text that names no client, such as "[]", must not become a filter that all fit. */
+	if (!client.empty() && !which.name_client(client))
+		throw bad_request{"client: \"" + client +
+				  "\" is not an IP address without a port, or its interface does "
+				  "not exist"};
 	if (is_any != all)
 		throw bad_request{all ? "all=1 excludes all other parameters"
 				      : "expected listener, group, backend, endpoint or client, or "

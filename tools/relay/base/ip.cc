@@ -30,7 +30,8 @@ std::optional<ip_end> to_end(const sockaddr_storage &from) noexcept
 	if (from.ss_family == AF_INET6) {
 		sockaddr_in6 in;
 		std::memcpy(&in, &from, sizeof in);
-		return ip_end{to_ip(in.sin6_addr.s6_addr, true), ntohs(in.sin6_port)};
+		return ip_end{to_ip(in.sin6_addr.s6_addr, true), ntohs(in.sin6_port),
+			      in.sin6_scope_id};
 	}
 	return std::nullopt;
 }

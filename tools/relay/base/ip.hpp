@@ -4,8 +4,8 @@
  * client.
  *
  * An IPv4 address that a dual-stack socket reports as "::ffff:10.0.0.1" is that IPv4 address here,
- * so that lists do not depend on how a listener listens; "::/0" contains only IPv6 addresses. The
- * scopes of link-local addresses are dropped: lists cannot name them.
+ * so that lists do not depend on how a listener listens; "::/0" contains only IPv6 addresses. An
+ * address has no scope, because lists cannot name those of link-local addresses.
  */
 #ifndef RELAY_IP_HPP
 #define RELAY_IP_HPP
@@ -38,6 +38,7 @@ std::uint64_t keyed_hash(const ip_address &of) noexcept;
 struct ip_end {
 	ip_address ip;
 	std::uint16_t port = 0;
+	std::uint32_t scope = 0; /* the interface's index for a link-local address; else 0 */
 };
 
 /* The ends of a connected TCP socket; nothing if it is no longer connected. */

@@ -542,15 +542,18 @@ try {
 }
 
 /* All sessions wait for this, so the address is turned into a text only for a client of a Unix
- * socket, and for one with a scope. */
+ * socket. The text of a scope is the interface's name, which may have changed; only an address of
+ * the connection itself has one. */
 bool session::has_client(const session_filter &which) const
 {
-	if (!client_address_.empty())
+	const bool has_scope = client_address_.starts_with('[') &&
+			       client_address_.find('%') != client_address_.npos;
+	if (!client_address_.empty() && !has_scope)
 		return which.fits_client(client_address_);
 	if (!which.client_ip)
 		return which.fits_client(address_of(client_));
 	const auto its = peer_of(client_.native_handle());
-	return its && which.fits_client(its->ip);
+	return its && which.fits_client(its->ip, its->scope);
 }
 
 /* If the backend is not connected yet, connect() sets its keepalive. */

@@ -376,17 +376,12 @@ bool udp_session::lose_backend(const endpoint &which) noexcept
 }
 
 bool udp_session::kill(const session_filter &which) noexcept
-try {
+{
 	const sn::address &client = key_.client;
-	const auto fits_client = [&] {
-		return which.client_ip
-			       ? which.fits_client(to_ip(client.bytes, client.family == AF_INET6))
-			       : which.fits_client(client.text());
-	};
+	const auto ip = to_ip(client.bytes, client.family == AF_INET6);
 	return which.fits(via_->counts->name, to_.name(), chosen_->backend, chosen_->address) &&
-	       (which.client.empty() || fits_client()) && end(termination::killed);
-} catch (const std::exception &) {
-	return false; /* there is no memory to compare it */
+	       (which.client.empty() || which.fits_client(ip, client.scope)) &&
+	       end(termination::killed);
 }
 
 /* Called when no other task has the session any more. */
