@@ -96,6 +96,25 @@ TEST(Event, IsADatagramOfTheJournal)
 					 "MESSAGE=a \"b\" ]\\??\xef\xbf\xbd=c\n");
 }
 
+/* Terminals may take U+009B for the beginning of an escape sequence. */
+TEST(Event, HasNoControlCharacters)
+{
+	auto odd = example();
+	odd.fields.clear();
+	odd.message = "a\xc2\x80\xc2\x9b\xc2\x9f\x7f\xc2\xa0\xc3\x9b\x1b";
+	odd.fields.emplace_back("group", odd.message);
+	const std::string escaped = "a\\u0080\\u009b\\u009f\\u007f\xc2\xa0\xc3\x9b\\u001b";
+	const std::string replaced = "a????\xc2\xa0\xc3\x9b?";
+	for (const auto &record :
+	     {to_text(odd), to_json(odd), to_prefixed_text(odd), to_local_syslog(odd, 1)})
+		EXPECT_EQ(count_of('"' + escaped + '"', record), 2U) << record;
+	const auto syslog = to_syslog(odd, "h\xc2\x9bst", 1);
+	EXPECT_NE(syslog.find(" h?st "), syslog.npos) << syslog;
+	EXPECT_NE(syslog.find(" group=\"" + escaped + "\""), syslog.npos) << syslog;
+	EXPECT_TRUE(syslog.ends_with("] " + replaced)) << syslog;
+	EXPECT_EQ(count_of('=' + replaced + '\n', to_journal(odd)), 2U) << to_journal(odd);
+}
+
 TEST(Event, HasABound)
 {
 	auto large = example();

@@ -16,20 +16,11 @@ namespace
 constexpr std::size_t longest_description = 200;
 constexpr std::size_t longest_ignored = 40;
 
-/* Makes the text one line of valid UTF-8, of at most `most` bytes, without control characters.
- * U+0080 to U+009F, or C2 80 to C2 9F, are some, too: terminals may take U+009B for ESC [. */
+/* Makes the first `most` bytes of the text one line, without control characters. */
 std::string printable(std::string_view text, std::size_t most)
 {
-	std::string valid;
-	append_utf8(valid, text.substr(0, most));
 	std::string out;
-	for (std::size_t i = 0; i < valid.size(); i++) {
-		const bool is_c1 =
-			valid[i] == '\xc2' && static_cast<unsigned char>(valid[i + 1]) < 0xa0;
-		const bool is_c0 = static_cast<unsigned char>(valid[i]) < ' ' || valid[i] == '\x7f';
-		out += is_c0 || is_c1 ? '?' : valid[i];
-		i += is_c1;
-	}
+	append_printable(out, text.substr(0, most));
 	return out;
 }
 

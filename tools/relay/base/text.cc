@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <optional>
 
 namespace relay
 {
@@ -53,6 +54,19 @@ void for_characters(std::string_view text, Each each)
 	}
 }
 
+/* The code of a control character; nothing for any other character. U+0080 to U+009F are some, too:
+ * terminals may take U+009B for ESC [. */
+std::optional<unsigned char> control_code(std::string_view character)
+{
+	const auto first = static_cast<unsigned char>(character[0]);
+	if (first < 0x20 || first == 0x7f)
+		return first;
+	const auto last = static_cast<unsigned char>(character.back());
+	if (first == 0xc2 && last < 0xa0)
+		return last;
+	return std::nullopt;
+}
+
 } // namespace
 
 void append_json(std::string &out, std::string_view text)
@@ -60,14 +74,13 @@ void append_json(std::string &out, std::string_view text)
 	static constexpr char hex[] = "0123456789abcdef";
 	out += '"';
 	for_characters(text, [&out](std::string_view character) {
-		const auto c = static_cast<unsigned char>(character[0]);
-		if (c == '"' || c == '\\') {
+		if (character == "\"" || character == "\\") {
 			out += '\\';
 			out += character;
-		} else if (c < 0x20 || c == 0x7f) {
+		} else if (const auto code = control_code(character)) {
 			out += "\\u00";
-			out += hex[c >> 4];
-			out += hex[c & 15];
+			out += hex[*code >> 4];
+			out += hex[*code & 15];
 		} else {
 			out += character;
 		}
@@ -98,9 +111,11 @@ void append_logfmt(std::string &out, std::string_view text)
 		append_json(out, text);
 }
 
-void append_utf8(std::string &out, std::string_view text)
+void append_printable(std::string &out, std::string_view text)
 {
-	for_characters(text, [&out](std::string_view character) { out += character; });
+	for_characters(text, [&out](std::string_view character) {
+		out += control_code(character) ? "?" : character;
+	});
 }
 
 std::string to_time(std::chrono::nanoseconds since_1970)

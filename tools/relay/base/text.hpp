@@ -15,7 +15,8 @@
 namespace relay
 {
 
-/* Appends the text as a JSON string, with the quotes. */
+/* Appends the text as a JSON string, with the quotes. Control characters are escaped, also those
+ * from U+007F to U+009F, which JSON would allow. */
 void append_json(std::string &out, std::string_view text);
 
 /* Appends it as a label value of Prometheus' text format, without the quotes. */
@@ -28,8 +29,8 @@ void append_label(std::string &out, std::string_view text);
  */
 void append_logfmt(std::string &out, std::string_view text);
 
-/* Appends it without escaping, but as valid UTF-8. */
-void append_utf8(std::string &out, std::string_view text);
+/* Appends it as one line of valid UTF-8, with a '?' for each control character. */
+void append_printable(std::string &out, std::string_view text);
 
 /* "2026-11-21T09:55:14.123Z", from the time since 1970. */
 std::string to_time(std::chrono::nanoseconds since_1970);

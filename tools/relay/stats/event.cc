@@ -168,14 +168,10 @@ void append_parameter(std::string &out, std::string_view text)
 	}
 }
 
-/* A text of one line: control characters become '?'. */
 std::string plain(std::string_view text)
 {
 	std::string out;
-	append_utf8(out, text);
-	for (char &c : out)
-		if (static_cast<unsigned char>(c) < ' ' || c == '\x7f')
-			c = '?';
+	append_printable(out, text);
 	return out;
 }
 
