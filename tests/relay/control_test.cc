@@ -274,12 +274,20 @@ TEST(Control, ReloadsAsSighupDoes)
 	const auto logged = std::string(all).replace(at, 8, '"' + log + '"');
 	with.config().write(logged);
 	with.done({"reload"});
-	/* The lines of counters begin, and they end. */
-	with.config().write("stats_interval = \"50ms\"\n" + logged);
-	with.done({"reload"});
-	with.relay.await_error(" counters ");
-	with.config().write(logged);
-	with.done({"reload"});
+	/* The lines of counters begin, and they end with the reload: not even the next one comes,
+	 * unless it was just due. */
+	const auto lines = [&] { return count_of(" counters ", with.relay.errors()); };
+	EXPECT_TRUE(eventually([&] {
+		const auto first = lines();
+		with.config().write("stats_interval = \"200ms\"\n" + logged);
+		with.done({"reload"});
+		EXPECT_TRUE(eventually([&] { return lines() > first; }));
+		with.config().write(logged);
+		with.done({"reload"});
+		const auto last = lines();
+		std::this_thread::sleep_for(400ms);
+		return lines() == last;
+	}));
 	/* The log is reopened, also by a reload that fails. */
 	for (const auto &content : {logged, std::string("nonsense")}) {
 		std::filesystem::rename(log, log + ".1");
