@@ -269,6 +269,52 @@ TEST(BlockedPath, AChangeWhoseClientHasGivenUpIsNotMade)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
+/* Over TCP the end of a client's own stream looks as if it had left. The manual says so. */
+TEST(BlockedPath, AClientOfTcpKeepsItsStreamOpenWhileItWaits)
+{
+	const folder in;
+	const std::string path = in / "relay.toml";
+	const file token("0123456789abcdef\n");
+	ASSERT_EQ(chmod(token.name().c_str(), 0600), 0);
+	listener backend;
+	write(path, "control = \"127.0.0.1:0\"\ncontrol_token_file = \"" + token.name() + "\"\n" +
+			    config_for(backend.address()));
+	relay_process relay({"--config", path});
+	relay.await_error(" serves");
+	const std::string start = "control on ";
+	std::string printed;
+	ASSERT_TRUE(eventually([&] {
+		printed = relay.output();
+		return printed.find(start) != printed.npos &&
+		       printed.find('\n', printed.find(start)) != printed.npos;
+	}));
+	const auto at = printed.find(start) + start.size();
+	const auto control = printed.substr(at, printed.find('\n', at) - at);
+	const auto ask = [&](const std::string &what) {
+		return peer::sending("POST " + what +
+					     " HTTP/1.0\r\nHost: localhost\r\n"
+					     "Authorization: Bearer 0123456789abcdef\r\n\r\n",
+				     control);
+	};
+	replace_by_fifo(path);
+	auto reloading = ask("/reload");
+	int writer = -1;
+	EXPECT_TRUE(eventually([&] {
+		writer = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+		return writer >= 0;
+	}));
+	auto half_closed = ask("/backends/add?group=g&backend=127.0.0.1:1");
+	half_closed.shutdown_write();
+	auto open_until_then = ask("/backends/add?group=g&backend=127.0.0.1:2");
+	EXPECT_NE(half_closed.receive_rest().first.find(" 503 "), std::string::npos);
+	EXPECT_NE(open_until_then.receive_rest().first.find(" 200 "), std::string::npos);
+	EXPECT_NE(reloading.receive_rest().first.find(" 409 "), std::string::npos);
+	::close(writer);
+	const auto how = relay.stop();
+	EXPECT_EQ(how.status, 0);
+	EXPECT_EQ(count_of(" changed ", how.errors), 1U) << how.errors;
+}
+
 TEST(BlockedPath, AListThatDoesNotAnswerStaysAsItWas)
 {
 	const folder in;

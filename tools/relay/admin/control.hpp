@@ -23,7 +23,8 @@ namespace relay
 class requester
 {
 public:
-	/* Whether it has closed its connection, so that it would not learn of a result. */
+	/* Whether it has closed its connection, so that it would not learn of a result; over TCP
+	 * also whether it has ended no more than its own stream, which looks the same. */
 	virtual bool has_left() const noexcept = 0;
 
 protected:
