@@ -8,10 +8,13 @@
 #include <cstdint>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <map>
 #include <memory>
 #include <net/if.h>
+#include <stdexcept>
 #include <string>
 #include <sys/ioctl.h>
+#include <utility>
 #include <vector>
 
 using namespace harness;
@@ -20,9 +23,7 @@ using namespace std::string_literals;
 namespace
 {
 
-const std::string settings_text = "drain = 0\nadmin = '127.0.0.1:39002'\n"
-				  "[listeners.a]\naddress = 'udp:127.0.0.1:39001'\ngroup = 'g'\n"
-				  "[groups.g]\neject_after = 1\nbackends = ['127.0.0.1:39000']\n";
+const std::string backend_text = "127.0.0.1:39000";
 
 std::string two_bytes(unsigned number)
 {
@@ -39,44 +40,186 @@ unsigned sum_of(const std::string &packet)
 	return ~(sum + (sum >> 16)) & 0xffff;
 }
 
+std::string port_of(const std::string &address)
+{
+	return two_bytes(static_cast<unsigned>(std::stoul(address.substr(address.rfind(':') + 1))));
+}
+
+/* Sends reports about datagrams of a session to a backend: of ICMP if `is_v6` is false. */
+class router
+{
+public:
+	explicit router(bool is_v6 = false)
+	    : is_v6_(is_v6), fd_(socket(is_v6 ? AF_INET6 : AF_INET, SOCK_RAW | SOCK_CLOEXEC,
+					is_v6 ? static_cast<int>(IPPROTO_ICMPV6) : IPPROTO_ICMP))
+	{
+		if (fd_ < 0)
+			throw std::runtime_error("no raw socket: "s + std::strerror(errno));
+	}
+	router(const router &) = delete;
+	router &operator=(const router &) = delete;
+	~router() { close(fd_); }
+
+	void report(char type, char code, const std::string &session, const std::string &backend,
+		    unsigned mtu = 0)
+	{
+		const std::string here = is_v6_ ? std::string(15, '\0') + '\1' : "\x7f\0\0\x01"s;
+		std::string packet{type, code};
+		packet += "\0\0\0\0"s + two_bytes(mtu);
+		packet += is_v6_ ? "\x60\0\0\0\0\x0c\x11\x40"s
+				 : "\x45\0\0\x20\0\0\x40\0\x40\x11\0\0"s;
+		packet += here + here + port_of(session) + port_of(backend) + two_bytes(12) +
+			  "\0\0sent"s;
+		if (!is_v6_) /* the system computes the other one's */
+			packet.replace(2, 2, two_bytes(sum_of(packet)));
+		socklen_t size = 0;
+		const auto to = to_sockaddr(is_v6_ ? "[::1]:0" : "127.0.0.1:0", size);
+		EXPECT_EQ(sendto(fd_, packet.data(), packet.size(), 0,
+				 reinterpret_cast<const sockaddr *>(&to), size),
+			  static_cast<ssize_t>(packet.size()))
+			<< std::strerror(errno);
+	}
+
+private:
+	const bool is_v6_;
+	const int fd_;
+};
+
+std::string settings_for(const std::string &backend, const std::string &of_group = "")
+{
+	return "drain = 0\nadmin = '127.0.0.1:39002'\n"
+	       "[listeners.a]\naddress = 'udp:127.0.0.1:39001'\ngroup = 'g'\n"
+	       "[groups.g]\neject_after = 1\nbackends = ['" +
+	       backend + "']\n" + of_group;
+}
+
+std::uint64_t of_backend(relay_process &relay, const std::string &what, const std::string &backend)
+{
+	return relay.metric("backend_" + what + "_total{group=\"g\",backend=\"" + backend + "\"}");
+}
+
+std::uint64_t ended_by(relay_process &relay, const std::string &cause)
+{
+	return relay.metric("connections_ended_total{listener=\"a\",cause=\"" + cause + "\"}");
+}
+
 /* A router whose next link accepts only smaller packets reports that, and the system sends smaller
  * packets from then on. The backend has not failed, and no datagram is too large. */
 TEST(UdpNetwork, ASmallerPathEndsNothing)
 {
 	if (!test::OwnNetwork::exists())
 		GTEST_SKIP() << "a network of its own is not permitted";
-	const int raw = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP);
-	ASSERT_GE(raw, 0) << std::strerror(errno);
-	udp_peer backend("127.0.0.1:39000"), client;
-	configured_relay relay(settings_text);
+	router router;
+	udp_peer backend(backend_text), client;
+	configured_relay relay(settings_for(backend_text));
 	client.send(relay.address(), "q");
 	const auto session = backend.receive().from;
-	/* An ICMP message 3/4 with an MTU of 1400, about a packet of the session to the backend. */
-	const std::string here = "\x7f\0\0\x01"s;
-	std::string packet = "\x03\x04\0\0\0\0"s + two_bytes(1400) +
-			     "\x45\0\0\x20\0\0\x40\0\x40\x11\0\0"s + here + here +
-			     two_bytes(std::stoul(session.substr(session.rfind(':') + 1))) +
-			     two_bytes(39000) + two_bytes(12) + "\0\0sent"s;
-	packet.replace(2, 2, two_bytes(sum_of(packet)));
-	socklen_t size = 0;
-	const auto to = to_sockaddr(backend.address(), size);
 	for (int i = 0; i < 20; i++) {
 		/* Usually the session's task gets the error first, but the listener's task does if
 		 * its datagram is there. */
-		EXPECT_EQ(sendto(raw, packet.data(), packet.size(), 0,
-				 reinterpret_cast<const sockaddr *>(&to), size),
-			  static_cast<ssize_t>(packet.size()));
+		router.report(3, 4, session, backend_text, 1400);
 		const std::string bytes(1450, static_cast<char>('a' + i));
 		client.send(relay.address(), bytes);
 		const auto arrived = backend.receive();
 		EXPECT_EQ(arrived.from, session);
 		EXPECT_TRUE(arrived.bytes == bytes);
 	}
-	close(raw);
 	EXPECT_EQ(relay.metric("connections_accepted_total{listener=\"a\"}"), 1U);
-	EXPECT_EQ(relay.metric("backend_failures_total{group=\"g\",backend=\"127.0.0.1:39000\"}"),
-		  0U);
+	EXPECT_EQ(of_backend(relay, "failures", backend_text), 0U);
 	EXPECT_EQ(relay.stop().status, 0);
+}
+
+/* As for connections that are being made. */
+TEST(UdpNetwork, BeforeAnAnswerEachReportIsAFailure)
+{
+	if (!test::OwnNetwork::exists())
+		GTEST_SKIP() << "a network of its own is not permitted";
+	/* The network, the host, prohibited, and the time to live. */
+	const std::map<std::string, std::vector<std::pair<char, char>>> all = {
+		{backend_text, {{3, 0}, {3, 1}, {3, 13}, {11, 0}}},
+		{"[::1]:39000", {{1, 0}, {1, 3}, {1, 1}, {3, 0}}},
+	};
+	for (const auto &[address, reports] : all) {
+		router router(address.starts_with('['));
+		udp_peer backend(address), client;
+		configured_relay relay(settings_for(address));
+		std::uint64_t failures = 0;
+		for (const auto &[type, code] : reports) {
+			client.send(relay.address(), "q");
+			const auto session = backend.receive().from;
+			router.report(type, code, session, address);
+			failures++;
+			EXPECT_TRUE(eventually([&] {
+				return ended_by(relay, "connect_failed") == failures;
+			})) << address
+			    << ' ' << failures;
+			EXPECT_EQ(of_backend(relay, "failures", address), failures);
+		}
+		EXPECT_EQ(of_backend(relay, "ejections", address), 1U);
+		EXPECT_EQ(relay.stop().status, 0);
+	}
+}
+
+/* What may pass ends nothing then, whoever gets the report: the session or the next datagram. */
+TEST(UdpNetwork, AfterAnAnswerOnlyRefusalsEndTheSession)
+{
+	if (!test::OwnNetwork::exists())
+		GTEST_SKIP() << "a network of its own is not permitted";
+	for (const std::string &address : {backend_text, "[::1]:39000"s}) {
+		const bool is_v6 = address.starts_with('[');
+		const char unreachable = is_v6 ? 1 : 3;
+		router router(is_v6);
+		udp_peer backend(address), client;
+		configured_relay relay(settings_for(address));
+		client.send(relay.address(), "q");
+		const auto session = backend.receive().from;
+		backend.send(session, "a");
+		EXPECT_EQ(client.receive().bytes, "a");
+		for (int i = 0; i < 20; i++) {
+			router.report(unreachable, is_v6 ? 3 : 1, session, address);
+			client.send(relay.address(), "q");
+			EXPECT_EQ(backend.receive().from, session);
+		}
+		EXPECT_EQ(of_backend(relay, "failures", address), 0U);
+		router.report(unreachable, is_v6 ? 4 : 3, session, address);
+		EXPECT_TRUE(eventually([&] { return ended_by(relay, "server_reset") == 1; }));
+		EXPECT_EQ(of_backend(relay, "failures", address), 1U);
+		EXPECT_EQ(relay.stop().status, 0);
+	}
+}
+
+/* The system keeps reports in the buffer for answers, which is full with fewer than 300. */
+TEST(UdpNetwork, ReportsTakeNoRoomFromAnswers)
+{
+	if (!test::OwnNetwork::exists())
+		GTEST_SKIP() << "a network of its own is not permitted";
+	for (const bool by_router : {true, false}) {
+		router router;
+		udp_peer backend(backend_text), client;
+		configured_relay relay(settings_for(backend_text, "send_proxy = 'v2'\n"));
+		client.send(relay.address(), "q");
+		const auto session = backend.receive().from;
+		for (std::uint64_t i = 1; by_router && i <= 1000; i++)
+			router.report(3, 4, session, backend_text, 1400);
+		/* With the header it does not fit, which the system reports as well. */
+		const std::string large(65507, 'x');
+		for (std::uint64_t i = 1; !by_router && i <= 200; i++) {
+			client.send(relay.address(), large);
+			ASSERT_TRUE(eventually([&] {
+				return relay.metric("datagrams_dropped_total{listener=\"a\",reason="
+						    "\"too_large\"}") == i;
+			}));
+		}
+		const std::string answer(60000, 'a');
+		/* What the router has reported may still be about to be removed. */
+		EXPECT_TRUE(eventually([&] {
+			backend.send(session, answer);
+			const auto got = client.receive_within(100ms);
+			return got && got->bytes == answer;
+		})) << by_router;
+		EXPECT_EQ(of_backend(relay, "failures", backend_text), 0U);
+		EXPECT_EQ(relay.stop().status, 0);
+	}
 }
 
 /* A lack of ports is not a failure of the backend, for which it would be ejected. */
@@ -87,8 +230,8 @@ TEST(UdpNetwork, WithoutAFreePortNewClientsAreDropped)
 	std::ofstream range("/proc/sys/net/ipv4/ip_local_port_range");
 	if (!(range << "40000 40007\n" << std::flush))
 		GTEST_SKIP() << "the range of ports cannot be changed";
-	udp_peer backend("127.0.0.1:39000");
-	configured_relay relay(settings_text);
+	udp_peer backend(backend_text);
+	configured_relay relay(settings_for(backend_text));
 	std::vector<std::unique_ptr<udp_peer>> crowd;
 	for (int i = 0; i < 20; i++) {
 		crowd.push_back(
@@ -103,8 +246,7 @@ TEST(UdpNetwork, WithoutAFreePortNewClientsAreDropped)
 		       12;
 	}));
 	relay.await_error("error no_room");
-	EXPECT_EQ(relay.metric("backend_failures_total{group=\"g\",backend=\"127.0.0.1:39000\"}"),
-		  0U);
+	EXPECT_EQ(of_backend(relay, "failures", backend_text), 0U);
 	EXPECT_EQ(relay.stop().status, 0);
 }
 

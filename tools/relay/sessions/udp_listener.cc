@@ -53,6 +53,10 @@ sn::udp_options options_for(const std::string &at)
 		.send_buffer = 0};
 }
 
+/* See udp_session.hpp for the flag. */
+const sn::udp_options options_to_backends = {
+	.flags = SN_UDP_ERRORS, .receive_buffer = 0, .send_buffer = 0};
+
 std::string explain_adopting_udp(const std::string &address, int fd, const std::error_code &error)
 {
 	return "cannot receive at " + address + " with inherited descriptor " + std::to_string(fd) +
@@ -511,7 +515,7 @@ std::shared_ptr<udp_session> udp_listener::open_session(const std::shared_ptr<ro
 			return nullptr;
 		}
 		tried.push_back(chosen.get());
-		auto socket = sn::udp::connect(chosen->address, sn::now());
+		auto socket = sn::udp::connect(chosen->address, sn::now(), options_to_backends);
 		if (socket)
 			return std::make_shared<udp_session>(
 				udp_session::parts{.port = port_,

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <exception>
 #include <linux/sock_diag.h>
+#include <netinet/in.h>
 #include <optional>
 #include <span>
 #include <sys/socket.h>
@@ -29,6 +30,10 @@ using namespace std::chrono_literals;
 /* The idle timeout while the relay stops. A client that waits for an answer usually has it
  * sooner. */
 constexpr std::chrono::nanoseconds idle_while_stopping = 1s;
+
+/* The most reports that are removed at a time, so that a flood of them does not hold up a task. If
+ * more have come, the next call returns one. */
+constexpr int reports_at_once = 32;
 
 proxy_end proxy_end_of(const sn_address &at)
 {
@@ -149,8 +154,12 @@ bool udp_session::pass_on(std::string_view datagram) noexcept
 	ssize_t n = send_at_once(backend_.native_handle(), message);
 	/* The error may be about an earlier datagram, see receive(), so this one is sent once
 	 * more. */
-	if (n < 0 && errno == EMSGSIZE)
+	if (n < 0 && errno == EMSGSIZE) {
 		n = send_at_once(backend_.native_handle(), message);
+		const int error = errno;
+		drop_reports();
+		errno = error;
+	}
 	if (n >= 0) {
 		counts.datagrams.to_backend.add();
 		counts.to_backend.bytes.add(datagram.size());
@@ -165,8 +174,7 @@ bool udp_session::pass_on(std::string_view datagram) noexcept
 	case EAGAIN:
 	case ENOBUFS:
 	case ENOMEM:
-	case EPERM:
-	case EACCES:
+	case EPERM: /* a firewall of this machine */
 		return drop(udp_drop::not_sent);
 	default:
 		lose_connection(errno);
@@ -209,9 +217,12 @@ void udp_session::receive()
 			sleep_fully(10ms);
 		} else if (n == -ECANCELED || n == -EBADF) {
 			return; /* by end() */
-		} else if (n != -EINTR && n != -EMSGSIZE) {
-			/* EMSGSIZE reports that a router's next link takes less. The system has
-			 * noted that, and sends fragments from now on. */
+		} else if (n == -EMSGSIZE) {
+			/* A router's next link takes less. The system has noted that, and sends
+			 * fragments from now on. */
+			drop_reports();
+			static_cast<void>(sn_yield());
+		} else if (n != -EINTR) {
 			lose_connection(static_cast<int>(-n));
 		}
 	}
@@ -269,9 +280,33 @@ bool udp_session::take(char *buf, std::size_t size)
 
 void udp_session::first_answer() noexcept
 {
+	ignore_passing_reports();
 	first_answer_.store(sn_now() - began_, std::memory_order_relaxed);
 	tell_succeeded(to_, *chosen_.get());
 	to_.succeeded(*chosen_.get());
+}
+
+/* Makes the system keep no more errors, and discard those that may pass. Also discards an error of
+ * before that which no call has returned yet: if it was final, the next datagram causes another. */
+void udp_session::ignore_passing_reports() noexcept
+{
+	const int fd = backend_.native_handle();
+	const int off = 0;
+	setsockopt(fd, IPPROTO_IP, IP_RECVERR, &off, sizeof off);
+	setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &off, sizeof off); /* fails for IPv4 */
+	int error = 0;
+	socklen_t size = sizeof error;
+	getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+}
+
+/* Removes reports about sizes. Others that have come at the same moment may be lost; the next
+ * datagram causes them again. */
+void udp_session::drop_reports() noexcept
+{
+	sn_udp_error report;
+	for (int i = 0; i < reports_at_once; i++)
+		if (sn_udp_next_error(backend_.get(), &report) != 1)
+			return;
 }
 
 /* Sends by the simple call where possible: messages take more stack, and each session would keep

@@ -14,16 +14,26 @@
  *  - When nothing has come from either side for the idle timeout, or, while the relay stops, for a
  *    second if that is shorter.
  *  - When each of the client's datagrams has got the configured number of answers.
- *  - When the network reports that the backend refuses datagrams (ICMP's port unreachable), or
- *    there is no route. That counts as a failure to connect (balance.hpp), and the client's next
- *    datagram begins a session with the backend that is chosen then. If it was a send that failed,
- *    the same datagram does that. Linux does not report that a host or a network is unreachable,
- *    unless it is asked to keep errors (SN_UDP_ERRORS), because that may pass.
+ *  - When the network reports that the backend is out of reach (below), or there is no route. That
+ *    counts as a failure to connect (balance.hpp), and the client's next datagram begins a session
+ *    with the backend that is chosen then. If it was a send that failed, the same datagram does
+ *    that.
  *  - When its lifetime is over, when its backend goes down and `on_down` says so, or when it is
  *    cut.
  * Neither side is notified, because UDP has no means for that.
  *
  * The first answer counts as a successful connect, because connecting a UDP socket proves nothing.
+ *
+ * Reports of the network (ICMP). As with connections, what is reported before the first answer is
+ * final, also that a host or a network is unreachable; after that answer only what the system
+ * itself takes for final is: that the backend refuses datagrams, or that they are prohibited. The
+ * system returns the others only on a socket that keeps errors (SN_UDP_ERRORS), so sockets do that
+ * until the first answer. The kept errors take room of the receive buffer, so they are removed:
+ * together with the socket, with the first answer, or, if they are about a size, which ends
+ * nothing, when a call returns one. There are never more than fit into that buffer. The system
+ * accepts only reports that quote the addresses and ports of the session's socket. Whoever can send
+ * forged ones, and knows or guesses the local port, can therefore end the session and have it
+ * counted as a failure. Reports of a refused port allow that as well, at any time.
  */
 #ifndef RELAY_UDP_SESSION_HPP
 #define RELAY_UDP_SESSION_HPP
@@ -140,6 +150,8 @@ private:
 	sn::result<void> send_to_client(char *bytes, std::size_t size);
 	bool has_all_answers() const noexcept;
 	void first_answer() noexcept;
+	void ignore_passing_reports() noexcept;
+	void drop_reports() noexcept;
 	void lose_connection(int error) noexcept;
 	bool end(termination why) noexcept;
 	void cut() noexcept override { end(termination::cut); }
