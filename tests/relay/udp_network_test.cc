@@ -188,6 +188,22 @@ TEST(UdpNetwork, AfterAnAnswerOnlyRefusalsEndTheSession)
 	}
 }
 
+/* As for a check by TCP, which ends when the connection fails. */
+TEST(UdpNetwork, AReportEndsACheck)
+{
+	if (!test::OwnNetwork::exists())
+		GTEST_SKIP() << "a network of its own is not permitted";
+	router router;
+	udp_peer backend(backend_text);
+	configured_relay relay(settings_for(backend_text,
+					    "[groups.g.check]\nudp = true\nsend = 'q'\n"
+					    "expect = 'a'\ninterval = '1h'\ntimeout = '1h'\n"));
+	router.report(3, 1, backend.receive().from, backend_text);
+	EXPECT_TRUE(
+		eventually([&] { return of_backend(relay, "check_failures", backend_text) == 1; }));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
 /* The system keeps reports in the buffer for answers, which is full with fewer than 300. */
 TEST(UdpNetwork, ReportsTakeNoRoomFromAnswers)
 {

@@ -60,7 +60,8 @@ auto receive_into(sn::udp &socket, std::string &answer)
 std::error_code probe_by_datagrams(const std::string &to, const check_config &how,
 				   const std::string &header, sn::deadline until)
 {
-	auto socket = sn::udp::connect(to, until);
+	auto socket = sn::udp::connect(
+		to, until, {.flags = SN_UDP_ERRORS, .receive_buffer = 0, .send_buffer = 0});
 	if (!socket)
 		return reason_of(socket.error(), to);
 	if (is_own_peer(*socket))

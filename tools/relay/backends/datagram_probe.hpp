@@ -5,7 +5,8 @@
  *
  * Datagrams get lost, so the text is sent again after each quarter of the timeout in which nothing
  * has come. The first datagram that comes decides; what another address sends does not arrive at a
- * connected socket. A report of the network, such as a refused port, ends the check immediately.
+ * connected socket. A report of the network, such as a refused port or an unreachable host, ends
+ * the check immediately, as it does for a check by TCP.
  */
 #ifndef RELAY_DATAGRAM_PROBE_HPP
 #define RELAY_DATAGRAM_PROBE_HPP
