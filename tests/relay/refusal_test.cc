@@ -393,6 +393,27 @@ TEST_F(Lack, OfPortsCostsFewAttempts)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
+/* A datagram that could not be sent is tried again, and counts once for the rates. */
+TEST_F(Lack, OfARouteIsNoLackOfRate)
+{
+	const std::string drops = "datagrams_dropped_total{listener=\"udp\",reason=";
+	udp_peer served, client;
+	configured_relay relay("drain = 0\nadmin = \"127.0.0.1:0\"\n"
+			       "[listeners.udp]\naddress = \"udp:127.0.0.1:0\"\ngroup = \"g\"\n"
+			       "accept_rate = 1\naccept_burst = 1\naccept_rate_per_source = 1\n"
+			       "accept_burst_per_source = 1\nmax_connections = 1\n"
+			       "max_connections_per_source = 1\n[groups.g]\nbackends = [\"" +
+			       served.address() + "\"]\n");
+	relay.await_error(" serves");
+	lacks.write("routes");
+	client.send(relay.address(), "q");
+	EXPECT_TRUE(eventually([&] { return std::filesystem::file_size(refused.name()) >= 2; }));
+	lacks.write("");
+	EXPECT_TRUE(eventually([&] { return relay.metric(drops + "\"backend_failed\"}") == 1; }));
+	EXPECT_EQ(relay.metric("connections_accepted_total{listener=\"udp\"}"), 2U);
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
 /* A listener of UDP that could not receive must not seem to serve. */
 TEST_F(Lack, OfMemoryForDatagramsFailsAReload)
 {

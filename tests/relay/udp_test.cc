@@ -310,6 +310,46 @@ TEST_F(Udp, ABackendThatRefusesIsEjected)
 	EXPECT_EQ(failures(), 2U);
 }
 
+/* All datagrams are there when the relay continues, so the second one usually comes while the task
+ * of the session that the first one has begun is not over. That session must not count against the
+ * limits any more. */
+TEST_F(Udp, ASessionThatFailedLeavesItsPlaceToTheNext)
+{
+	constexpr std::uint64_t sent = 20;
+	udp_peer backend, client;
+	const std::string nobody =
+		"{ address = '" + address_of_nobody() + "', max_connections = 1 }";
+	for (const std::string &other : {""s, ", " + quoted(backend.address())}) {
+		start(config(nobody + other,
+			     "max_connections = 1\nmax_connections_per_source = 1\n",
+			     "eject_after = 0\n"));
+		/* The answer says that the relay receives. */
+		EXPECT_EQ(open(), 0U);
+		relay_->signal(SIGSTOP);
+		int status = 0;
+		ASSERT_EQ(waitpid(relay_->pid(), &status, WUNTRACED), relay_->pid());
+		ASSERT_TRUE(WIFSTOPPED(status));
+		for (std::uint64_t i = 0; i < sent; i++)
+			client.send(at_, "q");
+		relay_->signal(SIGCONT);
+		EXPECT_TRUE(eventually([&] {
+			return relay_->metric("datagrams_total{listener=\"dns\",to=\"backend\"}") +
+				       dropped("refused_limit") + dropped("no_backend") +
+				       dropped("backend_failed") ==
+			       sent;
+		}));
+		EXPECT_EQ(dropped("refused_limit"), 0U);
+		EXPECT_EQ(dropped("no_backend"), 0U);
+		/* The report of a refusal may come late. */
+		EXPECT_TRUE(other.empty() || eventually([&] {
+				    client.send(at_, "q");
+				    return backend.receive_within(10ms).has_value();
+			    }));
+		TearDown();
+	}
+	relay_.reset();
+}
+
 /* A backend that goes away after answers has failed in another way. */
 TEST_F(Udp, ABackendThatGoesAwayEndsTheSession)
 {

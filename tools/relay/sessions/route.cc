@@ -61,11 +61,12 @@ bool route::denies(const ip_address &client) const noexcept
 	       (!these->allow.empty() && !contains(these->allow, client));
 }
 
-std::optional<termination> route::refuses(const ip_address &client, source_ticket &counted) const
+std::optional<termination> route::refuses(const ip_address &client, source_ticket &counted,
+					  bool is_new) const
 {
 	if (denies(client))
 		return termination::refused_list;
-	if (settings.accept_rate_per_source &&
+	if (is_new && settings.accept_rate_per_source &&
 	    !counts->source_rates.enter(client, sn_now(), settings.accept_rate_per_source,
 					settings.accept_burst_per_source))
 		return termination::refused_rate;

@@ -131,7 +131,8 @@ struct route {
 	 * The reason to close a client with this address, if there is one. Otherwise the client
 	 * counts as a connection of that source for as long as the ticket lives.
 	 */
-	std::optional<termination> refuses(const ip_address &client, source_ticket &counted) const;
+	std::optional<termination> refuses(const ip_address &client, source_ticket &counted,
+					   bool is_new = true) const;
 
 	/*
 	 * The pool for a TLS client that asks for this name (empty: for no name) and offers these

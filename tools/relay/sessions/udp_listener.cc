@@ -271,8 +271,9 @@ void udp_listener::take(const sn::udp_message &message)
 	const udp_key key{message.peer,
 			  port_->has_every_address ? sn::address(message.local) : sn::address()};
 	if (const auto session = port_->find(key, sn_now())) {
-		if (session->pass_on(datagram))
+		if (!session->is_ending() && session->pass_on(datagram))
 			return;
+		session->free_places();
 		port_->remove(*session);
 	}
 	try {
@@ -389,7 +390,7 @@ void udp_listener::try_session(const std::shared_ptr<route> &via, pool &to, cons
 	auto why = udp_drop::backend_failed;
 	/* Tries another backend if the first one refuses before anything was sent to it. */
 	for (std::size_t tries = 0; tries < 2; tries++) {
-		const auto made = open_session(via, to, key, sni, why);
+		const auto made = open_session(via, to, key, sni, tries == 0, why);
 		if (!made)
 			break;
 		for (std::size_t i = 0; i < all; i++)
@@ -407,6 +408,7 @@ void udp_listener::try_session(const std::shared_ptr<route> &via, pool &to, cons
 			passed++;
 		if (passed == first.kept.size() && made->pass_on(first.last))
 			return;
+		made->free_places();
 		port_->remove(*made);
 		why = udp_drop::backend_failed;
 		if (passed > 0) /* a datagram is passed on at most once */
@@ -428,14 +430,14 @@ std::optional<udp_drop> udp_listener::deny(const route &via, const udp_key &key)
 	return std::nullopt;
 }
 
-/* The reason to give this client no session, if there is one. */
-std::optional<udp_drop> udp_listener::refuse(const route &via, const udp_key &key,
+/* The reason to give this client no session, if there is one. is_new: it counts for the rates. */
+std::optional<udp_drop> udp_listener::refuse(const route &via, const udp_key &key, bool is_new,
 					     source_ticket &counted)
 {
 	const auto &settings = via.settings;
 	auto &counts = *via.counts;
 	if (via.tells_sources_apart()) {
-		const auto refused = via.refuses(ip_of(key.client), counted);
+		const auto refused = via.refuses(ip_of(key.client), counted, is_new);
 		if (refused == termination::refused_list) {
 			all_.counters.denied.add();
 			return udp_drop::refused_list;
@@ -451,7 +453,7 @@ std::optional<udp_drop> udp_listener::refuse(const route &via, const udp_key &ke
 			return udp_drop::refused_limit;
 		}
 	}
-	if (settings.accept_rate &&
+	if (is_new && settings.accept_rate &&
 	    !counts.rate.enter(sn_now(), settings.accept_rate, settings.accept_burst)) {
 		tell_limit(counts.name, "accept_rate");
 		all_.counters.rate_refused.add();
@@ -461,10 +463,10 @@ std::optional<udp_drop> udp_listener::refuse(const route &via, const udp_key &ke
 }
 
 /* Opens a session. If that fails, returns null, and `why` has the reason for dropping the
- * datagram. */
+ * datagram. is_new: false in another attempt for the same datagram. */
 std::shared_ptr<udp_session> udp_listener::open_session(const std::shared_ptr<route> &via, pool &to,
 							const udp_key &key, const std::string &sni,
-							udp_drop &why)
+							bool is_new, udp_drop &why)
 {
 	auto &counts = *via->counts;
 	source_ticket counted;
@@ -474,7 +476,7 @@ std::shared_ptr<udp_session> udp_listener::open_session(const std::shared_ptr<ro
 		why = udp_drop::bad_source;
 		return nullptr;
 	}
-	if (const auto refused = refuse(*via, key, counted)) {
+	if (const auto refused = refuse(*via, key, is_new, counted)) {
 		why = *refused;
 		return nullptr;
 	}

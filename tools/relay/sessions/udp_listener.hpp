@@ -119,11 +119,11 @@ private:
 			 const first_datagrams &first, const std::string &sni);
 	void watch_time(bool is_woken);
 	std::optional<udp_drop> deny(const route &via, const udp_key &key);
-	std::optional<udp_drop> refuse(const route &via, const udp_key &key,
+	std::optional<udp_drop> refuse(const route &via, const udp_key &key, bool is_new,
 				       source_ticket &counted);
 	std::shared_ptr<udp_session> open_session(const std::shared_ptr<route> &via, pool &to,
 						  const udp_key &key, const std::string &sni,
-						  udp_drop &why);
+						  bool is_new, udp_drop &why);
 	udp_drop pause();
 	void tell_shortage();
 

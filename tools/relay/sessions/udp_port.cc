@@ -67,7 +67,7 @@ std::shared_ptr<udp_session> udp_port::find(const udp_key &key, std::int64_t now
 {
 	const std::lock_guard lock(lock_);
 	const auto at = sessions_.find(key);
-	if (at == sessions_.end() || at->second->is_ending())
+	if (at == sessions_.end())
 		return nullptr;
 	at->second->asked(now);
 	return at->second;

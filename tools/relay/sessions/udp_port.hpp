@@ -69,8 +69,8 @@ public:
 	~udp_port();
 
 	/* Finds the session of a client for a datagram that has come at that time; the datagram
-	 * keeps the session alive. Returns null if there is none, or only one that is about to
-	 * end. */
+	 * keeps the session alive, unless it has ended for another reason than its time. Returns
+	 * null if there is none. */
 	std::shared_ptr<udp_session> find(const udp_key &key, std::int64_t now) noexcept;
 
 	/* Adds a session, in place of one with the same key that is about to end. Throws

@@ -97,8 +97,8 @@ std::uint64_t dropped_by_system(int fd) noexcept
 
 udp_session::udp_session(parts of)
     : places_(std::move(of.places)), port_(std::move(of.port)), via_(std::move(of.via)),
-      source_(std::move(of.source)), to_(of.to), key_(of.key), chosen_(std::move(of.chosen)),
-      backend_(std::move(of.backend)), sni_(std::move(of.sni)),
+      source_(std::move(of.source)), to_(of.to), key_(of.key), chosen_(of.chosen.get()),
+      place_(std::move(of.chosen)), backend_(std::move(of.backend)), sni_(std::move(of.sni)),
       header_(header_for(to_, key_, *port_, sni_))
 {
 	via_->counts->accepted.add();
@@ -182,6 +182,14 @@ bool udp_session::pass_on(std::string_view datagram) noexcept
 	}
 }
 
+void udp_session::free_places() noexcept
+{
+	const std::lock_guard lock(freeing_);
+	places_.leave_listener();
+	const source_ticket source = std::move(source_);
+	const ticket place = std::move(place_);
+}
+
 void udp_session::run() noexcept
 {
 	try {
@@ -189,6 +197,7 @@ void udp_session::run() noexcept
 	} catch (const std::exception &) {
 		end(termination::no_memory);
 	}
+	free_places();
 	port_->remove(*this);
 }
 
@@ -407,7 +416,7 @@ bool udp_session::end(termination why) noexcept
 
 bool udp_session::lose_backend(const endpoint &which) noexcept
 {
-	return chosen_.get().get() == &which && end(termination::backend_down);
+	return chosen_.get() == &which && end(termination::backend_down);
 }
 
 bool udp_session::kill(const session_filter &which) noexcept

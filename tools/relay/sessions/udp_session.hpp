@@ -47,6 +47,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,7 +58,8 @@ namespace relay
 /* The largest datagram and one more byte, so that none is cut. */
 inline constexpr std::size_t udp_buffer_size = 65536;
 
-/* A place for a session in the process, and one in the listener. The destructor frees both. */
+/* A place for a session in the process, and one in the listener. The destructor frees both; the
+ * latter may be freed before that. */
 class udp_places
 {
 public:
@@ -75,9 +77,15 @@ public:
 	{
 		if (!all_)
 			return;
-		listener_->active.fetch_sub(1, std::memory_order_relaxed);
-		listener_.reset();
+		leave_listener();
 		all_->gone(); /* last: the process may end after it */
+	}
+
+	void leave_listener() noexcept
+	{
+		if (listener_)
+			listener_->active.fetch_sub(1, std::memory_order_relaxed);
+		listener_.reset();
 	}
 
 private:
@@ -136,6 +144,11 @@ public:
 	 * not counted. Only the listener's task calls it. */
 	bool pass_on(std::string_view datagram) noexcept;
 
+	/* Frees the places that the limits of the listener, the source and the endpoint count. Any
+	 * task may call it, once the session has ended: a datagram that it has not passed on may
+	 * begin another one before this one's task is over. */
+	void free_places() noexcept;
+
 	/* Passes the answers on until the session is over, and then leaves the port. Called
 	 * once, in a task of its own. */
 	void run() noexcept;
@@ -164,10 +177,12 @@ private:
 	udp_places places_;
 	const std::shared_ptr<udp_port> port_;
 	const std::shared_ptr<route> via_;
+	std::mutex freeing_; /* guards what free_places() frees */
 	source_ticket source_;
 	pool &to_;
 	const udp_key key_;
-	const ticket chosen_;
+	const std::shared_ptr<endpoint> chosen_;
+	ticket place_; /* at the endpoint */
 	sn::udp backend_;
 	const std::string sni_;
 	const std::string header_; /* PROXY header of each datagram; empty: none */
