@@ -145,6 +145,76 @@ TEST(Bucket, IsExact)
 	}
 }
 
+/* Connections that always want more, each of which waits for its next chunk, and more datagrams
+ * than may pass. All of these together get what one connection gets. */
+TEST(Bucket, DatagramsGetTheShareOfAConnection)
+{
+	constexpr std::uint64_t rate = 1 << 20, burst = 64 << 10;
+	for (const std::uint64_t size : {50U, 1400U, 65507U})
+		for (const std::size_t takers : {1U, 2U, 20U}) {
+			SCOPED_TRACE(std::to_string(size) + " bytes, " + std::to_string(takers));
+			relay::bucket of;
+			std::int64_t now = 5;
+			of.set(rate, burst, now);
+			std::vector<std::uint64_t> places(takers), moved(takers);
+			for (auto &each : places)
+				each = of.take(of.most(), now);
+			std::uint64_t passed = 0, all = 0;
+			const std::int64_t began = now, end = now + 20 * second;
+			for (; now < end; now += second / 1000) {
+				for (std::size_t i = 0; i < takers; i++)
+					while (of.when(places[i]) <= now) {
+						moved[i] += of.most();
+						all += of.most();
+						places[i] = of.take(of.most(), now);
+					}
+				for (std::uint64_t tried = 0; tried < 4096; tried += size)
+					if (of.take_at_once(size, now)) {
+						passed += size;
+						all += size;
+					}
+				ASSERT_LE(all,
+					  burst + static_cast<double>(now - began) * 1e-9 * rate);
+			}
+			const double share = 20.0 * rate / static_cast<double>(takers + 1);
+			EXPECT_NEAR(static_cast<double>(passed), share, share / 20 + 65507);
+			for (const auto each : moved)
+				EXPECT_NEAR(static_cast<double>(each), share, share / 20 + 65507);
+		}
+}
+
+/* Connections get all the bandwidth when no datagrams come. */
+TEST(Bucket, DatagramsThatDoNotComeTakeNothing)
+{
+	constexpr std::uint64_t rate = 1 << 20;
+	relay::bucket of;
+	std::int64_t now = 5;
+	of.set(rate, 1024, now);
+	auto place = of.take(1024 + of.most(), now);
+	EXPECT_FALSE(of.take_at_once(100, now));
+	EXPECT_FALSE(of.take_at_once(2000, now)) << "larger than the burst";
+	now = of.when(place);
+	place = of.take(of.most(), now); /* behind the chunk of the datagrams */
+	EXPECT_FALSE(of.take_at_once(100, now));
+	now = of.when(place);
+	EXPECT_TRUE(of.take_at_once(100, now));
+	const std::int64_t began = now;
+	std::uint64_t moved = 0;
+	for (; moved < rate; moved += of.most())
+		now = of.when(of.take(of.most(), now));
+	EXPECT_NEAR(static_cast<double>(now - began), second, second / 20);
+	EXPECT_TRUE(of.take_at_once(100, now)) << "what was saved stays";
+	/* Without connections the burst is all there is. */
+	now += second;
+	EXPECT_TRUE(of.take_at_once(1024, now));
+	EXPECT_FALSE(of.take_at_once(30 << 10, now));
+	while (of.take_at_once(1024, now))
+		;
+	now += second / 1000;
+	EXPECT_TRUE(of.take_at_once(1024, now));
+	EXPECT_FALSE(of.take_at_once(1024, now));
+}
+
 TEST(Bucket, CanChangeWhileATakerWaits)
 {
 	relay::bucket of;

@@ -4,6 +4,7 @@
 #include <sennit/clock.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace relay
 {
@@ -94,6 +95,7 @@ void bucket::set(std::uint64_t per_second, std::uint64_t burst, std::int64_t now
 	} else {
 		filled_ = taken_ + burst;
 		time_ = now;
+		saved_ = ahead_ = 0;
 	}
 	burst_.store(burst, std::memory_order_relaxed);
 	per_second_.store(per_second, std::memory_order_relaxed);
@@ -113,6 +115,41 @@ std::uint64_t bucket::take(std::uint64_t bytes, std::int64_t now) noexcept
 	if (per_second_.load(std::memory_order_relaxed) != 0)
 		fill(now);
 	return taken_ += bytes;
+}
+
+/* How much has gone into the bucket. fill() was called; there is a limit. */
+std::uint64_t bucket::filled_at(std::int64_t now) const noexcept
+{
+	return now < time_ ? filled_
+			   : filled_ + bytes_in(now - time_,
+						per_second_.load(std::memory_order_relaxed));
+}
+
+bool bucket::take_at_once(std::uint64_t bytes, std::int64_t now) noexcept
+{
+	const std::lock_guard lock(lock_);
+	const std::uint64_t chunk = most();
+	if (chunk == 0)
+		return true;
+	fill(now);
+	const std::uint64_t filled = filled_at(now);
+	if (taken_ + bytes <= filled) {
+		taken_ += bytes;
+		return true;
+	}
+	if (ahead_ != 0 && place_ <= filled)
+		saved_ += std::exchange(ahead_, 0);
+	const bool is_within = bytes <= saved_;
+	if (is_within)
+		saved_ -= bytes;
+	/* Only while connections wait, and not for a datagram that could never pass without
+	 * them. */
+	if (taken_ > filled && ahead_ == 0 && bytes <= burst_.load(std::memory_order_relaxed) &&
+	    saved_ < (is_within ? chunk : bytes)) {
+		ahead_ = chunk;
+		place_ = taken_ += chunk;
+	}
+	return is_within;
 }
 
 void bucket::give_back(std::uint64_t bytes) noexcept

@@ -11,6 +11,17 @@
  * more get equal shares. None is woken before its time, so a limit costs some fifty wake-ups a
  * second, however many connections wait for it.
  *
+ * Datagrams cannot wait, so one that comes too early is dropped. While connections wait, every byte
+ * of the bucket is taken in advance, and a datagram would always be too early. All datagrams
+ * together therefore do what one connection does: they take a chunk in advance, and those that come
+ * once its place is reached may use it up. They get the share of one connection, and the bytes are
+ * those that connections would have moved by then, so the bound above holds. They take the next
+ * chunk when less than one is left, so a few small datagrams find room all the time; one that is
+ * larger than a chunk needs several. The first ones that find connections waiting are lost. What is
+ * not used stays: at most a chunk beside what the largest datagram takes. Rejected: a debt of
+ * datagrams, because it exceeds the limit, and only a rate of its own would bound their share; and
+ * a chunk for each session, because each forged address would take one in vain.
+ *
  * Places are bytes, not times, so a limit can change while connections wait, and applies
  * immediately. Rejected: times (the generic cell rate algorithm, as in sources.hpp). That needs one
  * number instead of a lock, but a connection that waits at an old rate would wait out its time, and
@@ -56,6 +67,9 @@ public:
 	std::uint64_t take(std::uint64_t bytes, std::int64_t now) noexcept;
 	void give_back(std::uint64_t bytes) noexcept;
 
+	/* The same for a datagram. Takes nothing and returns false if it may not be moved now. */
+	bool take_at_once(std::uint64_t bytes, std::int64_t now) noexcept;
+
 	/* When the bytes up to that place may be moved; in the past if they may be now. */
 	std::int64_t when(std::uint64_t place) const noexcept;
 
@@ -64,6 +78,7 @@ public:
 
 private:
 	void fill(std::int64_t now) noexcept;
+	std::uint64_t filled_at(std::int64_t now) const noexcept;
 
 	mutable std::mutex lock_; /* guards the fields; the two atomic ones are read without it */
 	std::atomic<std::uint64_t> per_second_{0};
@@ -73,6 +88,11 @@ private:
 	 * nothing is lost by rounding. */
 	std::uint64_t filled_ = 0;
 	std::int64_t time_ = 0;
+	/* What datagrams have taken in advance: bytes that may be moved now, and a chunk, which may
+	 * be moved when its place is reached; 0: none. */
+	std::uint64_t saved_ = 0;
+	std::uint64_t ahead_ = 0;
+	std::uint64_t place_ = 0;
 };
 
 /* One bucket for each direction, by enum sn_relay_direction. */

@@ -60,19 +60,12 @@ std::string header_for(const pool &to, const udp_key &key, const udp_port &port,
 	return write_proxy_v2(header);
 }
 
-/* Takes the bytes from the bucket if they may be moved now. A datagram cannot wait, so one that
- * comes too early is dropped. */
 bool is_within(bucket &limit, std::uint64_t bytes) noexcept
 {
-	if (limit.most() == 0)
-		return true;
-	const std::int64_t now = sn_now();
-	if (limit.when(limit.take(bytes, now)) <= now)
-		return true;
-	limit.give_back(bytes);
-	return false;
+	return limit.most() == 0 || limit.take_at_once(bytes, sn_now());
 }
 
+/* Takes the bytes from the buckets if they may be moved now. */
 bool is_within_both(buckets &a, buckets &b, sn_relay_direction way, std::uint64_t bytes) noexcept
 {
 	if (!is_within(a[way], bytes))
