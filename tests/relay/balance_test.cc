@@ -215,6 +215,33 @@ TEST(Silence, SendsClientsElsewhere)
 	}
 }
 
+/* A session takes an endpoint as if it were not silent, and never its probe. */
+TEST(Silence, IsNothingToDatagrams)
+{
+	for (const auto how : {balancing::round_robin, balancing::least_connections,
+			       balancing::two_choices, balancing::source_hash}) {
+		group g(how, {1, 1});
+		const auto first = g.made->backends()[0].endpoints.now()->front().at;
+		const auto second = g.made->backends()[1].endpoints.now()->front().at;
+		auto &since = first->counts.unanswered_since;
+		for (const auto silent_for : {relay::most_patience + relay::silence_probed,
+					      relay::most_patience, std::int64_t{0}}) {
+			const std::int64_t began = sn_now() - silent_for;
+			since = began;
+			std::set<std::string> found;
+			for (std::uint64_t i = 0; i < 200; i++)
+				found.insert(group::name_of(
+					g.made->choose(relay::hash_of(std::to_string(i)), {},
+						       relay::pool::use::datagrams)));
+			EXPECT_EQ(found, (std::set<std::string>{"b0:1", "b1:1"}));
+			EXPECT_EQ(since, began);
+		}
+		since = sn_now() - relay::most_patience - relay::silence_probed;
+		EXPECT_EQ(g.name_of(g.made->choose(0, {second})), "b0:1");
+		EXPECT_EQ(g.choose(), "b1:1") << "that connection is the probe";
+	}
+}
+
 /* Backups are used when no backend of a lower value is available. */
 TEST(Priority, OfALowerValueComesFirst)
 {

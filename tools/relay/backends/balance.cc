@@ -354,7 +354,7 @@ bool pool::less_loaded(const candidate &a, const candidate &b) noexcept
 	return (active(*a.to) + 1) * b.weight < (active(*b.to) + 1) * a.weight;
 }
 
-ticket pool::choose_from(candidates among, std::uint64_t source, std::int64_t now)
+ticket pool::choose_from(candidates among, std::uint64_t source, std::int64_t now, use wanted)
 {
 	while (!among.empty()) {
 		std::size_t best = 0;
@@ -380,7 +380,8 @@ ticket pool::choose_from(candidates among, std::uint64_t source, std::int64_t no
 			if (ticket made = group_->ready.take(*chosen.to))
 				return made;
 		if (reserve(*chosen.to, most)) {
-			note_probe(*chosen.to, now);
+			if (wanted == use::connection)
+				note_probe(*chosen.to, now);
 			return {chosen.listed->at, line()};
 		}
 		among.erase(among.begin() + static_cast<std::ptrdiff_t>(best));
@@ -388,21 +389,21 @@ ticket pool::choose_from(candidates among, std::uint64_t source, std::int64_t no
 	return {};
 }
 
-ticket pool::choose(std::uint64_t source, const tried_endpoints &tried)
+ticket pool::choose(std::uint64_t source, const tried_endpoints &tried, use wanted)
 {
 	kept keep;
 	const std::int64_t now = sn_now();
 	candidates among = find_candidates(tried, now, keep);
 	/* Clang 14 cannot compile what std::ranges::partition() returns. */
-	const auto silent =
-		std::partition(among.begin(), among.end(),
-			       [now](const candidate &each) { return !is_silent(*each.to, now); });
+	const auto silent = std::partition(among.begin(), among.end(), [&](const candidate &each) {
+		return wanted == use::datagrams || !is_silent(*each.to, now);
+	});
 	if (silent == among.end())
-		return choose_from(std::move(among), source, now);
+		return choose_from(std::move(among), source, now, wanted);
 	candidates others(silent, among.end());
 	among.erase(silent, among.end());
-	ticket found = choose_from(std::move(among), source, now);
-	return found ? std::move(found) : choose_from(std::move(others), source, now);
+	ticket found = choose_from(std::move(among), source, now, wanted);
+	return found ? std::move(found) : choose_from(std::move(others), source, now, wanted);
 }
 
 ticket pool::choose_in_turn(std::uint64_t source, const tried_endpoints &tried)

@@ -29,7 +29,9 @@
  * one more each `silence_probed`, until it answers, unless there is no other endpoint of its
  * priority with room. Without this rule, until checks or failures show that a machine is dead,
  * every client that gets it would wait as long as the first. The accesses are relaxed, as for
- * ejections.
+ * ejections. Sessions of UDP are chosen as if no endpoint were silent. Silence is about TCP, where
+ * it may be only a full backlog, and a session that got the one attempt could not end the silence:
+ * nothing has to answer a datagram, and an answer would say nothing of the backlog.
  *
  * Checks. An endpoint whose checks failed `fall` times in a row is down, and is not chosen, not
  * even if all are down: checks are configured explicitly and mean what they say. After `rise`
@@ -156,11 +158,15 @@ public:
 	/* The settings must outlive the pool. Statistics appear under the name. */
 	pool(const group_config &settings, const std::string &name, registry::generation &counts);
 
+	/* What an endpoint is chosen for. */
+	enum class use : unsigned char { connection, datagrams };
+
 	/*
 	 * Chooses an endpoint that has not been tried, for a client whose address has that hash.
 	 * Returns an empty ticket if no endpoint is left that may have a connection.
 	 */
-	ticket choose(std::uint64_t source, const tried_endpoints &tried);
+	ticket choose(std::uint64_t source, const tried_endpoints &tried,
+		      use wanted = use::connection);
 
 	/* The same for a client that may not overtake others: the ticket is also empty while
 	 * others wait. */
@@ -305,7 +311,7 @@ private:
 	std::size_t two_choices(const candidates &among);
 	static std::size_t source_hash(const candidates &among, std::uint64_t source);
 
-	ticket choose_from(candidates among, std::uint64_t source, std::int64_t now);
+	ticket choose_from(candidates among, std::uint64_t source, std::int64_t now, use wanted);
 	enum class access { open, awaited, closed };
 	access access_to(const endpoint &one) const noexcept;
 	template <class Condition>

@@ -510,7 +510,7 @@ std::shared_ptr<udp_session> udp_listener::open_session(const std::shared_ptr<ro
 	const std::uint64_t source = to.by_source() ? source_of(key.client) : 0;
 	tried_endpoints tried;
 	for (;;) {
-		ticket chosen = to.choose(source, tried);
+		ticket chosen = to.choose(source, tried, pool::use::datagrams);
 		if (!chosen) {
 			tell_no_backend(counts.name, to);
 			why = udp_drop::no_backend;
