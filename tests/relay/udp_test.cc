@@ -223,6 +223,39 @@ TEST_F(Udp, ASessionEndsWithItsLastAnswer)
 	EXPECT_EQ(open(), 0U);
 }
 
+/* No answer comes to a datagram that was dropped, whether the first one or another. */
+TEST_F(Udp, WhatWasDroppedNeedsNoAnswer)
+{
+	udp_peer backend, client;
+	start(config(quoted(backend.address()),
+		     "responses = 1\nbandwidth = { to_backend = '1MiB', burst = '1KiB' }\n"));
+	const std::string large(2000, 'x'); /* more than the burst */
+	std::uint64_t drops = 0;
+	for (std::uint64_t round = 1; round <= 2; round++)
+		for (const bool is_first : {true, false}) {
+			const auto drop = [&] {
+				client.send(at_, large);
+				drops++;
+				EXPECT_TRUE(
+					eventually([&] { return dropped("bandwidth") == drops; }));
+			};
+			if (is_first)
+				drop();
+			EXPECT_EQ(open(), is_first ? 1U : 0U) << "it waits for an answer";
+			client.send(at_, "q");
+			const auto session = backend.receive().from;
+			if (!is_first)
+				drop();
+			EXPECT_EQ(open(), 1U);
+			backend.send(session, "a");
+			EXPECT_EQ(client.receive().bytes, "a");
+			EXPECT_TRUE(eventually([&] {
+				return ended("server_end") == 2 * round - (is_first ? 1 : 0);
+			}));
+			EXPECT_EQ(open(), 0U);
+		}
+}
+
 TEST_F(Udp, LimitsAndListsCountWhatTheyDrop)
 {
 	udp_peer backend, client, other, denied("127.0.0.9:0"), alone("127.0.0.2:0"),

@@ -110,10 +110,20 @@ udp_session::~udp_session()
 	all.counters.active.subtract();
 }
 
+/* The datagram that was counted by asked() is dropped, so nothing answers it. If the last answer to
+ * the others comes at this moment, this task or the session's notices that it was the last. */
+void udp_session::not_asked() noexcept
+{
+	asked_.fetch_sub(1);
+	if (has_all_answers())
+		look_again();
+}
+
 bool udp_session::has_all_answers() const noexcept
 {
 	const std::uint64_t each = via_->settings.responses;
-	return each != 0 && answered_ >= each * asked_.load(std::memory_order_relaxed);
+	const std::uint64_t answers = answered_.load();
+	return each != 0 && answers != 0 && answers >= each * asked_.load();
 }
 
 std::int64_t udp_session::over_at() const noexcept
@@ -133,6 +143,7 @@ bool udp_session::pass_on(std::string_view datagram) noexcept
 	auto &counts = *via_->counts;
 	const auto drop = [&](udp_drop why) {
 		counts.datagrams.drop(why);
+		not_asked();
 		return true;
 	};
 	if (!is_within_both(counts.bandwidth, chosen_->counts.bandwidth, SN_RELAY_A_TO_B,
@@ -209,9 +220,7 @@ void udp_session::receive()
 		} else if (n == -EAGAIN) {
 			const auto now = sn_now();
 			if (port_->remove_if_over(*this, now)) {
-				end(is_past_lifetime(now)  ? termination::lifetime
-				    : port_->is_stopping() ? termination::drained
-							   : termination::idle_timeout);
+				end(why_over(now));
 				return;
 			}
 			wait_until_over();
@@ -273,11 +282,21 @@ bool udp_session::take(char *buf, std::size_t size)
 		first_answer();
 	if (!answer(buf, size))
 		return false;
-	answered_++;
+	answered_.fetch_add(1);
 	if (!has_all_answers() || !port_->remove_if_over(*this, sn_now()))
 		return true;
-	end(port_->all.registry.ready() ? termination::server_end : termination::drained);
+	end(why_over(sn_now()));
 	return false;
+}
+
+/* The reason for which it is over at that time. */
+termination udp_session::why_over(std::int64_t now) const noexcept
+{
+	if (has_all_answers())
+		return port_->all.registry.ready() ? termination::server_end : termination::drained;
+	if (is_past_lifetime(now))
+		return termination::lifetime;
+	return port_->is_stopping() ? termination::drained : termination::idle_timeout;
 }
 
 void udp_session::first_answer() noexcept

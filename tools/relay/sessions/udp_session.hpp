@@ -13,7 +13,9 @@
  * How it ends:
  *  - When nothing has come from either side for the idle timeout, or, while the relay stops, for a
  *    second if that is shorter.
- *  - When each of the client's datagrams has got the configured number of answers.
+ *  - When each of the client's datagrams that were passed on has got the configured number of
+ *    answers. A session that has passed none on stays until it is idle. Otherwise each datagram
+ *    that comes while the bandwidth is used up would begin and end one.
  *  - When the network reports that the backend is out of reach (below), or there is no route. That
  *    counts as a failure to connect (balance.hpp), and the client's next datagram begins a session
  *    with the backend that is chosen then. If it was a send that failed, the same datagram does
@@ -120,7 +122,7 @@ public:
 	/* A datagram of the client is about to be passed on. Under the port's lock. */
 	void asked(std::int64_t now) noexcept
 	{
-		asked_.fetch_add(1, std::memory_order_relaxed);
+		asked_.fetch_add(1);
 		active_at_.store(now, std::memory_order_relaxed);
 	}
 
@@ -161,7 +163,9 @@ private:
 	bool take(char *buf, std::size_t size);
 	bool answer(char *bytes, std::size_t size);
 	sn::result<void> send_to_client(char *bytes, std::size_t size);
+	void not_asked() noexcept;
 	bool has_all_answers() const noexcept;
+	termination why_over(std::int64_t now) const noexcept;
 	void first_answer() noexcept;
 	void ignore_passing_reports() noexcept;
 	void drop_reports() noexcept;
@@ -191,12 +195,14 @@ private:
 	std::atomic<termination> ended_{termination::count_};
 	std::atomic<int> error_{0};
 	std::atomic<std::int64_t> active_at_{began_}; /* when the last datagram came */
-	std::atomic<std::uint64_t> asked_{0};         /* datagrams of the client */
+	/* Datagrams of the client, without those that were dropped. Sequentially consistent, as is
+	 * the next, see not_asked(). */
+	std::atomic<std::uint64_t> asked_{0};
+	std::atomic<std::uint64_t> answered_{0}; /* written by the session's task */
 	/* Written by the session's task. The listener's task reads at any time whether it is
 	 * set. */
 	std::atomic<std::int64_t> first_answer_{-1}; /* after began_ */
 	/* The session's task. */
-	std::uint64_t answered_ = 0;
 	std::uint64_t datagrams_to_client_ = 0;
 	std::uint64_t bytes_to_client_ = 0;
 	/* The listener's task. */
