@@ -9,12 +9,16 @@
 #include "backends/bandwidth.hpp"
 #include "base/size.hpp"
 #include "config_case.hpp"
+#include "datagrams.hpp"
 #include "harness.hpp"
 
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <limits>
 #include <list>
+#include <optional>
+#include <stdexcept>
+#include <stop_token>
 #include <sys/ioctl.h>
 #include <thread>
 
@@ -305,6 +309,58 @@ TEST(Bandwidth, LimitsOfABackendAndOfAConnection)
 	one.backend.close();
 	two.backend.close();
 	stop(relay);
+}
+
+/* A connection that always has more to send leaves datagrams a share. */
+TEST(Bandwidth, OfABackendIsSharedByDatagrams)
+{
+	std::optional<listener> door;
+	std::optional<udp_peer> backend;
+	for (int tries = 0; !backend; tries++)
+		try { /* another program may have the port for UDP */
+			door.emplace();
+			backend.emplace(door->address());
+		} catch (const std::runtime_error &) {
+			ASSERT_LT(tries, 10);
+		}
+	configured_relay relay(text("[listeners.u]\naddress = \"udp:127.0.0.1:0\"\ngroup = \"g\"\n",
+				    door->address(),
+				    ", bandwidth = { to_backend = '256KiB', burst = '4KiB' }"));
+	pair at(relay, *door);
+	/* A reset ends both at once, because what is in the buffers would take many seconds. */
+	std::jthread sender([&] {
+		try {
+			for (;;)
+				at.client.send(std::string(16 << 10, 'x'));
+		} catch (const std::runtime_error &) {
+			/* It was reset. */
+		}
+	});
+	std::jthread receiver([&](const std::stop_token &is_enough) {
+		try {
+			while (!is_enough.stop_requested())
+				at.backend.receive(1024);
+		} catch (const std::runtime_error &) {
+			ADD_FAILURE() << "the relay passes nothing on";
+		}
+		at.backend.reset();
+	});
+	EXPECT_TRUE(eventually([&] {
+		return relay.metric("backend_throttled_total{group=\"g\",backend=\"" +
+				    door->address() + "\"}") > 0;
+	}));
+	udp_peer client;
+	int arrived = 0;
+	EXPECT_TRUE(eventually([&] {
+		client.send(relay.address(1), std::string(1024, 'y'));
+		while (backend->receive_within(0ms))
+			arrived++;
+		return arrived >= 100;
+	})) << arrived;
+	receiver.request_stop();
+	receiver.join();
+	sender.join();
+	EXPECT_EQ(relay.stop().status, 0);
 }
 
 TEST(Bandwidth, LimitsOfEachSource)
