@@ -414,6 +414,30 @@ TEST_F(Lack, OfARouteIsNoLackOfRate)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
+/* The system reports such a drop with the error of a lack of memory, which says nothing about a
+ * backend; but a backend that no question reaches is down. */
+TEST_F(Lack, OfRoomInAQueueLosesTheQuestionsOfChecks)
+{
+	udp_peer served;
+	const std::string name = "backend " + served.address() + " of g is ";
+	lacks.write("queue"); /* also for the first question */
+	configured_relay relay("drain = 0\nadmin = \"127.0.0.1:0\"\n"
+			       "[listeners.udp]\naddress = \"udp:127.0.0.1:0\"\ngroup = \"g\"\n"
+			       "[groups.g]\nbackends = [\"" +
+			       served.address() +
+			       "\"]\n[groups.g.check]\nudp = true\nsend = \"q\"\nexpect = \"a\"\n"
+			       "interval = \"20ms\"\ntimeout = \"40ms\"\nfall = 1\nrise = 1\n");
+	relay.await_error(name + "down: Connection timed out");
+	EXPECT_GE(std::filesystem::file_size(refused.name()), 1U);
+	lacks.write("");
+	EXPECT_TRUE(eventually([&] {
+		if (const auto asked = served.receive_within(5ms))
+			served.send(asked->from, "a");
+		return relay.errors().find(name + "up again") != std::string::npos;
+	}));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
 /* A listener of UDP that could not receive must not seem to serve. */
 TEST_F(Lack, OfMemoryForDatagramsFailsAReload)
 {

@@ -2,12 +2,13 @@
 /*
  * The relay of refusal_test.cc. While the file named by RELAY_TEST_REFUSES says so, it lacks
  * something: "thread" and "memory": a thread for a call that may block, or memory for one;
- * "timers": memory for timers; "ports": a port to send datagrams from; "routes": a route for
- * datagrams; "new": any memory of C++; "large": that of at least a mebibyte; or the task with that
- * name. Each refusal of "timers", "ports", "routes", "new" and "large" adds a byte to the file named
- * by RELAY_TEST_REFUSED. A task is refused only once there is no file named by RELAY_TEST_HOLDS.
- * With a '+' in front of its name, the first such task is not refused, and begins only once there
- * is no such file; the others are refused.
+ * "timers": memory for timers; "ports": a port to send datagrams from; "queue": room in the queue
+ * of the device, for datagrams of checks; "routes": a route for datagrams of sessions; "new": any
+ * memory of C++; "large": that of at least a mebibyte; or the task with that name. Each refusal of
+ * "timers", "ports", "queue", "routes", "new" and "large" adds a byte to the file named by
+ * RELAY_TEST_REFUSED. A task is refused only once there is no file named by RELAY_TEST_HOLDS. With
+ * a '+' in front of its name, the first such task is not refused, and begins only once there is no
+ * such file; the others are refused.
  */
 #include "base/in_time.hpp"
 
@@ -105,6 +106,8 @@ int __real_sn_timer_advance(void *self, void *timer, std::int64_t when, void *by
 int __real_sn_spawn(sn_task **task, sn_fn *fn, void *arg, const struct sn_task_attr *attr);
 int __real_sn_udp_connect(void **udp, const char *address, const void *options,
 			  std::int64_t deadline);
+ssize_t __real_sn_udp_send(void *udp, const void *bytes, std::size_t size, const void *peer);
+ssize_t __wrap_sn_udp_send(void *udp, const void *bytes, std::size_t size, const void *peer);
 ssize_t __real_sendmsg(int fd, const msghdr *message, int flags);
 ssize_t __wrap_sendmsg(int fd, const msghdr *message, int flags);
 int __wrap_sn_timer_start(void *self, void *timer, std::int64_t when);
@@ -136,6 +139,11 @@ int __wrap_sn_udp_connect(void **udp, const char *address, const void *options,
 {
 	return refuses_and_notes("ports") ? -EAGAIN
 					  : __real_sn_udp_connect(udp, address, options, deadline);
+}
+
+ssize_t __wrap_sn_udp_send(void *udp, const void *bytes, std::size_t size, const void *peer)
+{
+	return refuses_and_notes("queue") ? -ENOBUFS : __real_sn_udp_send(udp, bytes, size, peer);
 }
 
 ssize_t __wrap_sendmsg(int fd, const msghdr *message, int flags)

@@ -43,6 +43,14 @@ bool is_own_peer(const sn::udp &socket)
 	return local && peer && *local == *peer;
 }
 
+/* Whether this question is lost, or an earlier one, which a router has reported. To a socket that
+ * keeps errors the system returns no_buffer_space also when a full queue or a rule of this machine
+ * drops a datagram. If it is memory that is short, to ask again later is right as well. */
+bool is_lost(const std::error_code &failed) noexcept
+{
+	return failed == std::errc::message_size || failed == std::errc::no_buffer_space;
+}
+
 /* Receives an answer until the read deadline. */
 auto receive_into(sn::udp &socket, std::string &answer)
 {
@@ -73,7 +81,7 @@ std::error_code probe_by_datagrams(const std::string &to, const check_config &ho
 		/* A router's report may come here as well; the datagram itself is never too
 		 * long. */
 		if (const auto sent = socket->send(question.data(), question.size());
-		    !sent && sent.error() != std::errc::message_size)
+		    !sent && !is_lost(sent.error()))
 			return sent.error();
 		socket->set_read_deadline(std::min(sn::after(how.timeout / most_sent), until));
 		const auto got = receive_into(*socket, answer);

@@ -36,6 +36,10 @@
  * accepts only reports that quote the addresses and ports of the session's socket. Whoever can send
  * forged ones, and knows or guesses the local port, can therefore end the session and have it
  * counted as a failure. Reports of a refused port allow that as well, at any time.
+ *
+ * A socket that keeps errors is also told when a full queue or a rule of this machine drops a
+ * datagram (ENOBUFS). Until the first answer such datagrams are therefore counted as not sent.
+ * After it the system says nothing, and they count as passed on.
  */
 #ifndef RELAY_UDP_SESSION_HPP
 #define RELAY_UDP_SESSION_HPP
