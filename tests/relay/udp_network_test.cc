@@ -129,6 +129,36 @@ TEST(UdpNetwork, ASmallerPathEndsNothing)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
+/* So does one that has got only some of a datagram's fragments: the others were lost. A report that
+ * is final is found among these. */
+TEST(UdpNetwork, LostFragmentsEndNothing)
+{
+	if (!test::OwnNetwork::exists())
+		GTEST_SKIP() << "a network of its own is not permitted";
+	for (const std::string &address : {backend_text, "[::1]:39000"s}) {
+		const bool is_v6 = address.starts_with('[');
+		const auto lost_fragments = [&](router &at, const std::string &session) {
+			at.report(is_v6 ? 3 : 11, 1, session, address);
+		};
+		router router(is_v6);
+		udp_peer backend(address), client;
+		configured_relay relay(settings_for(address));
+		client.send(relay.address(), "q");
+		const auto session = backend.receive().from;
+		for (int i = 0; i < 20; i++) {
+			lost_fragments(router, session);
+			client.send(relay.address(), "q");
+			EXPECT_EQ(backend.receive().from, session);
+		}
+		EXPECT_EQ(of_backend(relay, "failures", address), 0U);
+		router.report(is_v6 ? 1 : 3, 0, session, address);
+		lost_fragments(router, session);
+		EXPECT_TRUE(eventually([&] { return ended_by(relay, "connect_failed") == 1; }));
+		EXPECT_EQ(of_backend(relay, "failures", address), 1U);
+		EXPECT_EQ(relay.stop().status, 0);
+	}
+}
+
 /* As for connections that are being made. */
 TEST(UdpNetwork, BeforeAnAnswerEachReportIsAFailure)
 {

@@ -13,7 +13,9 @@
 #include <chrono>
 #include <exception>
 #include <linux/sock_diag.h>
+#include <netinet/icmp6.h>
 #include <netinet/in.h>
+#include <netinet/ip_icmp.h>
 #include <optional>
 #include <span>
 #include <sys/socket.h>
@@ -34,6 +36,26 @@ constexpr std::chrono::nanoseconds idle_while_stopping = 1s;
 /* The most reports that are removed at a time, so that a flood of them does not hold up a task. If
  * more have come, the next call returns one. */
 constexpr int reports_at_once = 32;
+
+/* Whether an error that a send returns may be a report about an earlier datagram that ends nothing:
+ * about its size or its fragments, or one that may pass, after the first answer. */
+bool may_end_nothing(int error) noexcept
+{
+	return error == EMSGSIZE || error == EHOSTUNREACH || error == ENETUNREACH;
+}
+
+/* Whether a report is about one datagram alone, and says nothing about those that follow. */
+bool is_about_one(const sn_udp_error &report) noexcept
+{
+	/* The time for putting fragments together has run out. Linux returns the same error as for
+	 * an unreachable host; in newer versions of ICMPv6 only. */
+	const bool is_of_fragments =
+		(report.from == SN_UDP_FROM_ICMP && report.type == ICMP_TIME_EXCEEDED &&
+		 report.code == ICMP_EXC_FRAGTIME) ||
+		(report.from == SN_UDP_FROM_ICMP6 && report.type == ICMP6_TIME_EXCEEDED &&
+		 report.code == ICMP6_TIME_EXCEED_REASSEMBLY);
+	return is_of_fragments || report.error == EMSGSIZE;
+}
 
 proxy_end proxy_end_of(const sn_address &at)
 {
@@ -155,13 +177,19 @@ bool udp_session::pass_on(std::string_view datagram) noexcept
 	msghdr message{};
 	message.msg_iov = pieces;
 	message.msg_iovlen = 2;
-	ssize_t n = send_at_once(backend_.native_handle(), message);
-	/* The error may be about an earlier datagram, see receive(), so this one is sent once
-	 * more. */
-	if (n < 0 && errno == EMSGSIZE) {
+	ssize_t n = -1;
+	/* The error may be about an earlier datagram; then this one is sent once more. A report
+	 * that is final is missed if it comes here after the first answer, but this datagram then
+	 * causes another. */
+	for (int tries = 0; tries < 2; tries++) {
 		n = send_at_once(backend_.native_handle(), message);
+		if (n >= 0 || !may_end_nothing(errno))
+			break;
 		const int error = errno;
-		drop_reports();
+		if (const int reported = take_reports()) {
+			lose_connection(reported);
+			return false;
+		}
 		errno = error;
 	}
 	if (n >= 0) {
@@ -228,10 +256,12 @@ void udp_session::receive()
 			sleep_fully(10ms);
 		} else if (n == -ECANCELED || n == -EBADF) {
 			return; /* by end() */
-		} else if (n == -EMSGSIZE) {
-			/* A router's next link takes less. The system has noted that, and sends
-			 * fragments from now on. */
-			drop_reports();
+		} else if (n == -EMSGSIZE || (n == -EHOSTUNREACH && !is_answered())) {
+			/* A router's next link takes less: the system has noted that, and sends
+			 * fragments from now on. Or fragments were lost. Or the report is final; if
+			 * there is none, the listener's task has it. */
+			if (const int reported = take_reports())
+				lose_connection(reported);
 			static_cast<void>(sn_yield());
 		} else if (n != -EINTR) {
 			lose_connection(static_cast<int>(-n));
@@ -278,7 +308,7 @@ void udp_session::wait_until_over()
 bool udp_session::take(char *buf, std::size_t size)
 {
 	active_at_.store(sn_now(), std::memory_order_relaxed);
-	if (first_answer_.load(std::memory_order_relaxed) < 0)
+	if (!is_answered())
 		first_answer();
 	if (!answer(buf, size))
 		return false;
@@ -320,14 +350,19 @@ void udp_session::ignore_passing_reports() noexcept
 	getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
 }
 
-/* Removes reports about sizes. Others that have come at the same moment may be lost; the next
- * datagram causes them again. */
-void udp_session::drop_reports() noexcept
+/* Removes reports. Returns the error of the first one that is final; 0: there is none. */
+int udp_session::take_reports() noexcept
 {
+	int error = 0;
 	sn_udp_error report;
-	for (int i = 0; i < reports_at_once; i++)
+	for (int i = 0; i < reports_at_once; i++) {
 		if (sn_udp_next_error(backend_.get(), &report) != 1)
-			return;
+			break;
+		if (error == 0 && !is_about_one(report))
+			error = report.error;
+	}
+	/* After an answer they may pass, and are about to be discarded. */
+	return is_answered() ? 0 : error;
 }
 
 /* Sends by the simple call where possible: messages take more stack, and each session would keep
@@ -374,8 +409,7 @@ bool udp_session::answer(char *bytes, std::size_t size)
 void udp_session::lose_connection(int error) noexcept
 {
 	const std::error_code why(error, std::generic_category());
-	const bool is_answered = first_answer_.load(std::memory_order_relaxed) >= 0;
-	if (!end(is_answered ? termination::server_reset : termination::connect_failed))
+	if (!end(is_answered() ? termination::server_reset : termination::connect_failed))
 		return;
 	error_.store(error, std::memory_order_relaxed);
 	const bool ours = is_shortage(why);

@@ -28,14 +28,20 @@
  *
  * Reports of the network (ICMP). As with connections, what is reported before the first answer is
  * final, also that a host or a network is unreachable; after that answer only what the system
- * itself takes for final is: that the backend refuses datagrams, or that they are prohibited. The
- * system returns the others only on a socket that keeps errors (SN_UDP_ERRORS), so sockets do that
- * until the first answer. The kept errors take room of the receive buffer, so they are removed:
- * together with the socket, with the first answer, or, if they are about a size, which ends
- * nothing, when a call returns one. There are never more than fit into that buffer. The system
- * accepts only reports that quote the addresses and ports of the session's socket. Whoever can send
- * forged ones, and knows or guesses the local port, can therefore end the session and have it
- * counted as a failure. Reports of a refused port allow that as well, at any time.
+ * itself takes for final is: that the backend refuses datagrams, or that they are prohibited. Never
+ * final is what concerns one datagram alone: that it is too large for the next link, or that some
+ * of its fragments were lost. A time to live that ran out on the way is final: it means a loop of
+ * routes.
+ *
+ * The system returns reports that may pass only on a socket that keeps errors (SN_UDP_ERRORS), so
+ * sockets do that until the first answer. The kept errors take room of the receive buffer, so they
+ * are removed: together with the socket, with the first answer, or, if they end nothing, when a
+ * call returns one. There are never more than fit into that buffer. Whichever task removes reports
+ * acts on them, because the error of one report may be returned to one task, and the report itself
+ * be removed by the other. The system accepts only reports that quote the addresses and ports of
+ * the session's socket. Whoever can send forged ones, and knows or guesses the local port, can
+ * therefore end the session and have it counted as a failure. Reports of a refused port allow that
+ * as well, at any time.
  *
  * A socket that keeps errors is also told when a full queue or a rule of this machine drops a
  * datagram (ENOBUFS). Until the first answer such datagrams are therefore counted as not sent.
@@ -169,10 +175,14 @@ private:
 	sn::result<void> send_to_client(char *bytes, std::size_t size);
 	void not_asked() noexcept;
 	bool has_all_answers() const noexcept;
+	bool is_answered() const noexcept
+	{
+		return first_answer_.load(std::memory_order_relaxed) >= 0;
+	}
 	termination why_over(std::int64_t now) const noexcept;
 	void first_answer() noexcept;
 	void ignore_passing_reports() noexcept;
-	void drop_reports() noexcept;
+	int take_reports() noexcept;
 	void lose_connection(int error) noexcept;
 	bool end(termination why) noexcept;
 	void cut() noexcept override { end(termination::cut); }
