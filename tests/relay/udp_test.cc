@@ -383,6 +383,38 @@ TEST_F(Udp, ASessionThatFailedLeavesItsPlaceToTheNext)
 	relay_.reset();
 }
 
+/* A client that has its last answer may ask again at once. */
+TEST_F(Udp, ASessionThatIsOverLeavesItsPlaceToTheNext)
+{
+	const std::size_t exchanges = scaled(10000);
+	udp_peer backend;
+	start(config(quoted(backend.address()), "responses = 1\nmax_connections_per_source = 1\n"));
+	std::jthread echo([&](const std::stop_token &stop) {
+		while (!stop.stop_requested())
+			if (const auto arrived = backend.receive_within(10ms))
+				backend.send(arrived->from, arrived->bytes);
+	});
+	std::vector<std::unique_ptr<udp_peer>> clients;
+	for (int i = 1; i <= 4; i++) {
+		clients.push_back(
+			std::make_unique<udp_peer>("127.0.0." + std::to_string(i) + ":0"));
+		clients.back()->send(at_, "q");
+	}
+	std::size_t done = 0;
+	EXPECT_TRUE(eventually([&] {
+		for (bool are_all = true; are_all && done < exchanges;)
+			for (const auto &each : clients)
+				if (each->receive_within(20ms)) {
+					each->send(at_, "q");
+					done++;
+				} else {
+					are_all = false;
+				}
+		return done >= exchanges || dropped("refused_limit") > 0;
+	})) << done;
+	EXPECT_EQ(dropped("refused_limit"), 0U) << done;
+}
+
 /* A backend that goes away after answers has failed in another way. */
 TEST_F(Udp, ABackendThatGoesAwayEndsTheSession)
 {

@@ -99,13 +99,10 @@ void udp_port::remove(const udp_session &one) noexcept
 	erase(one);
 }
 
-bool udp_port::remove_if_over(const udp_session &one, std::int64_t now) noexcept
+bool udp_port::end_if_over(udp_session &one, std::int64_t now) noexcept
 {
 	const std::lock_guard lock(lock_);
-	if (now < one.over_at())
-		return false;
-	erase(one);
-	return true;
+	return one.end_if_over(now);
 }
 
 void udp_port::enter(phase next) noexcept

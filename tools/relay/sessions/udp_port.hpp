@@ -8,9 +8,11 @@
  * machine, the address that the client sends to is a part of the key, because the answers come from
  * there.
  *
- * A session that ends leaves the table under the lock under which datagrams find their session. A
- * datagram that comes at that moment therefore either keeps its session alive or begins another
- * one, and is never given to one that has ended.
+ * A session whose time is over ends under the lock under which datagrams find their session. A
+ * datagram that comes at that moment therefore either keeps its session alive or finds it ended. A
+ * session that has ended, for whatever reason, frees its places and then leaves the table. The
+ * listener's task does the same with one that it finds until then, and begins another one, so that
+ * the ended one does not count against it.
  *
  * Any task may call; none parks. The lock is held for one search, or for a walk over all sessions
  * when the relay stops.
@@ -69,8 +71,8 @@ public:
 	~udp_port();
 
 	/* Finds the session of a client for a datagram that has come at that time; the datagram
-	 * keeps the session alive, unless it has ended for another reason than its time. Returns
-	 * null if there is none. */
+	 * keeps the session alive, unless it has ended (is_ending()). Returns null if there is
+	 * none. */
 	std::shared_ptr<udp_session> find(const udp_key &key, std::int64_t now) noexcept;
 
 	/* Adds a session, in place of one with the same key that is about to end. Throws
@@ -80,8 +82,8 @@ public:
 	/* Takes the session out of the table, unless another one has taken its place. */
 	void remove(const udp_session &one) noexcept;
 
-	/* The same, but only if the session's time is over; returns false if it is not. */
-	bool remove_if_over(const udp_session &one, std::int64_t now) noexcept;
+	/* Ends the session if its time is over; returns false if it is not. */
+	bool end_if_over(udp_session &one, std::int64_t now) noexcept;
 
 	bool is_empty() const noexcept { return size_.load() == 0; }
 

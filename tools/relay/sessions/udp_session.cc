@@ -160,6 +160,14 @@ std::int64_t udp_session::over_at() const noexcept
 	return has_all_answers() ? began_ : at;
 }
 
+bool udp_session::end_if_over(std::int64_t now) noexcept
+{
+	if (now < over_at())
+		return false;
+	end(why_over(now));
+	return true;
+}
+
 bool udp_session::pass_on(std::string_view datagram) noexcept
 {
 	auto &counts = *via_->counts;
@@ -246,11 +254,8 @@ void udp_session::receive()
 			if (!take(buf, static_cast<std::size_t>(n)))
 				return;
 		} else if (n == -EAGAIN) {
-			const auto now = sn_now();
-			if (port_->remove_if_over(*this, now)) {
-				end(why_over(now));
+			if (port_->end_if_over(*this, sn_now()))
 				return;
-			}
 			wait_until_over();
 		} else if (n == -ENOMEM || n == -ENOBUFS) {
 			sleep_fully(10ms);
@@ -313,10 +318,7 @@ bool udp_session::take(char *buf, std::size_t size)
 	if (!answer(buf, size))
 		return false;
 	answered_.fetch_add(1);
-	if (!has_all_answers() || !port_->remove_if_over(*this, sn_now()))
-		return true;
-	end(why_over(sn_now()));
-	return false;
+	return !has_all_answers() || !port_->end_if_over(*this, sn_now());
 }
 
 /* The reason for which it is over at that time. */

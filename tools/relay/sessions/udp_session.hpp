@@ -145,6 +145,9 @@ public:
 	/* When the session ends if no datagram comes before that. Under the port's lock. */
 	std::int64_t over_at() const noexcept;
 
+	/* Ends it if that time has come; returns false if it has not. Under the port's lock. */
+	bool end_if_over(std::int64_t now) noexcept;
+
 	/* Makes the session's task look at over_at() again. */
 	void look_again() noexcept
 	{
@@ -157,8 +160,8 @@ public:
 	bool pass_on(std::string_view datagram) noexcept;
 
 	/* Frees the places that the limits of the listener, the source and the endpoint count. Any
-	 * task may call it, once the session has ended: a datagram that it has not passed on may
-	 * begin another one before this one's task is over. */
+	 * task may call it, once the session has ended, and before the session leaves the table:
+	 * from then on the client's next datagram begins another one. */
 	void free_places() noexcept;
 
 	/* Passes the answers on until the session is over, and then leaves the port. Called
