@@ -21,6 +21,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <system_error>
+#include <utility>
 
 namespace relay
 {
@@ -318,7 +319,10 @@ bool udp_session::take(char *buf, std::size_t size)
 	if (!answer(buf, size))
 		return false;
 	answered_.fetch_add(1);
-	return !has_all_answers() || !port_->end_if_over(*this, sn_now());
+	if (has_all_answers() && port_->end_if_over(*this, sn_now()))
+		return false;
+	ignore_passing_reports();
+	return true;
 }
 
 /* The reason for which it is over at that time. */
@@ -333,20 +337,23 @@ termination udp_session::why_over(std::int64_t now) const noexcept
 
 void udp_session::first_answer() noexcept
 {
-	ignore_passing_reports();
 	first_answer_.store(sn_now() - began_, std::memory_order_relaxed);
 	tell_succeeded(to_, *chosen_.get());
 	to_.succeeded(*chosen_.get());
 }
 
 /* Makes the system keep no more errors, and discard those that may pass. Also discards an error of
- * before that which no call has returned yet: if it was final, the next datagram causes another. */
+ * before that which no call has returned yet: if it was final, the next datagram causes another. An
+ * error that the system is returning at this very moment may still end the session. */
 void udp_session::ignore_passing_reports() noexcept
 {
+	if (!std::exchange(keeps_reports_, false))
+		return;
 	const int fd = backend_.native_handle();
 	const int off = 0;
 	setsockopt(fd, IPPROTO_IP, IP_RECVERR, &off, sizeof off);
-	setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &off, sizeof off); /* fails for IPv4 */
+	if (chosen_->address.starts_with('['))
+		setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &off, sizeof off);
 	int error = 0;
 	socklen_t size = sizeof error;
 	getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);

@@ -34,14 +34,15 @@
  * routes.
  *
  * The system returns reports that may pass only on a socket that keeps errors (SN_UDP_ERRORS), so
- * sockets do that until the first answer. The kept errors take room of the receive buffer, so they
- * are removed: together with the socket, with the first answer, or, if they end nothing, when a
- * call returns one. There are never more than fit into that buffer. Whichever task removes reports
- * acts on them, because the error of one report may be returned to one task, and the report itself
- * be removed by the other. The system accepts only reports that quote the addresses and ports of
- * the session's socket. Whoever can send forged ones, and knows or guesses the local port, can
- * therefore end the session and have it counted as a failure. Reports of a refused port allow that
- * as well, at any time.
+ * sockets do that until the first answer has been passed on. If that ends the session, nothing has
+ * to be changed. The kept errors take room of the receive buffer, so they are removed: together
+ * with the socket, after the first answer, or, if they end nothing, when a call returns one. There
+ * are never more than fit into that buffer. Whichever task removes reports acts on them, because
+ * the error of one report may be returned to one task, and the report itself be removed by the
+ * other. The system accepts only reports that quote the addresses and ports of the session's
+ * socket. Whoever can send forged ones, and knows or guesses the local port, can therefore end the
+ * session and have it counted as a failure. Reports of a refused port allow that as well, at any
+ * time.
  *
  * A socket that keeps errors is also told when a full queue or a rule of this machine drops a
  * datagram (ENOBUFS). Until the first answer such datagrams are therefore counted as not sent.
@@ -220,6 +221,7 @@ private:
 	 * set. */
 	std::atomic<std::int64_t> first_answer_{-1}; /* after began_ */
 	/* The session's task. */
+	bool keeps_reports_ = true; /* its socket does */
 	std::uint64_t datagrams_to_client_ = 0;
 	std::uint64_t bytes_to_client_ = 0;
 	/* The listener's task. */
