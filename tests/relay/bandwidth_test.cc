@@ -219,6 +219,23 @@ TEST(Bucket, DatagramsThatDoNotComeTakeNothing)
 	EXPECT_FALSE(of.take_at_once(1024, now));
 }
 
+/* What datagrams have saved is no reason to exceed a burst that is smaller now. */
+TEST(Bucket, DatagramsKeepNoMoreThanANewBurst)
+{
+	relay::bucket of;
+	std::int64_t now = 5;
+	of.set(1 << 20, 64 << 10, now);
+	auto place = of.take((64 << 10) + of.most(), now);
+	for (int i = 0; i < 5; i++) { /* saves two chunks of some 20 KiB */
+		EXPECT_FALSE(of.take_at_once(60'000, now));
+		now = of.when(place);
+		place = of.take(of.most(), now);
+	}
+	of.set(1 << 20, 1024, now);
+	EXPECT_FALSE(of.take_at_once(30'000, now));
+	EXPECT_TRUE(of.take_at_once(1024, now));
+}
+
 TEST(Bucket, CanChangeWhileATakerWaits)
 {
 	relay::bucket of;

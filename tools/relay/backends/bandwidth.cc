@@ -92,6 +92,7 @@ void bucket::set(std::uint64_t per_second, std::uint64_t burst, std::int64_t now
 			time_ = now;
 		}
 		filled_ = std::min(filled_, taken_ + burst);
+		saved_ = std::min(saved_, burst);
 	} else {
 		filled_ = taken_ + burst;
 		time_ = now;

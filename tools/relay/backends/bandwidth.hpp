@@ -14,13 +14,17 @@
  * Datagrams cannot wait, so one that comes too early is dropped. While connections wait, every byte
  * of the bucket is taken in advance, and a datagram would always be too early. All datagrams
  * together therefore do what one connection does: they take a chunk in advance, and those that come
- * once its place is reached may use it up. They get the share of one connection, and the bytes are
- * those that connections would have moved by then, so the bound above holds. They take the next
- * chunk when less than one is left, so a few small datagrams find room all the time; one that is
- * larger than a chunk needs several. The first ones that find connections waiting are lost. What is
- * not used stays: at most a chunk beside what the largest datagram takes. Rejected: a debt of
- * datagrams, because it exceeds the limit, and only a rate of its own would bound their share; and
- * a chunk for each session, because each forged address would take one in vain.
+ * once its place is reached may use it up. They get at most as much as one connection that waits
+ * for this bucket alone, and the bytes are those that connections would have moved by then, so the
+ * bound above holds, from the beginning on. They take the next chunk when less than one is left, so
+ * a few small datagrams find room all the time. One that is larger than a chunk needs several, and
+ * may never find them among small ones, each of which uses up what was saved. The first ones that
+ * find connections waiting are lost. What is not used stays, also through a pause, and passes in
+ * addition to the burst after it: at most a chunk beside what the largest datagram takes. Rejected:
+ * a debt of datagrams, because it exceeds the limit, and only a rate of its own would bound their
+ * share; a chunk for each session, because each forged address would take one in vain; and saving
+ * for a large datagram that was dropped, because it may never come again, and all others would have
+ * to wait for it.
  *
  * Places are bytes, not times, so a limit can change while connections wait, and applies
  * immediately. Rejected: times (the generic cell rate algorithm, as in sources.hpp). That needs one
@@ -67,7 +71,8 @@ public:
 	std::uint64_t take(std::uint64_t bytes, std::int64_t now) noexcept;
 	void give_back(std::uint64_t bytes) noexcept;
 
-	/* The same for a datagram. Takes nothing and returns false if it may not be moved now. */
+	/* The same for a datagram. Returns false if it may not be moved now; a chunk may then have
+	 * been taken in advance. */
 	bool take_at_once(std::uint64_t bytes, std::int64_t now) noexcept;
 
 	/* When the bytes up to that place may be moved; in the past if they may be now. */
