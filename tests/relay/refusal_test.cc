@@ -393,24 +393,34 @@ TEST_F(Lack, OfPortsCostsFewAttempts)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* A datagram that could not be sent is tried again, and counts once for the rates. */
+/* Such an error is not about one datagram alone, so it ends the session. A datagram that could not
+ * be sent is tried again, and counts once for the rates. */
 TEST_F(Lack, OfARouteIsNoLackOfRate)
 {
 	const std::string drops = "datagrams_dropped_total{listener=\"udp\",reason=";
-	udp_peer served, client;
-	configured_relay relay("drain = 0\nadmin = \"127.0.0.1:0\"\n"
-			       "[listeners.udp]\naddress = \"udp:127.0.0.1:0\"\ngroup = \"g\"\n"
-			       "accept_rate = 1\naccept_burst = 1\naccept_rate_per_source = 1\n"
-			       "accept_burst_per_source = 1\nmax_connections = 1\n"
-			       "max_connections_per_source = 1\n[groups.g]\nbackends = [\"" +
-			       served.address() + "\"]\n");
-	relay.await_error(" serves");
-	lacks.write("routes");
-	client.send(relay.address(), "q");
-	EXPECT_TRUE(eventually([&] { return relay.metric(drops + "\"backend_failed\"}") == 1; }));
-	lacks.write("");
-	EXPECT_EQ(relay.metric("connections_accepted_total{listener=\"udp\"}"), 2U);
-	EXPECT_EQ(relay.stop().status, 0);
+	for (const char *lacking : {"routes", "prohibited"}) {
+		SCOPED_TRACE(lacking);
+		udp_peer served, client;
+		configured_relay relay(
+			"drain = 0\nadmin = \"127.0.0.1:0\"\n"
+			"[listeners.udp]\naddress = \"udp:127.0.0.1:0\"\ngroup = \"g\"\n"
+			"accept_rate = 1\naccept_burst = 1\naccept_rate_per_source = 1\n"
+			"accept_burst_per_source = 1\nmax_connections = 1\n"
+			"max_connections_per_source = 1\n[groups.g]\nbackends = [\"" +
+			served.address() + "\"]\n");
+		relay.await_error(" serves");
+		lacks.write(lacking);
+		client.send(relay.address(), "q");
+		EXPECT_TRUE(eventually(
+			[&] { return relay.metric(drops + "\"backend_failed\"}") == 1; }));
+		lacks.write("");
+		EXPECT_EQ(relay.metric("connections_accepted_total{listener=\"udp\"}"), 2U);
+		EXPECT_TRUE(eventually([&] {
+			return relay.metric("connections_ended_total{listener=\"udp\",cause="
+					    "\"connect_failed\"}") == 2;
+		}));
+		EXPECT_EQ(relay.stop().status, 0);
+	}
 }
 
 /* The system reports such a drop with the error of a lack of memory, which says nothing about a

@@ -3,12 +3,13 @@
  * The relay of refusal_test.cc. While the file named by RELAY_TEST_REFUSES says so, it lacks
  * something: "thread" and "memory": a thread for a call that may block, or memory for one;
  * "timers": memory for timers; "ports": a port to send datagrams from; "queue": room in the queue
- * of the device, for datagrams of checks; "routes": a route for datagrams of sessions; "new": any
- * memory of C++; "large": that of at least a mebibyte; or the task with that name. Each refusal of
- * "timers", "ports", "queue", "routes", "new" and "large" adds a byte to the file named by
- * RELAY_TEST_REFUSED. A task is refused only once there is no file named by RELAY_TEST_HOLDS. With
- * a '+' in front of its name, the first such task is not refused, and begins only once there is no
- * such file; the others are refused.
+ * of the device, for datagrams of checks; "routes": a route for datagrams of sessions;
+ * "prohibited": one that does not prohibit them; "new": any memory of C++; "large": that of at
+ * least a mebibyte; or the task with that name. Each refusal of "timers", "ports", "queue",
+ * "routes", "prohibited", "new" and "large" adds a byte to the file named by RELAY_TEST_REFUSED. A
+ * task is refused only once there is no file named by RELAY_TEST_HOLDS. With a '+' in front of its
+ * name, the first such task is not refused, and begins only once there is no such file; the others
+ * are refused.
  */
 #include "base/in_time.hpp"
 
@@ -26,6 +27,7 @@
 #include <sys/socket.h>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 
 namespace
 {
@@ -150,11 +152,13 @@ ssize_t __wrap_sendmsg(int fd, const msghdr *message, int flags)
 {
 	int type = 0;
 	socklen_t size = sizeof type;
-	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_DGRAM &&
-	    refuses_and_notes("routes")) {
-		errno = ENETUNREACH;
-		return -1;
-	}
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_DGRAM)
+		for (const auto &[what, error] :
+		     {std::pair("routes", ENETUNREACH), std::pair("prohibited", EACCES)})
+			if (refuses_and_notes(what)) {
+				errno = error;
+				return -1;
+			}
 	return __real_sendmsg(fd, message, flags);
 }
 
