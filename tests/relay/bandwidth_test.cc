@@ -198,7 +198,7 @@ TEST(Bucket, DatagramsThatDoNotComeTakeNothing)
 	EXPECT_FALSE(of.take_at_once(100, now));
 	EXPECT_FALSE(of.take_at_once(2000, now)) << "larger than the burst";
 	now = of.when(place);
-	place = of.take(of.most(), now); /* behind the chunk of the datagrams */
+	place = of.take(of.most(), now); /* after the chunk of the datagrams */
 	EXPECT_FALSE(of.take_at_once(100, now));
 	now = of.when(place);
 	EXPECT_TRUE(of.take_at_once(100, now));
@@ -344,7 +344,7 @@ TEST(Bandwidth, OfABackendIsSharedByDatagrams)
 				    door->address(),
 				    ", bandwidth = { to_backend = '256KiB', burst = '4KiB' }"));
 	pair at(relay, *door);
-	/* A reset ends both at once, because what is in the buffers would take many seconds. */
+	/* A reset ends both immediately, because what is in the buffers would take many seconds. */
 	std::jthread sender([&] {
 		try {
 			for (;;)

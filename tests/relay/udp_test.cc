@@ -400,7 +400,7 @@ TEST_F(Udp, ASessionThatFailedLeavesItsPlaceToTheNext)
 	relay_.reset();
 }
 
-/* A client that has its last answer may ask again at once. */
+/* A client that has its last answer may ask again immediately. */
 TEST_F(Udp, ASessionThatIsOverLeavesItsPlaceToTheNext)
 {
 	const std::size_t exchanges = scaled(10000);

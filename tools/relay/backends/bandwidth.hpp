@@ -15,7 +15,7 @@
  * of the bucket is taken in advance, and a datagram would always be too early. All datagrams
  * together therefore do what one connection does: they take a chunk in advance, and those that come
  * once its place is reached may use it up. They get at most as much as one connection that waits
- * for this bucket alone, and the bytes are those that connections would have moved by then, so the
+ * for this bucket alone, and the bytes are those that connections would have moved instead, so the
  * bound above holds, from the beginning on. They take the next chunk when less than one is left, so
  * a few small datagrams find room all the time. One that is larger than a chunk needs several, and
  * may never find them among small ones, each of which uses up what was saved. The first ones that

@@ -44,7 +44,7 @@
  * session and have it counted as a failure. Reports of a refused port allow that as well, at any
  * time.
  *
- * A socket that keeps errors is also told when a full queue or a rule of this machine drops a
+ * A socket that keeps errors also learns when a full queue or a rule of this machine drops a
  * datagram (ENOBUFS). Until the first answer such datagrams are therefore counted as not sent.
  * After it the system says nothing, and they count as passed on.
  */
@@ -72,7 +72,7 @@ namespace relay
 inline constexpr std::size_t udp_buffer_size = 65536;
 
 /* A place for a session in the process, and one in the listener. The destructor frees both; the
- * latter may be freed before that. */
+ * listener's may be freed before that. */
 class udp_places
 {
 public:
