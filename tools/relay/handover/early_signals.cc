@@ -21,7 +21,7 @@ constinit std::atomic<bool> has_come[std::size(noted_ones)];
 constinit std::atomic<bool> is_sent[std::size(noted_ones)];
 constinit std::atomic<bool> are_caught{false};
 
-struct sigaction former[std::size(noted_ones)];
+struct sigaction former_actions[std::size(noted_ones)];
 
 /* Once is enough: a handler that is late has the signal from before the one that is sent. And when
  * the runtime has ended, this handler is there again, which would otherwise send without end. */
@@ -51,13 +51,13 @@ void note_early_signals() noexcept
 	action.sa_handler = note;
 	action.sa_flags = SA_RESTART;
 	for (std::size_t i = 0; i < std::size(noted_ones); i++)
-		sigaction(noted_ones[i], &action, &former[i]);
+		sigaction(noted_ones[i], &action, &former_actions[i]);
 }
 
 void forget_early_signals() noexcept
 {
 	for (std::size_t i = 0; i < std::size(noted_ones); i++)
-		sigaction(noted_ones[i], &former[i], nullptr);
+		sigaction(noted_ones[i], &former_actions[i], nullptr);
 	for (std::size_t i = 0; i < std::size(noted_ones); i++)
 		if (has_come[i])
 			kill(getpid(), noted_ones[i]);

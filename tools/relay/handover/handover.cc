@@ -27,7 +27,7 @@ namespace
 using namespace std::chrono_literals;
 
 /* How long the new process may take to serve; a slow name service can use most of it. */
-constexpr auto patience = 60s;
+constexpr auto patience_for_start = 60s;
 
 /* How many new processes are started, if a signal ends each before it can catch it. */
 constexpr int most_attempts = 3;
@@ -120,7 +120,7 @@ try {
 		why = end.error().message();
 		return false;
 	}
-	end->set_read_deadline(sn::after(patience));
+	end->set_read_deadline(sn::after(patience_for_start));
 	sn::scope waiting;
 	waiting.go([&stop] {
 		const auto signum = sn::wait_signal({SIGTERM, SIGINT});
