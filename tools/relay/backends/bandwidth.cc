@@ -93,6 +93,7 @@ void bucket::set(std::uint64_t per_second, std::uint64_t burst, std::int64_t now
 		}
 		filled_ = std::min(filled_, taken_ + burst);
 		saved_ = std::min(saved_, burst);
+		ahead_ = std::min(ahead_, burst);
 	} else {
 		filled_ = taken_ + burst;
 		time_ = now;

@@ -187,6 +187,7 @@ bool udp_session::pass_on(std::string_view datagram) noexcept
 	message.msg_iov = pieces;
 	message.msg_iovlen = 2;
 	ssize_t n = -1;
+	bool is_reported = false;
 	/* The error may be about an earlier datagram; then this one is sent once more. A report
 	 * that is final is missed if it comes here after the first answer, but this datagram then
 	 * causes another. */
@@ -195,7 +196,7 @@ bool udp_session::pass_on(std::string_view datagram) noexcept
 		if (n >= 0 || !may_end_nothing(errno))
 			break;
 		const int error = errno;
-		if (const int reported = take_reports()) {
+		if (const int reported = take_reports(is_reported)) {
 			lose_connection(reported);
 			return false;
 		}
@@ -212,6 +213,13 @@ bool udp_session::pass_on(std::string_view datagram) noexcept
 	switch (errno) {
 	case EMSGSIZE:
 		return drop(udp_drop::too_large);
+	case EHOSTUNREACH:
+	case ENETUNREACH:
+		/* Otherwise the machine itself has no route. */
+		if (is_reported)
+			return drop(udp_drop::not_sent);
+		lose_connection(errno);
+		return false;
 	case EAGAIN:
 	case ENOBUFS:
 	case ENOMEM:
@@ -266,7 +274,8 @@ void udp_session::receive()
 			/* A router's next link takes less: the system has noted that, and sends
 			 * fragments from now on. Or fragments were lost. Or the report is final; if
 			 * there is none, the listener's task has it. */
-			if (const int reported = take_reports())
+			bool is_any = false;
+			if (const int reported = take_reports(is_any))
 				lose_connection(reported);
 			static_cast<void>(sn_yield());
 		} else if (n != -EINTR) {
@@ -342,8 +351,8 @@ void udp_session::first_answer() noexcept
 	to_.succeeded(*chosen_.get());
 }
 
-/* Makes the system keep no more errors, and discard those that may pass. Also discards an error of
- * before that which no call has returned yet: if it was final, the next datagram causes another. An
+/* Makes the system keep no more errors, and discard those that may pass. Takes an error of before
+ * that which no call has returned yet: a client that has its answer may have asked again by now. An
  * error that the system is returning at this very moment may still end the session. */
 void udp_session::ignore_passing_reports() noexcept
 {
@@ -356,17 +365,22 @@ void udp_session::ignore_passing_reports() noexcept
 		setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &off, sizeof off);
 	int error = 0;
 	socklen_t size = sizeof error;
-	getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0 &&
+	    !may_end_nothing(error))
+		lose_connection(error);
 }
 
-/* Removes reports. Returns the error of the first one that is final; 0: there is none. */
-int udp_session::take_reports() noexcept
+/* Removes reports; is_any: whether there was one. Returns the error of the first one that is final;
+ * 0: there is none. */
+int udp_session::take_reports(bool &is_any) noexcept
 {
 	int error = 0;
+	is_any = false;
 	sn_udp_error report;
 	for (int i = 0; i < reports_at_once; i++) {
 		if (sn_udp_next_error(backend_.get(), &report) != 1)
 			break;
+		is_any = true;
 		if (error == 0 && !is_about_one(report))
 			error = report.error;
 	}

@@ -186,7 +186,7 @@ private:
 	termination why_over(std::int64_t now) const noexcept;
 	void first_answer() noexcept;
 	void ignore_passing_reports() noexcept;
-	int take_reports() noexcept;
+	int take_reports(bool &is_any) noexcept;
 	void lose_connection(int error) noexcept;
 	bool end(termination why) noexcept;
 	void cut() noexcept override { end(termination::cut); }
