@@ -182,13 +182,15 @@ try {
 bool serve_until_stopped(shared &all, serving &now, live_config &live)
 {
 	std::unique_lock turn(live.turn());
-	const auto wait = [&turn, &live](sn::deadline until) {
+	const auto wait = [&](sn::deadline until) {
 		turn.unlock();
 		auto signum = wait_for_signal(until);
 		if (signum && asks_to_stop(*signum)) {
 			live.refuse();
 			turn.lock(); /* another such signal is for the steps that follow */
 		} else if (const auto stop = take_turn(turn, live)) {
+			if (signum)
+				answer_signal(all, *signum); /* nobody else has it */
 			signum = *stop;
 		}
 		return signum;
