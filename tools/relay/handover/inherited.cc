@@ -30,6 +30,9 @@ constexpr int most_from_manager = 4096;
 
 /* The kernel's limit, MAX_ARG_STRLEN, where a page has 4 KiB. */
 constexpr std::size_t longest_variable = 128 * 1024;
+/* What an older version may find. It is less, because the sum of all variables has a limit, too,
+ * which depends on that of the stack. */
+constexpr std::size_t longest_decoy = 32 * 1024;
 
 std::optional<std::uint64_t> to_large_number(std::string_view text)
 {
@@ -56,7 +59,7 @@ std::string take_variable(const char *name)
 	return taken;
 }
 
-bool is_file(int fd)
+bool is_list_file(int fd)
 {
 	struct stat found;
 	return fstat(fd, &found) == 0 && S_ISREG(found.st_mode);
@@ -217,7 +220,7 @@ std::string to_handover_value(std::string text, int &list)
 	while (!rest.empty()) {
 		auto one = take_until(rest, ';');
 		take_until(one, ',');
-		if (variable_size(value) + 2 + number.size() + one.size() > longest_variable)
+		if (variable_size(value) + 2 + number.size() + one.size() > longest_decoy)
 			break;
 		value.append(";").append(number).append(",").append(one);
 	}
@@ -229,7 +232,7 @@ void inherited::take_over()
 	add_from_manager();
 	const auto value = take_variable(handover_variable);
 	const auto first = to_number(value.substr(0, value.find(';')));
-	add_from_former(first && is_file(*first) ? take_unnamed_file(*first) : value);
+	add_from_former(first && is_list_file(*first) ? take_unnamed_file(*first) : value);
 }
 
 void inherited::add_from_manager()
