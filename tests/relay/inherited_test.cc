@@ -171,14 +171,14 @@ TEST(Inherited, AnUnnamedFileIsInMemoryIfThatIsAllowed)
  * only if it does not fit. */
 TEST(Inherited, TheListIsInTheVariableIfItFits)
 {
-	int list = 0;
+	relay::owned_fd list;
 	EXPECT_EQ(relay::to_handover_value("7;8,61,127.0.0.1:1", list), "7;8,61,127.0.0.1:1");
-	EXPECT_EQ(list, -1);
-	for (std::string text(130'000, 'x'); list < 0; text += 'x') {
+	EXPECT_EQ(list.get(), -1);
+	for (std::string text(130'000, 'x');; text += 'x') {
 		const auto value = relay::to_handover_value(text, list);
-		if (list >= 0) {
-			EXPECT_EQ(value, std::to_string(list));
-			EXPECT_EQ(relay::take_unnamed_file(list), text);
+		if (list.get() >= 0) {
+			EXPECT_EQ(value, std::to_string(list.get()));
+			EXPECT_EQ(relay::take_unnamed_file(list.release()), text);
 			break;
 		}
 		EXPECT_EQ(value, text);
@@ -195,9 +195,9 @@ TEST(Inherited, TheVariableOfALongListHasNoSockets)
 	std::string text = "7";
 	for (int i = 0; i < 100; i++)
 		text += ";8" + rest;
-	int list = -1;
+	relay::owned_fd list;
 	const auto value = relay::to_handover_value(text, list);
-	const std::string number = std::to_string(list), entry = ';' + number + rest;
+	const std::string number = std::to_string(list.get()), entry = ';' + number + rest;
 	const std::size_t fit = (value.size() - number.size()) / entry.size();
 	EXPECT_GT(fit, 12U);
 	EXPECT_LE(sizeof "SENNIT_RELAY_HANDOVER=" + value.size(), 32U * 1024);
@@ -205,7 +205,7 @@ TEST(Inherited, TheVariableOfALongListHasNoSockets)
 	for (std::size_t i = 0; i < fit; i++)
 		expected += entry;
 	EXPECT_EQ(value, expected);
-	EXPECT_EQ(relay::take_unnamed_file(list), text);
+	EXPECT_EQ(relay::take_unnamed_file(list.release()), text);
 }
 
 TEST(Inherited, AListInAFileIsTakenOver)

@@ -248,7 +248,7 @@ void registry::remember()
 	now.uptime_ms = histogram_counts::microseconds(sn::now() - began_) / 1000;
 	{
 		const std::lock_guard lock(lock_);
-		/* Nobody may read snapshots, and reloads may go on. */
+		/* Also for a process whose snapshots nobody reads. */
 		forget_gone();
 		now.to_backend = bytes_of_gone_.first;
 		now.to_client = bytes_of_gone_.second;

@@ -20,8 +20,7 @@
  * sources that are at their limits.
  *
  * Any task calls; none parks. A lock is held for the search of a set, or of a sixteenth of the
- * table once after each change of the limit. enter() throws if there is no
- * memory for the table.
+ * table once after each change of the limit. enter() throws if there is no memory for the table.
  */
 #ifndef RELAY_SOURCE_RATES_HPP
 #define RELAY_SOURCE_RATES_HPP

@@ -20,7 +20,7 @@ namespace relay
 inline constexpr std::chrono::seconds notify_patience{5};
 
 /* Called when messages were given up, with the first line of the first of them, and why: EAGAIN if
- * the manager's socket stayed full. Null: nobody is to know. Set it before the first message. */
+ * the manager's socket stayed full. Null: it is not reported. Set it before the first message. */
 extern void (*notify_lost)(std::string_view first, int error) noexcept;
 
 /* The relay serves; also after a reload. */

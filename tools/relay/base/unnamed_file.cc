@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/unnamed_file.hpp"
 
+#include "base/owned_fd.hpp"
+
 #include <cerrno>
 #include <cstddef>
 #include <cstdlib>
@@ -9,31 +11,11 @@
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
-#include <utility>
 
 namespace relay
 {
 namespace
 {
-
-class descriptor
-{
-public:
-	explicit descriptor(int fd) : fd_(fd) {}
-	descriptor(const descriptor &) = delete;
-	descriptor &operator=(const descriptor &) = delete;
-	~descriptor()
-	{
-		if (fd_ >= 0)
-			::close(fd_);
-	}
-
-	int get() const noexcept { return fd_; }
-	int release() noexcept { return std::exchange(fd_, -1); }
-
-private:
-	int fd_;
-};
 
 [[noreturn]] void fail(int error, const char *what)
 {
@@ -56,7 +38,7 @@ int write_all(int fd, std::string_view text) noexcept
 /* -1: there is no such file, or no memory for the text. */
 int make_in_memory(std::string_view text) noexcept
 {
-	descriptor file(memfd_create("sennit-relay", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+	owned_fd file(memfd_create("sennit-relay", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (file.get() < 0 || write_all(file.get(), text) != 0)
 		return -1;
 	/* Only a safeguard, so it is not needed. */
@@ -82,7 +64,7 @@ int make_unnamed_file(std::string_view text)
 {
 	if (const int in_memory = make_in_memory(text); in_memory >= 0)
 		return in_memory;
-	descriptor file(open_on_disk());
+	owned_fd file(open_on_disk());
 	if (const int error = write_all(file.get(), text))
 		fail(error, "cannot write to a file without a name");
 	return file.release();
@@ -90,7 +72,7 @@ int make_unnamed_file(std::string_view text)
 
 std::string take_unnamed_file(int fd)
 {
-	const descriptor file(fd);
+	const owned_fd file(fd);
 	struct stat is {
 	};
 	if (fstat(fd, &is) < 0)

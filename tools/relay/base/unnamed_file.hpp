@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A file without a name, for what a new process is to read: the environment cannot pass it, because
- * Linux limits each string of it to 128 KiB.
+ * Linux limits each string of it to 128 KiB. The file may be on a disk, so it is not for secrets:
+ * the keys of tickets have one of their own (tls_tickets.cc), and are not passed where there is
+ * none.
  */
 #ifndef RELAY_UNNAMED_FILE_HPP
 #define RELAY_UNNAMED_FILE_HPP

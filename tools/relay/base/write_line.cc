@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/write_line.hpp"
 
+#include "base/owned_fd.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -39,20 +41,12 @@ bool has_room(int fd, clock::time_point until) noexcept
 	}
 }
 
-/* Some file systems return EAGAIN also for a file, which always has room. */
-bool is_file(int fd) noexcept
-{
-	struct stat of {
-	};
-	return fstat(fd, &of) == 0 && S_ISREG(of.st_mode);
-}
-
 /* Whether there is no such call for what is open: the kernel has none, or a filter of system calls
- * refuses it. */
+ * refuses it. Some file systems return EAGAIN also for a file, which always has room. */
 bool has_no_nowait(int fd, int error) noexcept
 {
 	return error == EOPNOTSUPP || error == EINVAL || error == ENOSYS || error == EPERM ||
-	       error == EACCES || (error == EAGAIN && is_file(fd));
+	       error == EACCES || (error == EAGAIN && is_regular_file(fd));
 }
 
 /* Another open file description of a pipe or FIFO, whose writes do not wait; -1 if there is none,

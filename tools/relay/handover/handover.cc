@@ -2,6 +2,7 @@
 #include "handover/handover.hpp"
 
 #include "base/notify.hpp"
+#include "base/owned_fd.hpp"
 #include "handover/supervisor.hpp"
 
 #include <sennit/sennit.hpp>
@@ -32,28 +33,18 @@ constexpr auto patience_for_start = 60s;
 /* How many new processes are started, if a signal ends each before it can catch it. */
 constexpr int most_attempts = 3;
 
-/* Closes a descriptor that is not -1. */
-struct closed_at_the_end {
-	int fd = -1;
-	~closed_at_the_end()
-	{
-		if (fd >= 0)
-			::close(fd);
-	}
-};
-
 /* Starts the new process. tickets: a descriptor with the TLS ticket keys, or -1. */
 int start(const program &what, const std::vector<handed_listener> &listeners, int ready,
 	  int tickets, pid_t &pid)
 try {
-	closed_at_the_end list;
+	owned_fd list;
 	std::vector<std::string> words;
 	for (char **each = environ; *each; each++)
 		words.emplace_back(*each);
 	const auto add = [&words](std::string_view name, std::string_view value) {
 		words.emplace_back(name).append(1, '=').append(value);
 	};
-	add(handover_variable, to_handover_value(to_handover(ready, listeners), list.fd));
+	add(handover_variable, to_handover_value(to_handover(ready, listeners), list));
 	if (what.link >= 0)
 		add(supervisor_variable, std::to_string(what.link));
 	if (tickets >= 0)
@@ -79,7 +70,7 @@ try {
 	/* dup2 onto itself clears close-on-exec for the new process only, where the descriptor
 	 * stays open. */
 	int err = posix_spawn_file_actions_adddup2(&actions, ready, ready);
-	for (const int each : {list.fd, what.link, tickets})
+	for (const int each : {list.get(), what.link, tickets})
 		if (!err && each >= 0)
 			err = posix_spawn_file_actions_adddup2(&actions, each, each);
 	for (const auto &each : listeners)

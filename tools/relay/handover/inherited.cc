@@ -59,12 +59,6 @@ std::string take_variable(const char *name)
 	return taken;
 }
 
-bool is_list_file(int fd)
-{
-	struct stat found;
-	return fstat(fd, &found) == 0 && S_ISREG(found.st_mode);
-}
-
 /* Names can contain any bytes, so they are encoded as hexadecimal digits. */
 std::string to_hex(std::string_view bytes)
 {
@@ -207,13 +201,12 @@ std::string to_handover(int ready_fd, const std::vector<handed_listener> &listen
 	return text;
 }
 
-std::string to_handover_value(std::string text, int &list)
+std::string to_handover_value(std::string text, owned_fd &list)
 {
-	list = -1;
 	if (variable_size(text) <= longest_variable)
 		return text;
-	list = make_unnamed_file(text);
-	const std::string number = std::to_string(list);
+	list = owned_fd(make_unnamed_file(text));
+	const std::string number = std::to_string(list.get());
 	std::string value = number;
 	std::string_view rest = text;
 	take_until(rest, ';');
@@ -232,7 +225,7 @@ void inherited::take_over()
 	add_from_manager();
 	const auto value = take_variable(handover_variable);
 	const auto first = to_number(value.substr(0, value.find(';')));
-	add_from_former(first && is_list_file(*first) ? take_unnamed_file(*first) : value);
+	add_from_former(first && is_regular_file(*first) ? take_unnamed_file(*first) : value);
 }
 
 void inherited::add_from_manager()

@@ -17,6 +17,7 @@
 #define RELAY_INHERITED_HPP
 
 #include "base/ip.hpp"
+#include "base/owned_fd.hpp"
 
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>
@@ -82,14 +83,13 @@ std::string to_handover(int ready_fd, const std::vector<handed_listener> &listen
 
 /*
  * The value of the variable: the list itself if it fits, which every version of the relay takes
- * over. Otherwise `list` gets the descriptor of a file with the list (unnamed_file.hpp), which the
- * caller closes, and the value is a list with that descriptor as the one to report to and as every
- * socket, with as many entries as fit. A version that does not know this finds that the descriptor
- * of a listener is no socket, and ends. If its configuration has none of these listeners it may
- * open others of its own, until the old process kills it, as it cannot report that it serves.
- * `list` is -1 if there is none. Throws if there is no file.
+ * over. Otherwise `list` gets the descriptor of a file with the list (unnamed_file.hpp), and the
+ * value is a short list with that descriptor as the one to report to and as every socket. A version
+ * that does not know this finds that the descriptor of a listener is no socket, and ends. If its
+ * configuration has none of these listeners it may open others of its own, until the old process
+ * kills it, as it cannot report that it serves. Throws if there is no file.
  */
-std::string to_handover_value(std::string text, int &list);
+std::string to_handover_value(std::string text, owned_fd &list);
 
 /* The names of the admin and the control server in that list. No listener of the configuration can
  * have such a name. */

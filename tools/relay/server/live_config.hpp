@@ -59,7 +59,8 @@ public:
 	/* With the turn. Reports that changes made since the file was read are about to be lost. */
 	void tell_lost() const noexcept;
 
-	/* Without the turn. From now on no change begins, so that the turn comes soon. */
+	/* Without the turn. From now on no change begins, so that the turn comes soon. Relaxed,
+	 * because a change that begins at this moment might as well have begun before. */
 	void refuse() noexcept { is_closed_.store(true, std::memory_order_relaxed); }
 
 	/* With the turn. Nothing changes any more. */

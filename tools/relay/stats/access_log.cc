@@ -2,6 +2,7 @@
 #include "stats/access_log.hpp"
 
 #include "base/in_time.hpp"
+#include "base/owned_fd.hpp"
 #include "stats/events.hpp"
 
 #include <algorithm>
@@ -41,38 +42,15 @@ std::string explain(int error)
 }
 
 /* A file that was opened, or why it was not. */
-class opened_file
-{
-public:
+struct opened_file {
 	explicit opened_file(const std::string &path)
-	    : fd_(open_file(path)), error_(fd_ < 0 ? errno : 0)
+	    : fd(open_file(path)), error(fd.get() < 0 ? errno : 0)
 	{
-	}
-	opened_file(opened_file &&other) noexcept
-	    : fd_(std::exchange(other.fd_, -1)), error_(other.error_)
-	{
-	}
-	opened_file &operator=(opened_file &&) = delete;
-	~opened_file()
-	{
-		if (fd_ >= 0)
-			::close(fd_);
 	}
 
-	int error() const noexcept { return error_; }
-	int release() noexcept { return std::exchange(fd_, -1); }
-
-private:
-	int fd_;
-	int error_;
+	owned_fd fd;
+	int error;
 };
-
-bool is_regular(int fd)
-{
-	struct stat of {
-	};
-	return fstat(fd, &of) == 0 && S_ISREG(of.st_mode);
-}
 
 } // namespace
 
@@ -146,7 +124,7 @@ std::unique_ptr<access_log> access_log::open(const std::string &target, const lo
 access_log::access_log(std::string target, int fd, bool owned, const log_format &format,
 		       std::size_t queue, std::unique_ptr<syslog_socket> socket)
     : target_(std::move(target)), path_(owned ? target_ : ""), format_(format), owned_(owned),
-      socket_(std::move(socket)), queue_(queue), fd_(fd), is_file_(is_regular(fd)),
+      socket_(std::move(socket)), queue_(queue), fd_(fd), is_file_(is_regular_file(fd)),
       piece_(is_file_ || socket_ ? bytes_most : log_line_most)
 {
 }
@@ -329,16 +307,16 @@ std::size_t access_log::send_now(std::string_view piece, int &error)
 void access_log::open_anew()
 {
 	auto opened = call_in_time([path = path_] { return opened_file(path); });
-	if (!opened || opened->error() != 0) {
-		const std::string error = opened ? explain(opened->error()) : no_answer;
+	if (!opened || opened->error != 0) {
+		const std::string error = opened ? explain(opened->error) : no_answer;
 		emit(event_kind::log_failed,
 		     "cannot reopen the access log " + path_ +
 			     ", so the old file stays in use: " + error,
 		     {{"log", path_}, {"error", error}});
 		return;
 	}
-	::close(std::exchange(fd_, opened->release()));
-	is_file_ = is_regular(fd_);
+	::close(std::exchange(fd_, opened->fd.release()));
+	is_file_ = is_regular_file(fd_);
 	piece_ = is_file_ ? bytes_most : log_line_most;
 }
 

@@ -266,8 +266,8 @@ public:
 	 * thread. */
 	virtual snapshot read() const = 0;
 
-	/* What a snapshot's `ready` would be. It takes no memory and little time, because who does
-	 * not get it in time gives the whole relay up. */
+	/* What a snapshot's `ready` would be. It takes no memory and little time, because a probe
+	 * that gets no answer in time gives the whole relay up. */
 	virtual bool is_ready() const noexcept = 0;
 
 	/* The history; null if none is kept. */
