@@ -53,6 +53,12 @@
  */
 #define POOR_STEAL_NS 1500
 
+/*
+ * After how many decisions of its own a busy processor looks whether another one has taken any. If
+ * not, its thread computes or blocks, or the kernel has put it aside.
+ */
+#define STALLED_TICKS 32
+
 /* Fires the timers that are due, and returns how many there were. The thread has a processor. */
 static uint32_t run_timers(struct sn_thread *self, struct sn_timers *timers, int64_t now)
 {
@@ -148,8 +154,27 @@ static uint32_t next_random(struct sn_thread *self)
 	return self->random;
 }
 
-/* Tries every other processor once, beginning with a random one. If desperate, also takes next
- * tasks, and fires the timers that are due there. */
+/* If desperate, also takes the next task, and fires the timers that are due there: a processor that
+ * is busy, or that has no thread, does not fire its own in time. */
+static struct sn_task *steal_from(struct sn_thread *self, struct sn_processor *p,
+				  struct sn_processor *victim, bool desperate)
+{
+	const bool from_next = desperate && sn_runqueue_ring_empty(&victim->queue);
+	struct sn_task *task = sn_runqueue_steal(&p->queue, &victim->queue, desperate);
+
+	if (task) {
+		self->stole_next = from_next;
+		sn_count(&p->stats.steals, 1);
+		sn_record_timed(p->record, sn_record_what(SN_RECORD_STEAL, 0, victim->id));
+		return task;
+	}
+	if (desperate && sn_timers_earliest(&victim->timers) <= sn_now() &&
+	    run_timers(self, &victim->timers, sn_now()) > 0)
+		return sn_runqueue_get(&p->queue);
+	return NULL;
+}
+
+/* Tries every other processor once, beginning with a random one. */
 static struct sn_task *steal(struct sn_thread *self, struct sn_processor *p, bool desperate)
 {
 	int n = sn_runtime.capacity;
@@ -158,29 +183,46 @@ static struct sn_task *steal(struct sn_thread *self, struct sn_processor *p, boo
 	for (int i = 0; i < n; i++) {
 		struct sn_processor *victim =
 			&sn_runtime.processors[(start + (uint32_t)i) % (uint32_t)n];
-		struct sn_task *task;
-		bool from_next;
+		struct sn_task *task = victim == p ? NULL : steal_from(self, p, victim, desperate);
 
-		if (victim == p)
-			continue;
-		from_next = desperate && sn_runqueue_ring_empty(&victim->queue);
-		task = sn_runqueue_steal(&p->queue, &victim->queue, desperate);
-		if (task) {
-			self->stole_next = from_next;
-			sn_count(&p->stats.steals, 1);
-			sn_record_timed(p->record, sn_record_what(SN_RECORD_STEAL, 0, victim->id));
+		if (task)
 			return task;
-		}
-		/* A processor that is busy, or that has no thread, does not fire its own timers in
-		 * time. */
-		if (desperate && sn_timers_earliest(&victim->timers) <= sn_now() &&
-		    run_timers(self, &victim->timers, sn_now()) > 0) {
-			task = sn_runqueue_get(&p->queue);
-			if (task)
-				return task;
-		}
 	}
 	return NULL;
+}
+
+/* Watches the next processor. Which ones are not in use does not matter: they have no tasks. */
+static void watch_next(struct sn_processor *p, uint32_t tick)
+{
+	const uint32_t n = (uint32_t)sn_runtime.capacity;
+
+	p->watched = (p->watched + 1) % n;
+	if (p->watched == p->id)
+		p->watched = (p->watched + 1) % n;
+	p->watched_tick =
+		atomic_load_explicit(&sn_runtime.processors[p->watched].tick, memory_order_relaxed);
+	p->watched_since = tick;
+}
+
+/*
+ * Steals from a processor that has taken no decision for a while. A thread that finds something in
+ * the network each time it polls never comes to steal otherwise. What is queued on the other
+ * processor would wait until the kernel runs that one's thread again, or until the monitor revokes
+ * the processor. One processor is watched at a time, so the cost does not grow with their number.
+ */
+static struct sn_task *steal_from_stalled(struct sn_thread *self, struct sn_processor *p,
+					  uint32_t tick)
+{
+	struct sn_processor *victim = &sn_runtime.processors[p->watched];
+	struct sn_task *task = NULL;
+
+	if (tick - p->watched_since < STALLED_TICKS)
+		return NULL;
+	if (victim != p &&
+	    atomic_load_explicit(&victim->tick, memory_order_relaxed) == p->watched_tick)
+		task = steal_from(self, p, victim, true);
+	watch_next(p, tick);
+	return task;
 }
 
 static void let_work_gather(struct sn_thread *self)
@@ -271,6 +313,8 @@ struct sn_task *sn_find_work(struct sn_thread *self)
 		task = poll_for_poller(self, p);
 		return task ? task : steal(self, p, true);
 	}
+	if ((task = steal_from_stalled(self, p, tick)) != NULL)
+		return task;
 	sn_poll_network(self, p, p->last_poll);
 	if ((task = take_any(self, p)) != NULL)
 		return task;

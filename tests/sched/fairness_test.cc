@@ -143,6 +143,107 @@ TEST(Fairness, TheNetworkIsPolledHoweverManyTasksAreRunnable)
 	});
 }
 
+// Two tasks that answer each other over a connection, and count their turns. Whichever thread runs
+// them finds one of them each time it polls.
+class Game
+{
+public:
+	Game()
+	{
+		int fds[2];
+
+		EXPECT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
+		for (int i = 0; i < 2; i++)
+			EXPECT_EQ(0, sn_stream_adopt(&ends_[i], fds[i]));
+		players_.emplace_back([this] {
+			char byte = 'x';
+
+			while (!stop_ && sn_stream_write(ends_[0], &byte, 1) == 1 &&
+			       sn_stream_read(ends_[0], &byte, 1) == 1)
+				turns_.fetch_add(2, std::memory_order_relaxed);
+			sn_stream_close(ends_[0]);
+		});
+		players_.emplace_back([this] {
+			char byte;
+
+			while (sn_stream_read(ends_[1], &byte, 1) == 1 &&
+			       sn_stream_write(ends_[1], &byte, 1) == 1)
+				;
+			sn_stream_close(ends_[1]);
+		});
+	}
+	~Game()
+	{
+		stop_ = true;
+		test::join_all(players_);
+	}
+	uint64_t turns() const { return turns_; }
+
+private:
+	sn_stream *ends_[2] = {};
+	std::atomic<bool> stop_{false};
+	std::atomic<uint64_t> turns_{0};
+	std::vector<Task> players_;
+};
+
+// The thread of one processor computes, or is not run by the kernel, while the other thread always
+// finds something in the network. Returns how many turns of the game what waits for the first
+// processor takes until it has run: prepare() makes tasks that call what it gets. The median
+// counts, because the kernel may keep the other thread from running.
+template <class F>
+uint64_t turns_until_taken(F prepare)
+{
+	std::vector<uint64_t> late;
+	Game game;
+
+	for (int i = 0; i < 9; i++) {
+		std::atomic<uint64_t> ran{0}, last{0};
+		std::vector<Task> tasks;
+
+		// The game is on the other processor, because this task does not park.
+		for (const uint64_t begin = game.turns(); game.turns() < begin + 100;)
+			;
+		prepare(tasks, [&] {
+			last = game.turns();
+			ran++;
+		});
+		const uint64_t before = game.turns();
+		while (ran < tasks.size())
+			;
+		late.push_back(last - std::min(before, last.load()));
+		test::join_all(tasks);
+	}
+	std::sort(late.begin(), late.end());
+	return late[late.size() / 2];
+}
+
+// If it had to wait until the processor is revoked, that would be a thousand turns later.
+TASK_TEST(Fairness, WhatWaitsBehindALongTurnGoesToAThreadThatPolls, 2)
+{
+	const uint64_t late = turns_until_taken([](std::vector<Task> &tasks, const auto &run) {
+		for (int i = 0; i < 2; i++)
+			tasks.emplace_back(run);
+	});
+
+	EXPECT_LT(late, 100U);
+}
+
+TASK_TEST(Fairness, TimersBehindALongTurnAreFiredByAThreadThatPolls, 2)
+{
+	const uint64_t late = turns_until_taken([](std::vector<Task> &tasks, const auto &run) {
+		const int64_t due = sn_now() + 200 * test::us;
+
+		tasks.emplace_back([run, due] {
+			EXPECT_EQ(0, sn_sleep_until(due));
+			run();
+		});
+		sn_yield(); // so that it sleeps, on this processor
+		compute(due - sn_now());
+	});
+
+	EXPECT_LT(late, 100U);
+}
+
 // Tasks that foreign threads wake come through the global queue, which also takes the overflow of
 // the rings.
 TEST(Fairness, WakeUpsFromForeignThreadsAreNotDelayed)
