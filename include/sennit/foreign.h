@@ -91,9 +91,10 @@ SN_API void sn_private_settings(const struct sn_private_setting *settings);
 
 /* Not for programs: whether the calling thread is one of the runtime's that has begun and not
  * ended, in a task or not, also where sn_private_self() is NULL because it makes a scan
- * (sn_task_scan()) or serves one; or another thread, in sn_run_stats() or in a call for which the
- * end of a run waits, such as sn_spawn(), sn_task_scan() and sn_dump(), though not in a callback of
- * such a call. Any thread; signal handlers. */
+ * (sn_task_scan()), serves one or is in sn_run_stats(); or another thread, in sn_run_stats(), in a
+ * call of a lock, a channel or the like, also while it waits, or in a call for which the end of a
+ * run waits, such as sn_spawn(), sn_task_scan() and sn_dump(), though not in a callback of such a
+ * call. Any thread; signal handlers. */
 SN_API int sn_private_is_runtime(void);
 
 SN_END

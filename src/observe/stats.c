@@ -14,6 +14,7 @@
 #include "sched/processor.h"
 #include "sched/processor_list.h"
 #include "sched/runtime.h"
+#include "sched/scan_serve.h"
 #include "sched/thread.h"
 #include "sched/thread_list.h"
 #include "stack/stack.h"
@@ -74,12 +75,16 @@ static void keep_stats(void)
 
 int sn_run_stats(struct sn_run_stats *stats)
 {
+	struct sn_private_lease *lease;
 	struct sn_run_stats current;
 	int err = 0;
 
 	if (!stats)
 		return -EINVAL;
+	/* A task may be in a blocking bracket, and must not enter the runtime, which would wait for
+	 * a processor. It is hidden instead, so that a signal handler knows of the locks. */
 	sn_foreign_mark();
+	lease = sn_scan_hide();
 	sn_lock(&stats_lock);
 	if (!has_run)
 		err = -ENODEV;
@@ -88,6 +93,7 @@ int sn_run_stats(struct sn_run_stats *stats)
 	else
 		current = last_stats;
 	sn_unlock(&stats_lock);
+	sn_scan_unhide(lease);
 	sn_foreign_unmark();
 	return err < 0 ? err : SN_SIZED_GIVE(stats, &current);
 }

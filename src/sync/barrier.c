@@ -54,9 +54,9 @@ static int wait_until(sn_barrier *barrier, int64_t deadline, const char *call)
 
 	if (!barrier)
 		return -EINVAL;
-	self = sn_runtime_enter_for(call);
+	self = sn_waits_enter(call);
 	result = wait_inside(self, barrier, deadline);
-	sn_runtime_leave_if(sn_thread_again(self));
+	sn_waits_leave(sn_thread_again(self));
 	return result;
 }
 

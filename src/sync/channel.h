@@ -31,6 +31,7 @@
 
 #include "arch/compiler.h"
 #include "sched/thread.h"
+#include "sync/waits.h"
 #include "task/waiter.h"
 #include "wait/lock.h"
 
@@ -319,14 +320,13 @@ static inline int sn_chan_may_wait(int64_t deadline)
  * sn_sync_enter() returns 0, or the reason for which the task's scope is cancelled. */
 static inline int sn_sync_enter(struct sn_thread **self)
 {
-	*self = sn_runtime_enter();
+	*self = sn_waits_enter(__func__);
 	return sn_likely(*self != NULL) ? sn_cancel_reason((*self)->task) : 0;
 }
 
 static inline void sn_sync_leave(bool task)
 {
-	if (sn_likely(task))
-		sn_runtime_leave();
+	sn_waits_leave(task);
 }
 
 #endif

@@ -59,9 +59,9 @@ static int wait_until(sn_cond *cond, sn_mutex *mutex, int64_t deadline, const ch
 
 	if (!cond || !mutex)
 		return -EINVAL;
-	self = sn_runtime_enter_for(call);
+	self = sn_waits_enter(call);
 	result = wait_inside(self, cond, mutex, deadline, call);
-	sn_runtime_leave_if(self);
+	sn_waits_leave(self);
 	return result;
 }
 
@@ -86,12 +86,12 @@ static int signal_several(sn_cond *cond, uint32_t most, const char *call)
 		return -EINVAL;
 	if (!__atomic_load_n(&cond->waits.first, __ATOMIC_RELAXED))
 		return 0;
-	self = sn_runtime_enter_for(call);
+	self = sn_waits_enter(call);
 	sn_lock(lock);
 	n = sn_waits_claim_several(&cond->waits, most, &chain);
 	sn_unlock(lock);
 	sn_waits_wake(self, &chain, 0, SN_READY_LAST);
-	sn_runtime_leave_if(self);
+	sn_waits_leave(self);
 	return (int)n;
 }
 

@@ -308,9 +308,9 @@ static sn_noinline int lock_slowly(sn_mutex *mutex, int64_t deadline, uint32_t f
 		note_owner(mutex, true);
 		return 0;
 	}
-	self = sn_runtime_enter_for(call);
+	self = sn_waits_enter(call);
 	result = sn_mutex_lock_inside(self, mutex, deadline, flags, call);
-	sn_runtime_leave_if(self);
+	sn_waits_leave(self);
 	return result;
 }
 
@@ -323,9 +323,9 @@ static sn_noinline int unlock_slowly(sn_mutex *mutex, const char *call)
 	note_owner(mutex, false);
 	if (unlock_alone(mutex))
 		return 0;
-	self = sn_runtime_enter_for(call);
+	self = sn_waits_enter(call);
 	unlock_for_waiter(self, mutex);
-	sn_runtime_leave_if(self);
+	sn_waits_leave(self);
 	return 0;
 }
 

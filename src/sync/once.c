@@ -52,7 +52,7 @@ static int wait_inside(struct sn_thread *self, sn_once_flag *once, int64_t deadl
 static void finish(sn_once_flag *once, bool succeeded, const char *call)
 {
 	struct sn_lock *lock = sn_waits_lock_of(once);
-	struct sn_thread *self = sn_runtime_enter_for(call);
+	struct sn_thread *self = sn_waits_enter(call);
 	struct sn_wait_chain chain = {0};
 
 	__atomic_store_n(&once->owner, 0, __ATOMIC_RELAXED);
@@ -64,7 +64,7 @@ static void finish(sn_once_flag *once, bool succeeded, const char *call)
 		__atomic_store_n(&once->word, NEW, __ATOMIC_RELAXED);
 	sn_unlock(lock);
 	sn_waits_wake(self, &chain, succeeded ? 0 : RUN, SN_READY_LAST);
-	sn_runtime_leave_if(self);
+	sn_waits_leave(self);
 }
 
 static int run_or_wait(sn_once_flag *once, sn_fn *fn, void *arg, int64_t deadline, const char *call)
@@ -76,9 +76,9 @@ static int run_or_wait(sn_once_flag *once, sn_fn *fn, void *arg, int64_t deadlin
 		return -EINVAL;
 	if (sn_once_done(once))
 		return 0;
-	self = sn_runtime_enter_for(call);
+	self = sn_waits_enter(call);
 	result = wait_inside(self, once, deadline, call);
-	sn_runtime_leave_if(self);
+	sn_waits_leave(self);
 	if (result != RUN)
 		return result;
 	__atomic_store_n(&once->owner, sn_caller(), __ATOMIC_RELAXED);

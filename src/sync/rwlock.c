@@ -121,7 +121,7 @@ static void let_in(sn_rwlock *rw, uint32_t leaves, struct sn_wait_chain *chain)
 static int wait_for(sn_rwlock *rw, bool writes, int64_t deadline, uint32_t flags, const char *call)
 {
 	struct sn_lock *lock = sn_waits_lock_of(rw);
-	struct sn_thread *self = sn_runtime_enter_for(call);
+	struct sn_thread *self = sn_waits_enter(call);
 	struct sn_wait_chain chain = {0};
 	struct sn_wait wait;
 	uint32_t word;
@@ -155,7 +155,7 @@ static int wait_for(sn_rwlock *rw, bool writes, int64_t deadline, uint32_t flags
 		}
 		break;
 	}
-	sn_runtime_leave_if(sn_thread_again(self));
+	sn_waits_leave(sn_thread_again(self));
 	if (writes && result == 0)
 		note_owner(rw, true);
 	return result;
@@ -164,7 +164,7 @@ static int wait_for(sn_rwlock *rw, bool writes, int64_t deadline, uint32_t flags
 static void leave_to_waiters(sn_rwlock *rw, uint32_t leaves, const char *call)
 {
 	struct sn_lock *lock = sn_waits_lock_of(rw);
-	struct sn_thread *self = sn_runtime_enter_for(call);
+	struct sn_thread *self = sn_waits_enter(call);
 	struct sn_wait_chain chain = {0};
 
 	sn_lock(lock);
@@ -173,7 +173,7 @@ static void leave_to_waiters(sn_rwlock *rw, uint32_t leaves, const char *call)
 	sn_unlock(lock);
 	sn_waits_wake(self, &chain, 0,
 		      chain.first && chain.first == chain.last ? SN_READY_NEXT : SN_READY_LAST);
-	sn_runtime_leave_if(self);
+	sn_waits_leave(self);
 }
 
 static inline int lock_reading(sn_rwlock *rw, int64_t deadline, uint32_t flags, const char *call)

@@ -42,7 +42,7 @@ static bool announce(sn_semaphore *s)
 static int acquire(sn_semaphore *s, int64_t deadline, const char *call)
 {
 	struct sn_lock *lock = sn_waits_lock_of(s);
-	struct sn_thread *self = sn_runtime_enter_for(call);
+	struct sn_thread *self = sn_waits_enter(call);
 	struct sn_wait wait;
 	int result;
 
@@ -52,7 +52,7 @@ static int acquire(sn_semaphore *s, int64_t deadline, const char *call)
 			break;
 		sn_unlock(lock);
 		if (take(s)) {
-			sn_runtime_leave_if(self);
+			sn_waits_leave(self);
 			return 0;
 		}
 	}
@@ -64,7 +64,7 @@ static int acquire(sn_semaphore *s, int64_t deadline, const char *call)
 			__atomic_store_n(&s->word, 0, __ATOMIC_RELAXED);
 		sn_unlock(lock);
 	}
-	sn_runtime_leave_if(sn_thread_again(self));
+	sn_waits_leave(sn_thread_again(self));
 	return result;
 }
 
@@ -92,7 +92,7 @@ int sn_semaphore_try_acquire(sn_semaphore *s)
 static bool give(sn_semaphore *s, uint32_t n, const char *call)
 {
 	struct sn_lock *lock = sn_waits_lock_of(s);
-	struct sn_thread *self = sn_runtime_enter_for(call);
+	struct sn_thread *self = sn_waits_enter(call);
 	struct sn_wait_chain chain = {0};
 	bool waited;
 
@@ -106,14 +106,14 @@ static bool give(sn_semaphore *s, uint32_t n, const char *call)
 	}
 	sn_unlock(lock);
 	sn_waits_wake(self, &chain, 0, SN_READY_LAST);
-	sn_runtime_leave_if(self);
+	sn_waits_leave(self);
 	return waited;
 }
 
 /* Not for signal handlers, with one exception: sennit-run's sem_post() calls this in handlers that
  * have interrupted a task's own code (tools/run/library/sem.c says why it may). No lock of the
  * runtime is held there, because each is taken with lease.inside set, after
- * sn_runtime_enter_for(). */
+ * sn_waits_enter(). */
 int sn_semaphore_release(sn_semaphore *s, int n)
 {
 	uint32_t word;

@@ -152,9 +152,9 @@ static int64_t wait_until(sn_ticker *ticker, int64_t deadline, bool waits, const
 
 	if (!ticker)
 		return -EINVAL;
-	self = sn_runtime_enter_for(call);
+	self = sn_waits_enter(call);
 	ticks = wait_inside(self, (struct ticker *)ticker, deadline, waits);
-	sn_runtime_leave_if(sn_thread_again(self));
+	sn_waits_leave(sn_thread_again(self));
 	return ticks;
 }
 

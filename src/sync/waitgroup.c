@@ -31,7 +31,7 @@ static bool is_zero(sn_waitgroup *group)
 static bool end(sn_waitgroup *group, uint32_t word, const char *call)
 {
 	struct sn_lock *lock = sn_waits_lock_of(group);
-	struct sn_thread *self = sn_runtime_enter_for(call);
+	struct sn_thread *self = sn_waits_enter(call);
 	struct sn_wait_chain chain = {0};
 	struct sn_private_waits waits;
 	bool ended;
@@ -50,7 +50,7 @@ static bool end(sn_waitgroup *group, uint32_t word, const char *call)
 		group->waits = waits;
 	sn_unlock(lock);
 	sn_waits_wake(self, &chain, 0, SN_READY_LAST);
-	sn_runtime_leave_if(self);
+	sn_waits_leave(self);
 	return ended;
 }
 
@@ -136,9 +136,9 @@ static int wait_until(sn_waitgroup *group, int64_t deadline, const char *call)
 		return -EINVAL;
 	if (is_zero(group))
 		return 0;
-	self = sn_runtime_enter_for(call);
+	self = sn_waits_enter(call);
 	result = wait_inside(self, group, deadline);
-	sn_runtime_leave_if(sn_thread_again(self));
+	sn_waits_leave(sn_thread_again(self));
 	return result;
 }
 

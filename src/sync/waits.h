@@ -38,6 +38,7 @@
 #include <sennit/base.h>
 
 #include "base/fork.h"
+#include "sched/foreign.h"
 #include "sched/switch.h"
 #include "sched/thread.h"
 #include "task/waiter.h"
@@ -113,11 +114,24 @@ static inline struct sn_thread *sn_thread_again(struct sn_thread *self)
 	return self ? sn_thread_self() : NULL;
 }
 
-/* sn_runtime_leave() for calls that the program's own threads may make too. */
-static inline void sn_runtime_leave_if(struct sn_thread *self)
+/* Begin and end calls that the program's own threads may make, too. Those are marked, because they
+ * take the locks of lists, which a fork() takes, and of channels, for which other threads may wait
+ * with such a lock: a signal handler must not wait for them (sched/foreign.h). */
+static inline struct sn_thread *sn_waits_enter(const char *call)
 {
-	if (self)
+	struct sn_thread *self = sn_runtime_enter_for(call);
+
+	if (sn_unlikely(!self))
+		sn_foreign_mark();
+	return self;
+}
+
+static inline void sn_waits_leave(bool task)
+{
+	if (sn_likely(task))
 		sn_runtime_leave();
+	else
+		sn_foreign_unmark();
 }
 
 void sn_waits_fork(enum sn_fork_phase phase);

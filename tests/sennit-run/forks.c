@@ -11,6 +11,8 @@
  *	forks beside       the same in a thread, while another computes
  *	forks joins        a signal comes while main() waits for a thread
  *	forks stats        signals come while main() reads the runtime's statistics
+ *	forks task-stats   the same while a thread does
+ *	forks releases     signals come while main() releases many threads from a library's semaphore
  *	forks scans        main() scans a thread's task
  *	forks nested       main() and a thread fork, and the children create threads
  *	forks ends         a thread of the runtime ends that has a child
@@ -279,31 +281,102 @@ static void check_joins(void)
 
 #define SIGNALS 20 /* most of them find a lock held */
 
+static _Atomic pid_t reads; /* the thread that reads statistics */
+
 static void *interrupt_stats(void *arg)
 {
+	while (reads == 0)
+		usleep(1000);
 	for (int i = 0; i < SIGNALS; i++) {
 		const int before = handled;
 
-		CHECK(pthread_kill(*(pthread_t *)arg, SIGUSR1) == 0);
+		CHECK(syscall(SYS_tgkill, getpid(), reads, SIGUSR1) == 0);
 		while (handled == before)
 			usleep(1000);
 	}
-	return NULL;
+	return arg;
+}
+
+static void *read_stats(void *arg)
+{
+	/* Not while it is interrupted: without the library this allocates memory, and in a handler
+	 * fork() would wait for that lock. */
+	void (*reader)(void) = find("test_read_stats");
+
+	reads = (pid_t)syscall(SYS_gettid);
+	while (handled < SIGNALS)
+		if (reader)
+			reader();
+		else
+			usleep(1000);
+	return arg;
 }
 
 static void check_stats(void)
 {
-	/* Not while it is interrupted: without the library this allocates memory, and in a handler
-	 * fork() would wait for that lock. */
-	void (*read_stats)(void) = find("test_read_stats");
-	pthread_t self = pthread_self(), thread = start(interrupt_stats, &self);
+	pthread_t thread = start(interrupt_stats, NULL);
 
-	while (handled < SIGNALS)
-		if (read_stats)
-			read_stats();
-		else
-			usleep(1000);
+	read_stats(NULL);
 	join(thread);
+}
+
+static void check_stats_of_task(void)
+{
+	pthread_t thread = start(read_stats, NULL);
+
+	interrupt_stats(NULL);
+	join(thread);
+}
+
+#define RELEASED 2000 /* so that taking them out takes longer than a signal */
+
+static _Atomic bool releases, no_more;
+
+static void *interrupt_release(void *arg)
+{
+	const pid_t process = getpid();
+
+	while (!no_more)
+		if (atomic_exchange(&releases, false))
+			CHECK(syscall(SYS_tgkill, process, process, SIGUSR1) == 0);
+	return arg;
+}
+
+static void *be_released(void *arg)
+{
+	while (!no_more)
+		call("test_wait");
+	return arg;
+}
+
+static void check_releases(void)
+{
+	_Atomic int *waiting = counter("test_waiting");
+	void (*release)(void) = find("test_release");
+	pthread_t threads[RELEASED], interrupter;
+
+	if (!release)
+		return;
+	for (int i = 0; i < RELEASED; i++)
+		threads[i] = start(be_released, NULL);
+	interrupter = start(interrupt_release, NULL);
+	for (int i = 0; i < SIGNALS; i++) {
+		const int before = handled;
+
+		while (*waiting < RELEASED)
+			usleep(1000);
+		releases = true;
+		release();
+		while (handled == before)
+			usleep(1000);
+	}
+	while (*waiting < RELEASED)
+		usleep(1000);
+	no_more = true;
+	release();
+	join(interrupter);
+	for (int i = 0; i < RELEASED; i++)
+		join(threads[i]);
 }
 
 static void *be_scanned(void *arg)
@@ -441,6 +514,10 @@ int main(int argc, char **argv)
 		check_joins();
 	} else if (strcmp(what, "stats") == 0) {
 		check_stats();
+	} else if (strcmp(what, "task-stats") == 0) {
+		check_stats_of_task();
+	} else if (strcmp(what, "releases") == 0) {
+		check_releases();
 	} else if (strcmp(what, "scans") == 0) {
 		check_scans();
 	} else if (strcmp(what, "nested") == 0) {

@@ -37,15 +37,16 @@ LIBRARY = r"""
 #include <sennit/foreign.h>
 #include <sennit/run.h>
 #include <sennit/scan.h>
+#include <sennit/semaphore.h>
 _Atomic int test_locks, test_calls, test_wakes, test_ends, test_starts, test_revoked, test_scans,
-    test_stats;
+    test_stats, test_releases;
 static const struct {
     const char *name;
     _Atomic int *count;
 } places[] = {
     {"locks", &test_locks}, {"calls", &test_calls}, {"wakes", &test_wakes}, {"ends", &test_ends},
     {"starts", &test_starts}, {"revoked", &test_revoked}, {"scans", &test_scans},
-    {"stats", &test_stats},
+    {"stats", &test_stats}, {"releases", &test_releases},
 };
 #define SN_LEASE_REVOKED 3 /* src/sched/lease.h */
 #define MOST_REVOKED 3
@@ -177,6 +178,18 @@ void test_read_stats(void) {
     sn_run_stats(&stats);
     test_stats++;
 }
+static sn_semaphore gate = SN_SEMAPHORE_INIT(0);
+_Atomic int test_waiting; /* how many wait at the gate */
+void test_wait(void) {
+    test_waiting++;
+    sn_semaphore_acquire(&gate);
+}
+/* Removes all of them from the semaphore's list, under its lock. */
+void test_release(void) {
+    const int n = atomic_exchange(&test_waiting, 0);
+    test_releases++;
+    sn_semaphore_release(&gate, n);
+}
 static sn_task *_Atomic scanned;
 static _Atomic int scans_end;
 static int await_end(void *arg) {
@@ -244,6 +257,12 @@ class Forks(unittest.TestCase):
 
     def test_a_handler_may_fork_while_main_reads_statistics(self):
         self.check("stats", "stats")
+
+    def test_a_handler_may_fork_while_a_task_reads_statistics(self):
+        self.check("task-stats", "stats")
+
+    def test_a_handler_may_fork_while_main_releases_a_semaphore_of_a_library(self):
+        self.check("releases", "releases")
 
     def test_a_handler_may_fork_while_main_scans_a_task(self):
         self.check("scans", "scans")

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include <sennit/foreign.h>
+
 #include "support/channel.h"
 
 namespace
@@ -480,6 +482,7 @@ TEST(Channel, PlainThreadsNeedNoRuntime)
 	EXPECT_TRUE(test::eventually_in_thread([&] { return back.receivers() == 1; }));
 	EXPECT_EQ(0, back.close());
 	echo.join();
+	EXPECT_FALSE(sn_private_is_runtime());
 }
 
 TASK_TEST(Channel, PlainThreadsAndTasksMix)

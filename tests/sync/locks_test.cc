@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include <sennit/foreign.h>
+
 #include "support/locks.h"
 
 namespace
@@ -26,7 +28,10 @@ void in_tasks_and_threads(int tasks, int threads, F body)
 	for (int i = 0; i < tasks; i++)
 		all.emplace_back([&body, i] { body(i); });
 	for (int i = 0; i < threads; i++)
-		others.emplace_back([&body, i, tasks] { body(tasks + i); });
+		others.emplace_back([&body, i, tasks] {
+			body(tasks + i);
+			EXPECT_FALSE(sn_private_is_runtime());
+		});
 	join_all(all);
 	join_all(others);
 }

@@ -128,9 +128,8 @@ void sn_world_is_ours(void);
  * (sn_task_scan()), in other threads' calls that sn_private_is_runtime() knows, and between the
  * calls below.
  *
- * Not covered: calls that a library linked with libsennit makes itself, if they take a lock only of
- * an object, such as a semaphore or a channel, on threads that are no tasks; sn_run_stats() in a
- * task; and what finds the modules for a profile or a trace, whose lock is held across fork(). */
+ * Not covered: what finds the modules for a profile or a trace, whose lock is held across
+ * fork(). */
 bool sn_world_is_inside(void);
 
 /*
