@@ -25,6 +25,7 @@ WAITS = BUILD / "tests/sennit-run/sennit-run-waits"
 WINDOWS = BUILD / "tests/sennit-run/sennit-run-windows"
 BLOCKED = BUILD / "tests/sennit-run/sennit-run-blocked"
 SEMAPHORES = BUILD / "tests/sennit-run/sennit-run-semaphores"
+APART = BUILD / "tests/sennit-run/sennit-run-apart"
 ECHO = BUILD / "tests/sennit-run/sennit-run-echo"
 ELF_CLASS = THREADS.read_bytes()[4]  # 1: 32 bits
 PROCESSORS = 2
@@ -192,7 +193,8 @@ class Refusals(unittest.TestCase):
     def test_small_programs_are_judged_by_their_headers(self):
         own = THREADS.read_bytes()[:20]
         reasons = {"locals": "thread-local variables", "static": "linked statically",
-                   "cancels": "pthread_cancel", "sennit": "uses sennit itself"}
+                   "cancels": "pthread_cancel", "rights": "setfsuid",
+                   "sennit": "uses sennit itself"}
         for seed in sorted((SOURCE / "fuzz/run/seeds/elf").iterdir()):
             path = self.folder / seed.name
             path.write_bytes(seed.read_bytes())
@@ -246,6 +248,16 @@ class Refusals(unittest.TestCase):
         self.refused(125, r"pthread_cancel\(\).*--force", path)
         self.refused(125, r"pthread_cancel\(\)", "--check", path)
         self.assertEqual(run("--force", path).returncode, 38)  # ENOSYS
+
+    def test_a_program_that_changes_a_threads_rights_is_refused_but_for_force(self):
+        for call in "setfsuid(0)", "setfsgid(0)", "unshare(0)", "setns(-1, 0)":
+            path = self.compile("rights-of-a-thread", f"""
+                #define _GNU_SOURCE
+                #include <sched.h>
+                #include <sys/fsuid.h>
+                int main(void) {{ return ({call}, 4); }}""")
+            self.refused(125, rf"{call.split('(')[0]}\(\), .*--force", path)
+            self.assertEqual(run("--force", path).returncode, 4)
 
     def test_a_program_with_thread_locals_is_refused_but_for_force(self):
         path = self.compile("locals", "static __thread volatile int own;"
@@ -391,6 +403,17 @@ class Programs(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
                 counted = re.search(r"became tasks: (\d+), .*did not: 0\n", done.stderr)
                 self.assertGreater(int(counted[1]), 50, done.stderr)
+
+    def test_what_the_kernel_keeps_for_a_thread_is_one_tasks(self):
+        for what in ["view", *(["identity"] if os.geteuid() == 0 else [])]:
+            plain = subprocess.run([APART, what], capture_output=True, text=True, timeout=PATIENCE,
+                                   check=False)
+            if (plain.returncode, plain.stdout) != (0, ""):
+                self.skipTest(f"threads cannot change that here: {plain.stdout}")
+            for options in ((), ("--main",)):
+                done = run("--force", "--processors", "1", "--stats", *options, APART, what)
+                self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+                self.assertRegex(done.stderr, "(?m)^sennit-run: threads that became tasks: [1-9]")
 
     def test_a_thousand_threads_that_wait_need_few(self):
         for what in "count", "wait":

@@ -136,6 +136,21 @@ static void judge_library(const char *path, void *arg)
 	close(fd);
 }
 
+/* Calls that change the rights of the calling thread, or what it sees of the system. A server that
+ * takes on the identity of a client also needs calls that have no function for a thread in the C
+ * library, such as setgroups(): it makes those by syscall(), where nothing keeps them from the
+ * other tasks of the thread (library/apart.c). */
+static const char *const calls_of_thread[] = {"setfsuid", "setfsgid", "unshare", "setns"};
+
+/* Returns the first of them that the program imports, or NULL. */
+static const char *call_of_thread(const struct run_elf *elf)
+{
+	for (size_t i = 0; i < sizeof calls_of_thread / sizeof *calls_of_thread; i++)
+		if (run_elf_names(elf, calls_of_thread[i]))
+			return calls_of_thread[i];
+	return NULL;
+}
+
 static void judge_elf(const char *path, const struct run_elf *elf, struct run_verdict *verdict)
 {
 	if (!elf->dynamic || !*elf->interpreter) {
@@ -156,6 +171,12 @@ static void judge_elf(const char *path, const struct run_elf *elf, struct run_ve
 		       "%s: it calls pthread_cancel(), and a task cannot be "
 		       "cancelled",
 		       path);
+	} else if (call_of_thread(elf)) {
+		verdict->forcible = true;
+		refuse(verdict, RUN_REFUSED,
+		       "%s: it calls %s(), which changes the rights or the view of a "
+		       "thread, and tasks share threads",
+		       path, call_of_thread(elf));
 	} else if (elf->locals) {
 		verdict->forcible = true;
 		refuse(verdict, RUN_REFUSED,

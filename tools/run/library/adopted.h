@@ -15,10 +15,11 @@
  *
  * Files: table.c has the structures, world.c the runtime, threads.c what creates and joins, exit.c
  * pthread_exit(), keys.c the values of pthread_setspecific(), attributes.c names, signals and
- * scheduling, cond.c condition variables, sem.c semaphores, waiters.h the lists that cond.c and
- * sem.c have, marks.c what the C library notes in its objects, time64.c the siblings with 64-bit
- * times of what waits until a time, c11.c the functions of <threads.h>, forks.c what happens at
- * fork(), start.c the beginning of the program, settings.c the settings that the runtime finds.
+ * scheduling, apart.c what changes a thread's identity, cond.c condition variables, sem.c
+ * semaphores, waiters.h the lists that cond.c and sem.c have, marks.c what the C library notes in
+ * its objects, time64.c the siblings with 64-bit times of what waits until a time, c11.c the
+ * functions of <threads.h>, forks.c what happens at fork(), start.c the beginning of the program,
+ * settings.c the settings that the runtime finds.
  *
  * Rejected: running main() as a task. main() stays on the process's first thread, where signals
  * reach it and end its calls, its stack grows, and no task shares its thread-locals. It is a task
@@ -67,6 +68,12 @@ struct sn_adopted {
 	void *arg, *result;
 	size_t stack_size;
 	char name[SN_ADOPTED_NAME];
+
+	/* apart.c: */
+	bool has_identity; /* the thread's file system identity is not `uid` and `gid` */
+	bool has_view;     /* of the system, of its own */
+	uid_t uid;
+	gid_t gid;
 
 	uintptr_t stack_top;
 	jmp_buf *end;                    /* where pthread_exit() goes at last */
@@ -178,6 +185,11 @@ bool sn_run_deadline(clockid_t clock, const struct timespec *until, int64_t *dea
 /* pthread_create() that knows the caller is adopted. Returns an error number. */
 int sn_adopted_create(pthread_t *handle, const pthread_attr_t *attr, void *(*start)(void *arg),
 		      int (*start_c11)(void *arg), void *arg);
+
+/* ---- apart.c ---- */
+
+/* Whether the calling task has an identity or a view of the system that its threads inherit. */
+bool sn_adopted_is_apart(void);
 
 /* ---- exit.c ---- */
 

@@ -16,6 +16,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/fsuid.h>
 #include <sys/types.h>
 #include <threads.h>
 #include <time.h>
@@ -71,6 +72,10 @@ int __register_atfork(sn_run_fork_fn *prepare, sn_run_fork_fn *parent, sn_run_fo
 	X(sem_timedwait)                       \
 	X(sem_clockwait)                       \
 	X(sem_post)                            \
+	X(setfsuid)                            \
+	X(setfsgid)                            \
+	X(unshare)                             \
+	X(setns)                               \
 	X(thrd_create)                         \
 	X(thrd_join)                           \
 	X(thrd_detach)                         \

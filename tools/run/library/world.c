@@ -12,7 +12,8 @@
  * creates its threads outside tasks: on threads of its own, and on the first thread where that is
  * `inside`: within sn_spawn(), and, if main() is a task, always. Threads of the C library's own
  * making, such as those of timers, create threads. If the runtime cannot be started, the program
- * gets threads, and stderr one line that says why.
+ * gets threads, and stderr one line that says why. A task whose identity others must not have
+ * (apart.c) creates threads, too, which inherit it.
  *
  * A task waits for a descriptor that never becomes ready. The runtime therefore takes it for no
  * deadlock that all tasks wait: main() may wake them. The first task waits until the runtime is to
@@ -249,6 +250,10 @@ bool sn_world_adopts(void)
 
 	if (!sn_foreign_self() && (!ours || inside || atomic_load(&ends)))
 		return false;
+	if (sn_adopted_is_apart()) {
+		atomic_fetch_add(&sn_run_counts.real, 1);
+		return false;
+	}
 	sn_world_lock(&lock);
 	if (state == NONE) {
 		err = begin();
