@@ -17,6 +17,7 @@
  *	threads preload  prints LD_PRELOAD, and the variables that begin with SENNIT_RUN
  *	threads fork     a thread forks, and the child starts threads
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -260,6 +261,7 @@ static void check_attributes(void)
 	cpu_set_t cpus;
 	char name[16];
 	const union sigval value = {0};
+	int (*cancel)(pthread_t handle);
 	int policy, err;
 
 	CHECK((size_t)result_of(start(look_at_itself, NULL)) >= 64 << 10);
@@ -294,6 +296,10 @@ static void check_attributes(void)
 		usleep(MS);
 	}
 	CHECK(pthread_sigqueue(thread, SIGUSR1, value) == ESRCH);
+	/* A program that imports the name is refused. */
+	*(void **)&cancel = dlsym(RTLD_DEFAULT, "pthread_cancel");
+	err = cancel(thread);
+	CHECK(err == 0 || err == ESRCH);
 	usleep(MS);
 	CHECK(!handled);
 	result_of(thread);

@@ -30,7 +30,8 @@ static void keep_thread(const char *call)
 	if (sn_pin() == 0)
 		return;
 	dprintf(STDERR_FILENO,
-		"sennit-run: %s(): the task cannot have its thread for itself, and others would get "
+		"sennit-run: %s(): the task cannot have its thread for itself, and others would "
+		"get "
 		"its rights\n",
 		call);
 	abort();

@@ -4,9 +4,9 @@
  *
  * Contract. A signal for a task goes to the process, because the task may be on any thread and may
  * be parked: a handler runs on some thread, and an action that ends or stops the process does what
- * it would have done. One that has ended gets none. A task cannot be cancelled: ENOSYS. Scheduling
- * and affinity belong to the runtime's threads, so setting them for a task has no effect, and
- * reading them gives those of the calling thread.
+ * it would have done. One that has ended gets none. A task cannot be cancelled: ENOSYS, unless it
+ * has ended. Scheduling and affinity belong to the runtime's threads, so setting them for a task
+ * has no effect, and reading them gives those of the calling thread.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -28,7 +28,8 @@ static bool has_ended(struct sn_adopted *thread)
 }
 
 /* It has ended, and is still to be joined: such a thread gets no signal. That is an error for
- * pthread_sigqueue(), and for pthread_kill() none since version 2.34 of the C library. */
+ * pthread_sigqueue(), and for pthread_kill() and pthread_cancel() none since version 2.34 of the C
+ * library. */
 static bool only_waits(struct sn_adopted *thread)
 {
 	return atomic_load(&thread->owners) == 1 &&
@@ -63,7 +64,9 @@ SN_RUN_EXPORT int pthread_cancel(pthread_t handle)
 
 	if (!thread)
 		return sn_run_real()->pthread_cancel(handle);
-	return has_ended(thread) ? ESRCH : ENOSYS;
+	if (has_ended(thread))
+		return ESRCH;
+	return only_waits(thread) ? 0 : ENOSYS;
 }
 
 SN_RUN_EXPORT int pthread_getcpuclockid(pthread_t handle, clockid_t *clock)
