@@ -8,6 +8,7 @@ environment these compilers count as missing: the gate runs each benchmark for a
 spend most of that time on building what it is compared with.
 """
 import os
+import random
 import resource
 import select
 import shutil
@@ -88,9 +89,15 @@ def family(pid):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port below the range for outgoing connections, of which a run may take thousands."""
+    while True:
+        port = random.randint(20000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass
 
 
 def reserve_port():

@@ -17,10 +17,8 @@ fails: lost bytes and a wrong answer are failures.
 """
 import argparse
 import os
-import random
 import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -30,8 +28,8 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 
-from common import (TICK, cell, children, compiler, our_program, process_stat,  # noqa: E402
-                    write)
+from common import (TICK, cell, children, compiler, free_port, our_program,  # noqa: E402
+                    process_stat, write)
 
 GIB = 1 << 30
 CHUNKS = [1, 4, 16, 64, 1024]
@@ -163,18 +161,6 @@ def listens(port):
     with open("/proc/net/tcp", encoding="ascii") as file:
         return any(fields[1] == local and fields[3] == "0A"
                    for fields in (line.split() for line in file))
-
-
-def free_port():
-    """A port below the range for outgoing connections, of which each run takes thousands."""
-    while True:
-        port = random.randint(20000, 32000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                pass
 
 
 class Relay:

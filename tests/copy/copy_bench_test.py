@@ -4,32 +4,20 @@
 The programs of `make bench-copy` work: each relay passes bytes on for a moment, Go's only where it is
 installed. The test asserts no figures.
 """
-import contextlib
 import os
 import re
-import socket
 import subprocess
 import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from ports import free_ports  # noqa: E402
 
 SOURCE, BUILD = os.environ["SENNIT_SOURCE_DIR"], os.environ["SENNIT_BUILD_DIR"]
 PORTS = 20  # copy.py takes so many in a row
 
 
-def free_ports():
-    """The first, from below those that the system gives to others that ask for any."""
-    for first in range(12000 + os.getpid() % 5000, 32000, PORTS):
-        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
-            for port in range(first, first + PORTS):
-                probe = stack.enter_context(socket.socket())
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind(("127.0.0.1", port))
-            return first
-    print("skipped: there are no free ports")
-    sys.exit(77)
-
-
 done = subprocess.run([sys.executable, f"{SOURCE}/bench/copy/copy.py", BUILD, "--rounds", "1",
-                       "--seconds", "0.1", "--chunks", "64", "--port", str(free_ports())],
+                       "--seconds", "0.1", "--chunks", "64", "--port", str(free_ports(PORTS)[0])],
                       capture_output=True, text=True, timeout=200, check=False)
 if done.returncode != 0:
     sys.exit(done.stdout + done.stderr)

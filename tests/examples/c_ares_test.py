@@ -11,6 +11,9 @@ import subprocess
 import sys
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from ports import free_port  # noqa: E402
+
 program = os.path.join(os.environ["SENNIT_BUILD_DIR"], "examples/example-c-ares")
 launcher = os.environ.get("SENNIT_LAUNCHER", "").split()
 NAMES = 50
@@ -30,9 +33,7 @@ def run(*arguments, **environment):
 def serve():
     """Starts dnsmasq, which may have to be given another port than one that was just free."""
     for _ in range(20):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         server = subprocess.Popen(
             [dnsmasq, "--no-daemon", "--conf-file=/dev/null", "--no-resolv", "--no-hosts",
              "--user=", "--group=", "--pid-file=", "--listen-address=127.0.0.1",

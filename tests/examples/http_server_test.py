@@ -19,6 +19,9 @@ import threading
 import time
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from ports import free_port  # noqa: E402
+
 PROGRAM = os.path.join(os.environ["SENNIT_BUILD_DIR"], "examples/example-http-server")
 LAUNCHER = os.environ.get("SENNIT_LAUNCHER", "").split()
 PATIENCE = 120
@@ -497,9 +500,7 @@ class Database(unittest.TestCase):
                            cwd="/", check=True, stdout=subprocess.DEVNULL, timeout=PATIENCE, **USER)
             postgres = None
             while not postgres:
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", 0))
-                    port = probe.getsockname()[1]
+                port = free_port()
                 postgres = self.start(data, port)
             try:
                 where = f"host=127.0.0.1 port={port} user=postgres"

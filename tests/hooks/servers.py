@@ -13,6 +13,9 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../support"))
+from ports import free_port  # noqa: E402
+
 BUILD = os.environ.get("SENNIT_BUILD_DIR", "")
 LAUNCHER = os.environ.get("SENNIT_LAUNCHER", "").split()
 PATIENCE = 250
@@ -122,13 +125,6 @@ def run_with_few_threads(name, where, tasks, more=0, **settings):
     if least > few + tasks // 3 or os.environ.get("SENNIT_TEST_STRICT"):
         fail(f"{least} threads")
     return said
-
-
-def free_port():
-    """A port that was just free; another program may take it before the server does."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Server:

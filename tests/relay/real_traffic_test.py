@@ -29,6 +29,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from ports import free_port  # noqa: E402
+
 BUILD = os.environ["SENNIT_BUILD_DIR"]
 LAUNCHER = shlex.split(os.environ.get("SENNIT_LAUNCHER", ""))
 SECONDS = int(os.environ.get("SENNIT_TRAFFIC_SECONDS", "5"))
@@ -86,9 +89,7 @@ def accepts(port):
 def start_on_free_port(command_for):
     """Starts a server that cannot choose a free port itself. Returns the process and the port."""
     for _ in range(10):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         server = subprocess.Popen(
             command_for(port), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )

@@ -4,23 +4,26 @@ What the relay's Python tests share: the relay with an admin server, a backend t
 client asks for, and clients that keep it busy. Everything listens on loopback, on ports that the
 system chooses, and ends with the test.
 """
-import errno
 import json
 import os
-import random
 import shlex
 import signal
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 import urllib.request
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+import ports  # noqa: E402
+
 BUILD = os.environ["SENNIT_BUILD_DIR"]
 LAUNCHER = shlex.split(os.environ.get("SENNIT_LAUNCHER", ""))
 PATIENCE = 60.0
+free_port = ports.free_port
 
 
 def eventually(holds, what):
@@ -32,23 +35,6 @@ def eventually(holds, what):
         if time.monotonic() > until:
             raise AssertionError("waited too long for " + what)
         time.sleep(0.02)
-
-
-def free_port(host="127.0.0.1"):
-    """A port for a server that cannot choose one. It is outside of the range from which the system
-    chooses, so that no connection or listener of another test gets it before the server listens."""
-    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
-        least = int(file.read().split()[0])
-    for _ in range(100):
-        with socket.socket() as probe:
-            try:
-                probe.bind((host, random.randrange(10000, least) if least > 20000 else 0))
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE:
-                    raise
-                continue
-            return probe.getsockname()[1]
-    raise RuntimeError("100 ports in a row are in use")
 
 
 def own_host():

@@ -11,8 +11,12 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from ports import free_ports  # noqa: E402
 
 SOURCE = pathlib.Path(os.environ["SENNIT_SOURCE_DIR"])
 LISTENS = """#!/usr/bin/env python3
@@ -23,21 +27,6 @@ listener = socket.create_server((host, int(port)),
                                 family=socket.AF_INET6 if ":" in host else socket.AF_INET)
 signal.sigwait({signal.SIGTERM})
 """
-
-
-def free_ports(number):
-    """Ports from below those that the system gives to others that ask for any."""
-    found, port = [], 12000 + os.getpid() % 5000
-    while len(found) < number:
-        port += 1
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("", port))
-                found.append(port)
-            except OSError:
-                pass
-    return found
 
 
 def has_ipv6():
@@ -73,7 +62,7 @@ class Demo(unittest.TestCase):
                             (":{}", "127.0.0.1:{}"), ("localhost:{}", "localhost:{}")):
             if "::1" in form and not has_ipv6():
                 continue
-            relay, upstream = free_ports(2)
+            relay, upstream = free_ports(2, "")
             with self.subTest(form), self.start(form.format(relay), f"127.0.0.1:{upstream}") as demo:
                 said = ""
                 for line in demo.stdout:

@@ -19,6 +19,9 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from ports import free_port  # noqa: E402
+
 SOURCE = Path(os.environ["SENNIT_SOURCE_DIR"])
 BUILD = Path(os.environ["SENNIT_BUILD_DIR"])
 FLAGS = shlex.split(os.environ.get("CFLAGS", ""))
@@ -153,8 +156,7 @@ class Samples(unittest.TestCase):
         (code,) = self.readme("cpp")
         self.assertIn("127.0.0.1:7000", code)
         # A free port, because another test may use the sample's.
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         program = self.program("cpp", code.replace("127.0.0.1:7000", f"127.0.0.1:{port}"))
         with subprocess.Popen(program) as server:
             try:

@@ -18,12 +18,14 @@ import re
 import select
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from ports import free_port  # noqa: E402
 
 SOURCE = Path(os.environ["SENNIT_SOURCE_DIR"])
 BUILD = Path(os.environ["SENNIT_BUILD_DIR"])
@@ -83,19 +85,6 @@ def put_into(text, function):
     if count != 1:
         raise Mistake(f"the file has {name[1]}() {count} times")
     return text
-
-
-def free_port():
-    """A port from below those that the system gives to others that ask for any."""
-    for port in range(20000 + os.getpid() % 5000, 32000):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-                return str(port)
-            except OSError:
-                pass
-    raise unittest.SkipTest("no port is free")
 
 
 class Shell:
@@ -204,7 +193,7 @@ class Tutorial(unittest.TestCase):
             self.skipTest(f"not installed: {missing}")
         text = PAGE.read_text(encoding="utf-8")
         self.assertGreater(text.count(PORT), 10)
-        done = self.follow(text.replace(PORT, free_port()))
+        done = self.follow(text.replace(PORT, str(free_port())))
         self.assertEqual(done["files"] + done["functions"] + text.count("```console"),
                          len(BLOCK.findall(text)))
         self.assertGreater(done["files"], 5)

@@ -12,6 +12,8 @@ import subprocess
 import sys
 import time
 
+from ports import free_port
+
 launcher = os.environ.get("SENNIT_LAUNCHER", "").split()
 PATIENCE = 250
 # The limit for all loads: a program with so many processors has at most five more threads. The
@@ -137,13 +139,6 @@ def check(seen, wanted):
 
 
 # ---- servers ----
-
-def free_port():
-    """A port that was just free; the server may need another one."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
 
 def stop(server):
     server.terminate()

@@ -16,7 +16,9 @@ import threading
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 from example_case import CLIENT, LAUNCHER, PATIENCE, ExampleCase  # noqa: E402
+from ports import free_port  # noqa: E402
 
 
 def certify(folder, stem, *options):
@@ -203,8 +205,7 @@ class Interop(ExampleCase):
         self.assertIn("without close_notify", result.stderr)
 
     def test_our_client_talks_to_openssl(self):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         server = self.start("openssl", "s_server", "-accept", f"127.0.0.1:{port}", "-cert",
                             self.chain, "-key", self.key, "-rev", stderr=subprocess.DEVNULL)
         said = ""

@@ -15,6 +15,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from ports import free_port  # noqa: E402
+
 SERVER = os.path.join(os.environ["SENNIT_BUILD_DIR"], "examples", "example-tls-server")
 LAUNCHER = os.environ.get("SENNIT_LAUNCHER", "").split()
 PATIENCE = 280
@@ -39,9 +42,7 @@ def start(folder):
                     "ec_paramgen_curve:P-256", "-subj", "/CN=localhost", "-keyout",
                     f"{folder}/key", "-out", f"{folder}/chain"], check=True, capture_output=True)
     for _ in range(20):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         process = subprocess.Popen([SERVER, f"127.0.0.1:{port}", f"{folder}/chain",
                                     f"{folder}/key"], stdin=subprocess.DEVNULL,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
