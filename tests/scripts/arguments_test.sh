@@ -28,6 +28,7 @@ expect 2 'there is no layer nonsense' scripts/mutants --layer nonsense
 expect 2 'there is no src/sync/nonsense.c' scripts/mutants --files nonsense.c
 expect 2 'there is no test program nonsense' scripts/mutants --tests nonsense
 expect 2 "invalid int value: 'nonsense'" scripts/mutants --seed nonsense
+expect 2 '--resume has the options of the last run, and takes no others' scripts/mutants --resume --fail
 expect 2 'unknown preset "nonsense"; expected: release i386 debug checked asan tsan' scripts/soak nonsense 1
 expect 2 'HOURS is "nonsense"; expected: a number' scripts/soak release nonsense
 expect 2 'unknown preset "nonsense"; expected: release i386 debug checked asan tsan' scripts/as-preset nonsense
