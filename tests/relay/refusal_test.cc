@@ -200,6 +200,50 @@ TEST_F(LateRefusal, OfAHandoverTakesNoClientsFromTheOldProcess)
 }
 #endif
 
+/* Clients wait in sockets that others have, too, until nothing can fail any more: in those of the
+ * service manager, for the next process. */
+TEST_P(Start, ThatLacksATaskTakesNoClients)
+{
+	const listener door;
+	const udp_peer entry;
+	udp_peer served, asking;
+	config.write(text(control, a.address()) + "[listeners.first]\naddress = \"" +
+		     door.address() +
+		     "\"\ngroup = \"g\"\n[listeners.second]\naddress = \"udp:" + entry.address() +
+		     "\"\ngroup = \"h\"\n[groups.h]\nbackends = [\"" + served.address() + "\"]\n");
+	const file looks("");
+	setenv("RELAY_TEST_REFUSED", looks.name().c_str(), 1);
+	setenv("RELAY_TEST_HOLDS", (in / "holds").c_str(), 1);
+	file holds("");
+	std::filesystem::rename(holds.name(), in / "holds");
+	refused.write(GetParam());
+	const std::vector<int> sockets{door.fd(), entry.fd()};
+	auto client = peer::sending("x", door.address());
+	asking.send(entry.address(), "q");
+	{
+		relay_process relay({"--config", config.name()}, 0, sockets);
+		/* The other tasks of the relay have time between these looks. */
+		EXPECT_TRUE(
+			eventually([&] { return std::filesystem::file_size(looks.name()) > 50; }));
+		std::filesystem::remove(in / "holds");
+		EXPECT_EQ(relay.wait().status, 1);
+	}
+	unsetenv("RELAY_TEST_HOLDS");
+	unsetenv("RELAY_TEST_REFUSED");
+	refused.write("");
+	relay_process relay({"--config", config.name()}, 0, sockets);
+	auto backend = a.accept();
+	EXPECT_EQ(backend.receive(1), "x");
+	backend.send("y");
+	EXPECT_EQ(client.receive(1), "y");
+	const auto question = served.receive();
+	served.send(question.from, "a");
+	EXPECT_EQ(asking.receive().bytes, "a");
+	client.close();
+	backend.close();
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
 /* A first process of the relay says why it does not serve, and removes its files. */
 TEST_P(Start, ThatLacksATaskFails)
 {

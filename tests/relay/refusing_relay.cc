@@ -7,9 +7,9 @@
  * "prohibited": one that does not prohibit them; "new": any memory of C++; "large": that of at
  * least a mebibyte; or the task with that name. Each refusal of "timers", "ports", "queue",
  * "routes", "prohibited", "new" and "large" adds a byte to the file named by RELAY_TEST_REFUSED. A
- * task is refused only once there is no file named by RELAY_TEST_HOLDS. With a '+' in front of its
- * name, the first such task is not refused, and begins only once there is no such file; the others
- * are refused.
+ * task is refused only once there is no file named by RELAY_TEST_HOLDS; until then each look, after
+ * one millisecond and more, adds a byte, too. With a '+' in front of its name, the first such task
+ * is not refused, and begins only once there is no such file; the others are refused.
  */
 #include "base/in_time.hpp"
 
@@ -49,11 +49,9 @@ bool refuses(std::string_view what, std::string_view sign = "")
 	return all.starts_with(sign) && all.size() > sign.size() && all.substr(sign.size()) == what;
 }
 
-bool refuses_and_notes(std::string_view what)
+void note()
 {
 	static const char *const name = std::getenv("RELAY_TEST_REFUSED");
-	if (!refuses(what))
-		return false;
 	const int before = errno;
 	if (name)
 		if (const int fd = open(name, O_WRONLY | O_APPEND | O_CLOEXEC); fd >= 0) {
@@ -61,6 +59,13 @@ bool refuses_and_notes(std::string_view what)
 			close(fd);
 		}
 	errno = before;
+}
+
+bool refuses_and_notes(std::string_view what)
+{
+	if (!refuses(what))
+		return false;
+	note();
 	return true;
 }
 
@@ -76,8 +81,10 @@ void refuse()
 void wait_while_held()
 {
 	static const char *const holds = std::getenv("RELAY_TEST_HOLDS");
-	while (holds && access(holds, F_OK) == 0)
+	while (holds && access(holds, F_OK) == 0) {
+		note();
 		sn_sleep(1'000'000);
+	}
 }
 
 struct held_task {

@@ -104,13 +104,8 @@ registry::generation::open_listener(const std::string &name, const std::string &
 		if (at != of_.listeners_.end())
 			found = *at;
 	}
-	if (!found) {
+	if (!found)
 		found = new_listeners_.emplace_back(std::make_shared<listener_counters>(name));
-		/* The first connections may arrive before commit(). */
-		set(found->bandwidth, settings.bandwidth, sn_now());
-		found->bandwidth_per_source.set(settings.bandwidth_per_source);
-		found->bandwidth_per_connection.set(settings.bandwidth_per_connection);
-	}
 	listeners_.push_back({found, address, settings.max_connections, settings.bandwidth,
 			      settings.bandwidth_per_source, settings.bandwidth_per_connection});
 	return found;
@@ -161,7 +156,7 @@ std::shared_ptr<group_counters> registry::generation::open_group(const std::stri
 	}
 	if (!found) {
 		found = new_groups_.emplace_back(std::make_shared<group_counters>(name));
-		found->line.set_limit(limit); /* the first clients may come before commit() */
+		found->line.set_limit(limit);
 	}
 	groups_.push_back(found);
 	return found;

@@ -211,6 +211,12 @@ void change::commit()
 	all_.settings = settings_;
 }
 
+void change::let_in() noexcept
+{
+	for (const auto &each : open_)
+		each->let_in();
+}
+
 void change::retire(watchers &which) noexcept
 {
 	for (auto &each : which) {

@@ -46,10 +46,13 @@ public:
 	/*
 	 * Starts the new listeners and checks, switches the listeners that stay to this
 	 * configuration and retires those that it does not have. If something cannot be started,
-	 * stops what was started, and throws; clients of a new listener then find it closed again.
-	 * May park.
+	 * stops what was started, and throws. May park.
 	 */
 	void commit();
+
+	/* Lets clients into the new listeners, which take none before that. To be called after
+	 * commit(), when nothing that could end the process can fail any more. */
+	void let_in() noexcept;
 
 private:
 	std::unique_ptr<listening> open(const listener_config &settings, std::string &why);

@@ -111,6 +111,7 @@ bool live_config::put_in_effect(const std::shared_ptr<const config> &next, bool 
 	to_next.announce();
 	services.announce();
 	to_next.commit();
+	to_next.let_in();
 	services.use_servers();
 	if (events)
 		send_events_to(std::move(events));

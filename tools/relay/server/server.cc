@@ -426,8 +426,10 @@ struct background {
 	std::optional<first_process_watch> watch;
 };
 
-/* Opens all listeners and starts to serve; returns false if that fails. If it throws, some may
- * serve already. */
+/* Opens all listeners and starts to serve; returns false if that fails. Until nothing can fail any
+ * more, clients wait in the backlogs: another process may accept them there, now or later, while
+ * the end of this process would reset the connections that it has accepted. Therefore, if this
+ * throws, no listener has let a client in; a server may have. */
 bool begin(shared &all, serving &now, live_config &live, background &tasks)
 {
 	all.registry.set_process([&all](snapshot &into) {
@@ -457,7 +459,6 @@ bool begin(shared &all, serving &now, live_config &live, background &tasks)
 	first.announce();
 	services.announce();
 	all.registry.set_ready(true);
-	/* The log is there before the first connection. */
 	services.start_log();
 	services.use_log();
 	first.commit();
@@ -469,6 +470,7 @@ bool begin(shared &all, serving &now, live_config &live, background &tasks)
 	services.start_servers();
 	/* Nothing fails from here on, because an old process ends after this. */
 	all.inherited.done();
+	first.let_in();
 	services.use_servers();
 	try_to_tell([&] {
 		emit(event_kind::serving, std::string("sennit-relay ") + sn_version() + " serves",
@@ -479,9 +481,9 @@ bool begin(shared &all, serving &now, live_config &live, background &tasks)
 	return true;
 }
 
-/* Ends the process when begin() has thrown: without freeing the memory of the listeners that serve
- * already, but with the files of their Unix sockets removed. If there is an old process, it
- * continues, because this one has not reported to it. */
+/* Ends the process when begin() has thrown: without freeing the memory that its tasks use, but with
+ * the files of its Unix sockets removed. If there is an old process, it continues, because this one
+ * has not reported to it. */
 [[noreturn]] void give_up(shared &all, const serving &now, const char *why) noexcept
 {
 	try_to_tell([&] { emit(event_kind::cannot_serve, std::string("cannot run: ") + why); });

@@ -146,7 +146,7 @@ void listener::use(std::shared_ptr<route> via) noexcept
 {
 	const std::lock_guard lock(lock_);
 	via_.swap(via); /* the last reference to the old route is released without the lock */
-	if (is_started_)
+	if (is_let_in_)
 		apply_keepalive();
 }
 
@@ -158,7 +158,7 @@ void listener::use_lists(std::shared_ptr<const listener_config> read) noexcept
 	via->use_lists(std::move(read));
 }
 
-/* Applies the keepalive settings to the socket. Called under the lock, and not before start(),
+/* Applies the keepalive settings to the socket. Called under the lock, and not before let_in(),
  * because until then another process may still use the socket. */
 void listener::apply_keepalive() noexcept
 {
@@ -182,14 +182,23 @@ void listener::start()
 {
 	accepting_ = sn::spawn([this] { serve(); },
 			       {.name = task_name_.c_str(), .flags = SN_TASK_BRIEF});
-	const std::lock_guard lock(lock_);
-	is_started_ = true;
-	apply_keepalive();
+}
+
+void listener::let_in() noexcept
+{
+	{
+		const std::lock_guard lock(lock_);
+		if (std::exchange(is_let_in_, true))
+			return;
+		apply_keepalive();
+	}
+	entrance_.open();
 }
 
 void listener::stop() noexcept
 {
 	phase_.store(phase::stopping, std::memory_order_relaxed);
+	entrance_.open();
 	/* A deadline long past makes the waiting accept fail, and every later one. */
 	const std::lock_guard lock(lock_);
 	if (!retired())
@@ -199,6 +208,7 @@ void listener::stop() noexcept
 void listener::retire() noexcept
 {
 	phase_.store(phase::retiring, std::memory_order_relaxed);
+	entrance_.open();
 	socket_.set_deadline(sn::deadline(1ns));
 }
 
@@ -210,6 +220,7 @@ void listener::close()
 
 void listener::serve()
 {
+	entrance_.pass();
 	while (is(phase::open)) {
 		auto client = socket_.accept();
 		if (client) {

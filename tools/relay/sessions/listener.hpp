@@ -125,8 +125,8 @@ bool enter(const route &via) noexcept;
 class listener final : public listening
 {
 public:
-	/* Listens. Clients queue in the backlog, because nothing is accepted before start(). On
-	 * failure, why has the reason. May park. */
+	/* Listens. Clients queue in the backlog, because nothing is accepted before let_in().
+	 * On failure, why has the reason. May park. */
 	static std::unique_ptr<listener> open(shared &all, const listener_config &settings,
 					      std::string &why);
 
@@ -139,6 +139,7 @@ public:
 	void use(std::shared_ptr<route> via) noexcept override;
 	void use_lists(std::shared_ptr<const listener_config> read) noexcept override;
 	void start() override;
+	void let_in() noexcept override;
 	void stop() noexcept override;
 
 	/* Accepts the clients in the backlog before it ends. */
@@ -175,11 +176,12 @@ private:
 	const std::string task_name_;
 	std::mutex lock_; /* guards the next three, and closing while retiring */
 	std::shared_ptr<route> via_;
-	bool is_started_ = false;
+	bool is_let_in_ = false;
 	/* How many of the next accepted clients may lack their keepalive settings. */
 	std::uint64_t without_keepalive_ = UINT64_MAX;
 	std::atomic<phase> phase_{phase::open};
 	std::atomic<bool> closed_{false};
+	entrance entrance_;
 	spell no_room_; /* only the listener's task uses it */
 	sn::task<void> accepting_;
 };

@@ -8,14 +8,35 @@
 
 #include "handover/inherited.hpp"
 
+#include <sennit/sennit.h>
+
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace relay
 {
 
 struct listener_config;
 struct route;
+
+/* Where the task of a listener waits until it may serve or must end. */
+class entrance
+{
+public:
+	/* Only the first call changes anything. */
+	void open() noexcept
+	{
+		if (!std::exchange(is_open_, true))
+			sn_semaphore_release(&opened_, 1);
+	}
+	/* Once, in a task without a scope. Parks until open() is called. */
+	void pass() noexcept { static_cast<void>(sn_semaphore_acquire(&opened_) < 0); }
+
+private:
+	bool is_open_ = false;
+	sn_semaphore opened_ = SN_SEMAPHORE_INIT(0);
+};
 
 class listening
 {
@@ -44,8 +65,12 @@ public:
 	 * is set. */
 	virtual void use_lists(std::shared_ptr<const listener_config> read) noexcept = 0;
 
-	/* Serves until stop(), retire() or give_up(), in a task of its own. Once. */
+	/* Starts the task that serves. It takes no client before let_in(), and leaves the socket
+	 * as it is until then. Once. */
 	virtual void start() = 0;
+
+	/* Serves until stop(), retire() or give_up(). Further calls change nothing. */
+	virtual void let_in() noexcept = 0;
 
 	/* Accepts no more clients, because the relay stops. Does not wait. */
 	virtual void stop() noexcept = 0;

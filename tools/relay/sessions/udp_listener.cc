@@ -147,6 +147,7 @@ udp_listener::~udp_listener()
 		return;
 	ends_.store(true); /* before wake(), see udp_port.hpp */
 	port_->wake();
+	entrance_.open();
 	receiving_.join();
 }
 
@@ -210,6 +211,7 @@ void udp_listener::close()
 
 void udp_listener::serve()
 {
+	entrance_.pass();
 	while (!ends_.load() && !port_->is_over()) {
 		for (std::size_t i = 0; i < batch_most; i++) {
 			batch_[i].data = buffers_.get() + i * udp_buffer_size;

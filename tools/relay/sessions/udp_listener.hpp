@@ -76,13 +76,23 @@ public:
 	void use(std::shared_ptr<route> via) noexcept override;
 	void use_lists(std::shared_ptr<const listener_config> read) noexcept override;
 	void start() override;
+	void let_in() noexcept override { entrance_.open(); }
 	void stop() noexcept override
 	{
 		if (!is_handed_over_)
 			port_->stop();
+		entrance_.open();
 	}
-	void retire() noexcept override { port_->enter(udp_port::phase::retiring); }
-	void give_up() noexcept override { port_->enter(udp_port::phase::given_up); }
+	void retire() noexcept override
+	{
+		port_->enter(udp_port::phase::retiring);
+		entrance_.open();
+	}
+	void give_up() noexcept override
+	{
+		port_->enter(udp_port::phase::given_up);
+		entrance_.open();
+	}
 	void hand_over() noexcept override
 	{
 		is_handed_over_ = true;
@@ -139,6 +149,7 @@ private:
 	std::atomic<bool> closed_{false};
 	bool is_started_ = false;
 	bool is_handed_over_ = false;
+	entrance entrance_;
 	sn::task<void> receiving_;
 	/* Only the listener's task uses these, once it is started. */
 	std::unique_ptr<char[]> buffers_; /* of the batch */
