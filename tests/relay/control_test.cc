@@ -299,6 +299,26 @@ TEST(Control, ReloadsAsSighupDoes)
 	EXPECT_EQ(with.relay.stop().status, 0);
 }
 
+/* A terminal acts on them. */
+TEST(Control, PrintsNoControlCharacters)
+{
+	controlled with({"127.0.0.1:9"});
+	auto config = with.done({"config"});
+	const std::string name = R"("g\u001b[31m\u009b1m")";
+	config.replace(config.find("\"g\""), 3, name);
+	config.replace(config.find("groups.g]"), 9, "groups." + name + ']');
+	with.config().write(config);
+	ASSERT_TRUE(with.relay.reload()) << config;
+	const auto status = with.done({"status"});
+	EXPECT_NE(status.find("\ng?[31m?1m  127.0.0.1:9 "), status.npos) << status;
+	const auto errors = with.refused({"drain",
+					  "h\x1b[31m\xc2\x9b"
+					  "1m",
+					  "b"});
+	EXPECT_NE(errors.find("there is no group \"h?[31m?1m\""), errors.npos) << errors;
+	EXPECT_EQ(with.relay.stop().status, 0);
+}
+
 TEST(Control, RefusesWhatItCannotDoAndChangesNothing)
 {
 	named_backend a("a");

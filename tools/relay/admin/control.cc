@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "admin/control.hpp"
 
+#include "base/text.hpp"
 #include "config/config.hpp"
 
 #include <algorithm>
@@ -161,9 +162,12 @@ controller::outcome kill(controller &to, asked_for &what)
 	return to.kill(which);
 }
 
-/* Columns of text, aligned. */
-std::string align(const std::vector<std::vector<std::string>> &rows)
+/* Columns of text, aligned. They are for a terminal, which acts on control characters. */
+std::string align(std::vector<std::vector<std::string>> rows)
 {
+	for (auto &row : rows)
+		for (auto &each : row)
+			each = to_printable(each);
 	std::vector<std::size_t> widths(rows.front().size());
 	for (const auto &row : rows)
 		for (std::size_t i = 0; i < row.size(); i++)
@@ -203,7 +207,7 @@ std::string to_table(const snapshot &now)
 		for (const auto &one : each.endpoints)
 			add("", "- " + one.address, one);
 	}
-	return align(rows);
+	return align(std::move(rows));
 }
 
 /* "GROUP BACKEND" for each backend, for the completion of a shell. */

@@ -16,14 +16,6 @@ namespace
 constexpr std::size_t longest_description = 200;
 constexpr std::size_t longest_ignored = 40;
 
-/* Makes the first `most` bytes of the text one line, without control characters. */
-std::string printable(std::string_view text, std::size_t most)
-{
-	std::string out;
-	append_printable(out, text.substr(0, most));
-	return out;
-}
-
 /* How the agent keeps clients away: the stronger reason if there are two, or empty if there is
  * none. */
 std::string words_of(const agent_effect &its)
@@ -71,8 +63,8 @@ void agent_state::forget() noexcept
 
 agent_state::change agent_state::heard(const agent_id &agent, const agent_answer &answer)
 {
-	auto description = printable(answer.description, longest_description);
-	auto ignored = printable(answer.ignored, longest_ignored);
+	auto description = to_printable(answer.description.substr(0, longest_description));
+	auto ignored = to_printable(answer.ignored.substr(0, longest_ignored));
 	change made;
 	made.description = description;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/report.hpp"
 
+#include "base/text.hpp"
 #include "base/write_line.hpp"
 
 #include <sennit/sennit.hpp>
@@ -28,8 +29,7 @@ void write_soon(int fd, std::string_view line)
 void report(std::string_view text) noexcept
 try {
 	std::string line = "sennit-relay: ";
-	for (const char c : text)
-		line += static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? '?' : c;
+	append_printable(line, text);
 	line += '\n';
 	write_soon(STDERR_FILENO, line);
 } catch (...) {

@@ -118,6 +118,13 @@ void append_printable(std::string &out, std::string_view text)
 	});
 }
 
+std::string to_printable(std::string_view text)
+{
+	std::string out;
+	append_printable(out, text);
+	return out;
+}
+
 std::string to_time(std::chrono::nanoseconds since_1970)
 {
 	const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count();

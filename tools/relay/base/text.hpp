@@ -31,6 +31,7 @@ void append_logfmt(std::string &out, std::string_view text);
 
 /* Appends it as one line of valid UTF-8, with a '?' for each control character. */
 void append_printable(std::string &out, std::string_view text);
+std::string to_printable(std::string_view text);
 
 /* "2026-11-21T09:55:14.123Z", from the time since 1970. */
 std::string to_time(std::chrono::nanoseconds since_1970);

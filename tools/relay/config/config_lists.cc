@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "config/config_lists.hpp"
 
+#include "base/text.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -76,10 +78,7 @@ std::string_view entry_of(std::string_view line)
 std::string quoted(std::string_view entry)
 {
 	constexpr std::size_t most = 60;
-	std::string text = "\"";
-	for (const char c : entry.substr(0, most))
-		text += static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? '?' : c;
-	return text + (entry.size() > most ? "...\"" : "\"");
+	return '"' + to_printable(entry.substr(0, most)) + (entry.size() > most ? "...\"" : "\"");
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 
 #include "base/duration.hpp"
 #include "base/size.hpp"
+#include "base/text.hpp"
 #include "config/near_word.hpp"
 
 #include <algorithm>
@@ -139,12 +140,8 @@ config_errors complaints::in_order()
 	config_errors lines;
 	lines.has_unread = has_unread_;
 	for (const auto &[where, text] : found_)
-		lines.push_back(file_ + ':' + std::to_string(where.line) + ':' +
-				std::to_string(where.column) + ": " + text);
-	for (auto &line : lines)
-		for (char &c : line)
-			if (static_cast<unsigned char>(c) < ' ' || c == '\x7f')
-				c = '?';
+		lines.push_back(to_printable(file_ + ':' + std::to_string(where.line) + ':' +
+					     std::to_string(where.column) + ": " + text));
 	return lines;
 }
 

@@ -168,13 +168,6 @@ void append_parameter(std::string &out, std::string_view text)
 	}
 }
 
-std::string plain(std::string_view text)
-{
-	std::string out;
-	append_printable(out, text);
-	return out;
-}
-
 } // namespace
 
 const char *to_string(event_level level) noexcept
@@ -226,8 +219,8 @@ std::string syslog_start(event_level level, std::chrono::nanoseconds time, std::
 			 long pid, std::string_view name)
 {
 	return priority(level, facility) + "1 " + to_time(time) + ' ' +
-	       (host.empty() ? "-" : plain(host)) + " sennit-relay " + std::to_string(pid) + ' ' +
-	       std::string(name) + ' ';
+	       (host.empty() ? "-" : to_printable(host)) + " sennit-relay " + std::to_string(pid) +
+	       ' ' + std::string(name) + ' ';
 }
 
 std::string to_syslog(const event &what, std::string_view host, long pid)
@@ -245,7 +238,7 @@ std::string to_syslog(const event &what, std::string_view host, long pid)
 	 * its own. */
 	out += data.empty() ? "-" : "[sennit@32473" + data + ']';
 	if (!what.message.empty())
-		out += ' ' + plain(cut(what.message, message_most));
+		out += ' ' + to_printable(cut(what.message, message_most));
 	return out;
 }
 
@@ -278,10 +271,11 @@ std::string to_journal(const event &what)
 			  "\nSENNIT_EVENT=" + about.name + '\n';
 	for_fields(what, [&out](std::string_view key, std::string_view text, bool) {
 		if (key != "message")
-			out += "SENNIT_" + upper(key) + '=' + plain(cut(text, field_most)) + '\n';
+			out += "SENNIT_" + upper(key) + '=' + to_printable(cut(text, field_most)) +
+			       '\n';
 	});
 	const auto words = what.message.empty() ? to_words(what) : what.message;
-	return out + "MESSAGE=" + plain(cut(words, message_most)) + '\n';
+	return out + "MESSAGE=" + to_printable(cut(words, message_most)) + '\n';
 }
 
 } // namespace relay

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tls/tls_material.hpp"
 
+#include "base/text.hpp"
+
 #include <openssl/bio.h>
 #include <openssl/crypto.h>
 #include <openssl/pem.h>
@@ -49,10 +51,7 @@ std::string to_line(const ASN1_STRING *text)
 			end--;
 		line.resize(end);
 	}
-	for (char &c : line)
-		if (static_cast<unsigned char>(c) < ' ' || c == '\x7f')
-			c = '?';
-	return line;
+	return to_printable(line);
 }
 
 std::string common_name(const X509_NAME *of)
