@@ -77,6 +77,49 @@ TEST(EarlySignals, AreNotSentForever)
 	});
 }
 
+/* Each goes there once, whether the runtime's handler has been replaced already or not. */
+TEST(EarlySignals, ReloadsGoToTheProcessThatTookOver)
+{
+	in_a_child([] {
+		catch_it(SIGHUP); /* for the child */
+		sigset_t reload;
+		sigset_t before;
+		sigemptyset(&reload);
+		sigaddset(&reload, SIGHUP);
+		sigprocmask(SIG_BLOCK, &reload, &before);
+		const pid_t parent = getpid();
+		const pid_t child = fork();
+		if (child == 0) {
+			alarm(60);
+			for (int i = 0; i < 2; i++) {
+				int signum = 0;
+				sigwait(&reload, &signum);
+				kill(parent, SIGUSR2);
+			}
+			_exit(sigpending(&before) == 0 && !sigismember(&before, SIGHUP) ? 0 : 1);
+		}
+		sigset_t answer;
+		sigemptyset(&answer);
+		sigaddset(&answer, SIGUSR2);
+		sigprocmask(SIG_BLOCK, &answer, nullptr);
+		sigprocmask(SIG_UNBLOCK, &reload, nullptr);
+		relay::note_early_signals();
+		const auto former = catch_it(SIGHUP);
+		relay::send_early_signals_again();
+		relay::pass_reloads_on(child);
+		for (int i = 0; i < 2; i++) {
+			raise(SIGHUP);
+			int signum = 0;
+			sigwait(&answer, &signum);
+			sigaction(SIGHUP, &former, nullptr); /* the end of the runtime */
+		}
+		EXPECT_EQ(caught, 0);
+		int status = -1;
+		EXPECT_EQ(waitpid(child, &status, 0), child);
+		EXPECT_EQ(status, 0);
+	});
+}
+
 TEST(EarlySignals, HaveTheirFormerEffectInAProcessThatDoesNotServe)
 {
 	in_a_child([] {

@@ -16,6 +16,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <sstream>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <vector>
 
@@ -168,6 +169,31 @@ TEST_P(Start, AHandoverToAProcessThatLacksATaskFails)
 	refused.write("");
 	EXPECT_NE(ctl({"config"}).output, "");
 	EXPECT_EQ(relay.stop().status, 0);
+}
+
+/* The old process has done everything, and only its end is left. */
+TEST_F(LateRefusal, OfTheEndLosesNoReload)
+{
+	prctl(PR_SET_CHILD_SUBREAPER, 1); /* to wait for the new process */
+	const file looks("");
+	setenv("RELAY_TEST_REFUSED", looks.name().c_str(), 1);
+	relay_process relay({"--config", config.name()});
+	relay.await_error(" serves");
+	refused.write("end");
+	file holds("");
+	std::filesystem::rename(holds.name(), in / "holds");
+	relay.signal(SIGUSR2);
+	const pid_t next = std::stoi(relay.next_error("handed over to process "));
+	EXPECT_TRUE(eventually([&] { return std::filesystem::file_size(looks.name()) > 0; }));
+	relay.signal(SIGHUP);
+	relay.await_error("notice reloaded ");
+	std::filesystem::remove(in / "holds");
+	unsetenv("RELAY_TEST_REFUSED");
+	kill(next, SIGTERM);
+	int status = -1;
+	EXPECT_TRUE(eventually([&] { return waitpid(next, &status, WNOHANG) == next; }));
+	EXPECT_EQ(status, 0);
+	EXPECT_EQ(relay.wait().status, 0);
 }
 
 /* The new process has started the first of its two servers when it cannot start the other one. The

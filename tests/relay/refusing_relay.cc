@@ -9,7 +9,8 @@
  * "routes", "prohibited", "new" and "large" adds a byte to the file named by RELAY_TEST_REFUSED. A
  * task is refused only once there is no file named by RELAY_TEST_HOLDS; until then each look, after
  * one millisecond and more, adds a byte, too. With a '+' in front of its name, the first such task
- * is not refused, and begins only once there is no such file; the others are refused.
+ * is not refused, and begins only once there is no such file; the others are refused. With "end"
+ * the process ends only then, after main().
  */
 #include "base/in_time.hpp"
 
@@ -83,7 +84,8 @@ void wait_while_held()
 	static const char *const holds = std::getenv("RELAY_TEST_HOLDS");
 	while (holds && access(holds, F_OK) == 0) {
 		note();
-		sn_sleep(1'000'000);
+		if (sn_sleep(1'000'000) == -ENOTSUP) /* the runtime has ended */
+			usleep(1'000);
 	}
 }
 
@@ -101,7 +103,10 @@ struct held_task {
 
 [[maybe_unused]] const bool is_set = [] {
 	relay::refuse_call = refuse;
-	return true;
+	return std::atexit([] {
+		       if (refuses("end"))
+			       wait_while_held();
+	       }) == 0;
 }();
 
 } // namespace

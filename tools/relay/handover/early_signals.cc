@@ -2,6 +2,7 @@
 #include "handover/early_signals.hpp"
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstddef>
 #include <iterator>
@@ -20,6 +21,8 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 constinit std::atomic<bool> has_come[std::size(noted_ones)];
 constinit std::atomic<bool> is_sent[std::size(noted_ones)];
 constinit std::atomic<bool> are_caught{false};
+static_assert(std::atomic<pid_t>::is_always_lock_free);
+constinit std::atomic<pid_t> heir{0}; /* the process that gets SIGHUP; 0: none */
 
 struct sigaction former_actions[std::size(noted_ones)];
 
@@ -35,21 +38,35 @@ void send_again(std::size_t i)
  * looks at what the other stores, so one of them sends the signal. */
 void note(int signum)
 {
-	for (std::size_t i = 0; i < std::size(noted_ones); i++)
-		if (noted_ones[i] == signum) {
-			has_come[i] = true;
-			if (are_caught)
-				send_again(i);
+	const int before = errno;
+	const pid_t to = heir;
+	for (std::size_t i = 0; i < std::size(noted_ones); i++) {
+		if (noted_ones[i] != signum)
+			continue;
+		if (to > 0 && signum == SIGHUP) {
+			kill(to, signum);
+			continue;
 		}
+		has_come[i] = true;
+		if (are_caught)
+			send_again(i);
+	}
+	errno = before;
+}
+
+struct sigaction noting() noexcept
+{
+	struct sigaction action = {};
+	action.sa_handler = note;
+	action.sa_flags = SA_RESTART;
+	return action;
 }
 
 } // namespace
 
 void note_early_signals() noexcept
 {
-	struct sigaction action = {};
-	action.sa_handler = note;
-	action.sa_flags = SA_RESTART;
+	const struct sigaction action = noting();
 	for (std::size_t i = 0; i < std::size(noted_ones); i++)
 		sigaction(noted_ones[i], &action, &former_actions[i]);
 }
@@ -69,6 +86,13 @@ void send_early_signals_again() noexcept
 	for (std::size_t i = 0; i < std::size(noted_ones); i++)
 		if (has_come[i])
 			send_again(i);
+}
+
+void pass_reloads_on(pid_t to) noexcept
+{
+	heir = to;
+	const struct sigaction action = noting();
+	sigaction(SIGHUP, &action, nullptr);
 }
 
 } // namespace relay

@@ -5,6 +5,9 @@
  * read before a SIGHUP must be read again. So they are noted, and sent again as soon as they are
  * caught.
  *
+ * SIGHUP has no time without an answer at the end either: a process that has handed over passes on
+ * what comes after it has looked for the last time.
+ *
  * A signal that comes before main() still ends the process. If that is a new process, the old one
  * starts another (handover.hpp).
  *
@@ -13,6 +16,8 @@
  */
 #ifndef RELAY_EARLY_SIGNALS_HPP
 #define RELAY_EARLY_SIGNALS_HPP
+
+#include <sys/types.h>
 
 namespace relay
 {
@@ -26,6 +31,10 @@ void forget_early_signals() noexcept;
 
 /* To be called when the runtime catches the signals. */
 void send_early_signals_again() noexcept;
+
+/* From now on each SIGHUP goes to that process, also when the runtime has ended; but not those that
+ * the runtime has caught before. */
+void pass_reloads_on(pid_t to) noexcept;
 
 } // namespace relay
 

@@ -3,6 +3,7 @@
 
 #include "base/notify.hpp"
 #include "base/owned_fd.hpp"
+#include "handover/early_signals.hpp"
 #include "handover/supervisor.hpp"
 
 #include <sennit/sennit.hpp>
@@ -164,8 +165,15 @@ void late_reloads::pass_on() noexcept
 {
 	look();
 	/* Nobody waits for the child in this process, so its number stays its own. */
-	if (end_ == sn::no_deadline || sn::now() < end_)
+	if (!is_over())
 		kill(to_, SIGHUP);
+}
+
+void late_reloads::pass_on_to_the_end() noexcept
+{
+	look();
+	if (!is_over())
+		pass_reloads_on(to_);
 }
 
 namespace

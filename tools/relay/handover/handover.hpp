@@ -15,7 +15,8 @@
  * have read it before. So a SIGHUP that comes to the old process during the handover stays pending,
  * and is passed on to the new one, and so is one for a while after that (late_reloads); the new
  * process answers what comes to itself as soon as it serves (early_signals.hpp). Before main() such
- * a signal ends it; then another one is started.
+ * a signal ends it; then another one is started. What comes while the kernel ends the old process,
+ * or later, is lost: kill(2) succeeds until its parent has waited for it.
  *
  * Rejected: to start it with these signals blocked, because a version that does not know of this
  * would never unblock them; with them ignored, because posix_spawn() cannot do that.
@@ -65,11 +66,16 @@ public:
 	void look() noexcept;
 	/* A SIGHUP has come. */
 	void pass_on() noexcept;
+	/* From now on passes on what comes without being called, until the process has ended. To be
+	 * called when it will end soon. What the runtime has caught before is still the caller's. */
+	void pass_on_to_the_end() noexcept;
 	/* Whether the first process has read of the new one, and the service manager has the
 	 * message in its socket, from where it may read it later. */
 	bool all_know() const noexcept;
 
 private:
+	bool is_over() const noexcept { return end_ != sn::no_deadline && sn::now() >= end_; }
+
 	const pid_t to_;
 	const int link_;
 	sn::deadline end_ = sn::no_deadline;

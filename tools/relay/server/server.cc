@@ -338,11 +338,14 @@ void finish_answers(shared &all, const serving &now, std::chrono::nanoseconds ti
 			return;
 }
 
-/* The log and the sessions may have taken seconds since finish_handover(). A SIGHUP that comes even
- * later meets a process that has ended. */
+/* The log and the sessions may have taken seconds since finish_handover(). A SIGHUP that was sent
+ * before this may still be on its way to a thread, as there. */
 void pass_on_the_last(shared &all) noexcept
 {
-	if (all.late && sn::wait_signal({SIGHUP}, sn::now()))
+	if (!all.late)
+		return;
+	all.late->pass_on_to_the_end();
+	if (sn::wait_signal({SIGHUP}, sn::after(10ms)))
 		all.late->pass_on();
 }
 
