@@ -517,6 +517,30 @@ TEST_F(Lack, OfRoomInAQueueLosesTheQuestionsOfChecks)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
+/* The system has the same error for it, but says nothing about a backend then. */
+TEST_F(Lack, OfMemoryForTheQuestionsOfChecksIsNoFailure)
+{
+	udp_peer served;
+	const std::string of = "{group=\"g\",backend=\"" + served.address() + "\"}";
+	lacks.write("buffers");
+	configured_relay relay("drain = 0\nadmin = \"127.0.0.1:0\"\n"
+			       "[listeners.udp]\naddress = \"udp:127.0.0.1:0\"\ngroup = \"g\"\n"
+			       "[groups.g]\nbackends = [\"" +
+			       served.address() +
+			       "\"]\n[groups.g.check]\nudp = true\nsend = \"q\"\nexpect = \"a\"\n"
+			       "interval = \"10ms\"\ntimeout = \"20ms\"\nfall = 1\nrise = 1\n");
+	relay.await_error("could not be made for lack of a resource: No buffer space available");
+	EXPECT_TRUE(was_refused(40));
+	EXPECT_EQ(relay.metric("backend_check_failures_total" + of), 0U);
+	lacks.write("");
+	EXPECT_TRUE(eventually([&] {
+		if (const auto asked = served.receive_within(5ms))
+			served.send(asked->from, "a");
+		return relay.metric("backend_checks_total" + of) > 0;
+	}));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
 /* A listener of UDP that could not receive must not seem to serve. */
 TEST_F(Lack, OfMemoryForDatagramsFailsAReload)
 {

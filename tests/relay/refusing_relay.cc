@@ -3,14 +3,15 @@
  * The relay of refusal_test.cc. While the file named by RELAY_TEST_REFUSES says so, it lacks
  * something: "thread" and "memory": a thread for a call that may block, or memory for one;
  * "timers": memory for timers; "ports": a port to send datagrams from; "queue": room in the queue
- * of the device, for datagrams of checks; "routes": a route for datagrams of sessions;
- * "prohibited": one that does not prohibit them; "new": any memory of C++; "large": that of at
- * least a mebibyte; or the task with that name. Each refusal of "timers", "ports", "queue",
- * "routes", "prohibited", "new" and "large" adds a byte to the file named by RELAY_TEST_REFUSED. A
- * task is refused only once there is no file named by RELAY_TEST_HOLDS; until then each look, after
- * one millisecond and more, adds a byte, too. With a '+' in front of its name, the first such task
- * is not refused, and begins only once there is no such file; the others are refused. With "end"
- * the process ends only then, after main().
+ * of the device, for datagrams of checks; "buffers": memory for these; "routes": a route for
+ * datagrams of sessions; "prohibited": one that does not prohibit them; "new": any memory of C++;
+ * "large": that of at least a mebibyte; or the task with that name. Each refusal adds a byte to the
+ * file named by RELAY_TEST_REFUSED, except for threads, their memory, and tasks.
+ *
+ * A task is refused only once there is no file named by RELAY_TEST_HOLDS; until then each look,
+ * after one millisecond and more, adds a byte, too. With a '+' in front of its name, the first such
+ * task is not refused, and begins only once there is no such file; the others are refused. With
+ * "end" the process ends only then, after main().
  */
 #include "base/in_time.hpp"
 
@@ -23,6 +24,7 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <memory>
+#include <netinet/in.h>
 #include <new>
 #include <string_view>
 #include <sys/socket.h>
@@ -157,7 +159,16 @@ int __wrap_sn_udp_connect(void **udp, const char *address, const void *options,
 
 ssize_t __wrap_sn_udp_send(void *udp, const void *bytes, std::size_t size, const void *peer)
 {
-	return refuses_and_notes("queue") ? -ENOBUFS : __real_sn_udp_send(udp, bytes, size, peer);
+	if (refuses_and_notes("buffers"))
+		return -ENOBUFS;
+	if (!refuses_and_notes("queue"))
+		return __real_sn_udp_send(udp, bytes, size, peer);
+	/* The system tells only a socket that keeps errors. */
+	int is_told = 0;
+	socklen_t length = sizeof is_told;
+	getsockopt(sn_udp_fd(static_cast<sn_udp *>(udp)), IPPROTO_IP, IP_RECVERR, &is_told,
+		   &length);
+	return is_told ? -ENOBUFS : static_cast<ssize_t>(size);
 }
 
 ssize_t __wrap_sendmsg(int fd, const msghdr *message, int flags)

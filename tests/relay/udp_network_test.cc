@@ -5,15 +5,17 @@
 #include "harness.hpp"
 #include "support/own_network.h"
 
+#include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <gtest/gtest.h>
-#include <map>
 #include <memory>
 #include <net/if.h>
 #include <stdexcept>
 #include <string>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <utility>
 #include <vector>
 
@@ -113,12 +115,70 @@ std::uint64_t ended_by(relay_process &relay, const std::string &cause)
 	return relay.metric("connections_ended_total{listener=\"a\",cause=\"" + cause + "\"}");
 }
 
+/* Stops the relay while it lives, so that what arrives is there when the relay looks again. */
+class pause_of
+{
+public:
+	explicit pause_of(relay_process &relay) : relay_(relay)
+	{
+		siginfo_t info{};
+		relay_.signal(SIGSTOP);
+		EXPECT_EQ(waitid(P_PID, static_cast<id_t>(relay_.pid()), &info, WSTOPPED), 0);
+	}
+	pause_of(const pause_of &) = delete;
+	pause_of &operator=(const pause_of &) = delete;
+	~pause_of() { relay_.signal(SIGCONT); }
+
+private:
+	relay_process &relay_;
+};
+
+class UdpNetwork : public testing::Test
+{
+protected:
+	void SetUp() override
+	{
+		if (!test::OwnNetwork::exists())
+			GTEST_SKIP() << "a network of its own is not permitted";
+	}
+};
+
+class LinkLocal : public UdpNetwork
+{
+};
+
+class UdpFamilies : public UdpNetwork, public testing::WithParamInterface<bool>
+{
+protected:
+	void SetUp() override
+	{
+		UdpNetwork::SetUp();
+		if (is_v6 && !has_ipv6())
+			GTEST_SKIP() << "this machine has no IPv6";
+	}
+
+	const bool is_v6 = GetParam();
+	const std::string address = is_v6 ? "[::1]:39000" : backend_text;
+	/* Types of reports. */
+	const char unreachable = is_v6 ? 1 : 3, time_exceeded = is_v6 ? 3 : 11;
+
+	/* Reports about one datagram alone. The system does not pass on those of ICMP about
+	 * fragments. */
+	void report_lost_fragments(router &by, const std::string &session) const
+	{
+		by.report(time_exceeded, 1, session, address);
+		if (!is_v6)
+			by.report(unreachable, 4, session, address, 1400);
+	}
+};
+
+INSTANTIATE_TEST_SUITE_P(Of, UdpFamilies, testing::Bool(),
+			 [](const auto &instance) { return instance.param ? "IPv6" : "IPv4"; });
+
 /* A router whose next link accepts only smaller packets reports that, and the system sends smaller
  * packets from then on. The backend has not failed, and no datagram is too large. */
-TEST(UdpNetwork, ASmallerPathEndsNothing)
+TEST_F(UdpNetwork, ASmallerPathEndsNothing)
 {
-	if (!test::OwnNetwork::exists())
-		GTEST_SKIP() << "a network of its own is not permitted";
 	router router;
 	udp_peer backend(backend_text), client;
 	configured_relay relay(settings_for(backend_text));
@@ -140,106 +200,91 @@ TEST(UdpNetwork, ASmallerPathEndsNothing)
 }
 
 /* So does one that has got only some of a datagram's fragments: the others were lost. A report that
- * is final is found among these. */
-TEST(UdpNetwork, LostFragmentsEndNothing)
+ * is final is found among these, by the session or by the next datagram. */
+TEST_P(UdpFamilies, LostFragmentsEndNothing)
 {
-	if (!test::OwnNetwork::exists())
-		GTEST_SKIP() << "a network of its own is not permitted";
-	for (const std::string &address : {backend_text, "[::1]:39000"s}) {
-		const bool is_v6 = address.starts_with('[');
-		if (is_v6 && !has_ipv6())
-			GTEST_SKIP() << "this machine has no IPv6; IPv4 was tested";
-		const auto lost_fragments = [&](router &at, const std::string &session) {
-			at.report(is_v6 ? 3 : 11, 1, session, address);
-		};
-		router router(is_v6);
-		udp_peer backend(address), client;
-		configured_relay relay(settings_for(address));
+	router router(is_v6);
+	udp_peer backend(address), client;
+	configured_relay relay(settings_for(address));
+	client.send(relay.address(), "q");
+	const auto session = backend.receive().from;
+	for (int i = 0; i < 20; i++) {
+		report_lost_fragments(router, session);
 		client.send(relay.address(), "q");
-		const auto session = backend.receive().from;
-		for (int i = 0; i < 20; i++) {
-			lost_fragments(router, session);
-			client.send(relay.address(), "q");
-			EXPECT_EQ(backend.receive().from, session);
-		}
-		EXPECT_EQ(of_backend(relay, "failures", address), 0U);
-		router.report(is_v6 ? 1 : 3, 0, session, address);
-		lost_fragments(router, session);
-		EXPECT_TRUE(eventually([&] { return ended_by(relay, "connect_failed") == 1; }));
-		EXPECT_EQ(of_backend(relay, "failures", address), 1U);
-		EXPECT_EQ(relay.stop().status, 0);
+		EXPECT_EQ(backend.receive().from, session);
 	}
+	EXPECT_EQ(of_backend(relay, "failures", address), 0U);
+	for (std::uint64_t round = 1; round <= 12; round++) {
+		while (backend.receive_within(0ms))
+			continue;
+		client.send(relay.address(), "q");
+		const auto now = backend.receive().from;
+		{
+			const pause_of all(relay);
+			report_lost_fragments(router, now);
+			router.report(unreachable, 0, now, address);
+			report_lost_fragments(router, now);
+			if (round % 2 == 0)
+				client.send(relay.address(), "q");
+		}
+		ASSERT_TRUE(eventually([&] { return ended_by(relay, "connect_failed") == round; }))
+			<< round;
+		ASSERT_EQ(of_backend(relay, "failures", address), round);
+	}
+	EXPECT_EQ(relay.stop().status, 0);
 }
 
 /* As for connections that are being made. */
-TEST(UdpNetwork, BeforeAnAnswerEachReportIsAFailure)
+TEST_P(UdpFamilies, BeforeAnAnswerEachReportIsAFailure)
 {
-	if (!test::OwnNetwork::exists())
-		GTEST_SKIP() << "a network of its own is not permitted";
 	/* The network, the host, prohibited, and the time to live. */
-	const std::map<std::string, std::vector<std::pair<char, char>>> all = {
-		{backend_text, {{3, 0}, {3, 1}, {3, 13}, {11, 0}}},
-		{"[::1]:39000", {{1, 0}, {1, 3}, {1, 1}, {3, 0}}},
-	};
-	for (const auto &[address, reports] : all) {
-		const bool is_v6 = address.starts_with('[');
-		if (is_v6 && !has_ipv6())
-			GTEST_SKIP() << "this machine has no IPv6; IPv4 was tested";
-		router router(is_v6);
-		udp_peer backend(address), client;
-		configured_relay relay(settings_for(address));
-		std::uint64_t failures = 0;
-		for (const auto &[type, code] : reports) {
-			client.send(relay.address(), "q");
-			const auto session = backend.receive().from;
-			router.report(type, code, session, address);
-			failures++;
-			EXPECT_TRUE(eventually([&] {
-				return ended_by(relay, "connect_failed") == failures;
-			})) << address
-			    << ' ' << failures;
-			EXPECT_EQ(of_backend(relay, "failures", address), failures);
-		}
-		EXPECT_EQ(of_backend(relay, "ejections", address), 1U);
-		EXPECT_EQ(relay.stop().status, 0);
+	const std::vector<std::pair<char, char>> reports = {{unreachable, 0},
+							    {unreachable, is_v6 ? 3 : 1},
+							    {unreachable, is_v6 ? 1 : 13},
+							    {time_exceeded, 0}};
+	router router(is_v6);
+	udp_peer backend(address), client;
+	configured_relay relay(settings_for(address));
+	std::uint64_t failures = 0;
+	for (const auto &[type, code] : reports) {
+		client.send(relay.address(), "q");
+		const auto session = backend.receive().from;
+		router.report(type, code, session, address);
+		failures++;
+		EXPECT_TRUE(eventually([&] {
+			return ended_by(relay, "connect_failed") == failures;
+		})) << failures;
+		EXPECT_EQ(of_backend(relay, "failures", address), failures);
 	}
+	EXPECT_EQ(of_backend(relay, "ejections", address), 1U);
+	EXPECT_EQ(relay.stop().status, 0);
 }
 
 /* What may pass ends nothing then, whoever gets the report: the session or the next datagram. */
-TEST(UdpNetwork, AfterAnAnswerOnlyRefusalsEndTheSession)
+TEST_P(UdpFamilies, AfterAnAnswerOnlyRefusalsEndTheSession)
 {
-	if (!test::OwnNetwork::exists())
-		GTEST_SKIP() << "a network of its own is not permitted";
-	for (const std::string &address : {backend_text, "[::1]:39000"s}) {
-		const bool is_v6 = address.starts_with('[');
-		if (is_v6 && !has_ipv6())
-			GTEST_SKIP() << "this machine has no IPv6; IPv4 was tested";
-		const char unreachable = is_v6 ? 1 : 3;
-		router router(is_v6);
-		udp_peer backend(address), client;
-		configured_relay relay(settings_for(address));
+	router router(is_v6);
+	udp_peer backend(address), client;
+	configured_relay relay(settings_for(address));
+	client.send(relay.address(), "q");
+	const auto session = backend.receive().from;
+	backend.send(session, "a");
+	EXPECT_EQ(client.receive().bytes, "a");
+	for (int i = 0; i < 20; i++) {
+		router.report(unreachable, is_v6 ? 3 : 1, session, address);
 		client.send(relay.address(), "q");
-		const auto session = backend.receive().from;
-		backend.send(session, "a");
-		EXPECT_EQ(client.receive().bytes, "a");
-		for (int i = 0; i < 20; i++) {
-			router.report(unreachable, is_v6 ? 3 : 1, session, address);
-			client.send(relay.address(), "q");
-			EXPECT_EQ(backend.receive().from, session);
-		}
-		EXPECT_EQ(of_backend(relay, "failures", address), 0U);
-		router.report(unreachable, is_v6 ? 4 : 3, session, address);
-		EXPECT_TRUE(eventually([&] { return ended_by(relay, "server_reset") == 1; }));
-		EXPECT_EQ(of_backend(relay, "failures", address), 1U);
-		EXPECT_EQ(relay.stop().status, 0);
+		EXPECT_EQ(backend.receive().from, session);
 	}
+	EXPECT_EQ(of_backend(relay, "failures", address), 0U);
+	router.report(unreachable, is_v6 ? 4 : 3, session, address);
+	EXPECT_TRUE(eventually([&] { return ended_by(relay, "server_reset") == 1; }));
+	EXPECT_EQ(of_backend(relay, "failures", address), 1U);
+	EXPECT_EQ(relay.stop().status, 0);
 }
 
 /* As for a check by TCP, which ends when the connection fails. */
-TEST(UdpNetwork, AReportEndsACheck)
+TEST_F(UdpNetwork, AReportEndsACheck)
 {
-	if (!test::OwnNetwork::exists())
-		GTEST_SKIP() << "a network of its own is not permitted";
 	router router;
 	udp_peer backend(backend_text);
 	configured_relay relay(settings_for(backend_text,
@@ -251,11 +296,78 @@ TEST(UdpNetwork, AReportEndsACheck)
 	EXPECT_EQ(relay.stop().status, 0);
 }
 
-/* The system keeps reports in the buffer for answers, which is full with fewer than 300. */
-TEST(UdpNetwork, ReportsTakeNoRoomFromAnswers)
+/* A question of which fragments were lost is lost, and says nothing about the backend. A report
+ * that is final is found among such reports. */
+TEST_P(UdpFamilies, LostFragmentsEndNoCheck)
 {
-	if (!test::OwnNetwork::exists())
-		GTEST_SKIP() << "a network of its own is not permitted";
+	router router(is_v6);
+	udp_peer backend(address);
+	configured_relay relay(
+		settings_for(address, "[groups.g.check]\nudp = true\nsend = 'q'\nexpect = 'a'\n"
+				      "interval = '10ms'\ntimeout = '1h'\n"));
+	for (std::uint64_t i = 1; i <= 10; i++) {
+		const auto check = backend.receive().from;
+		report_lost_fragments(router, check);
+		report_lost_fragments(router, check);
+		backend.send(check, "a");
+		ASSERT_TRUE(eventually([&] { return of_backend(relay, "checks", address) == i; }));
+		EXPECT_EQ(of_backend(relay, "check_failures", address), 0U);
+	}
+	const auto check = backend.receive().from;
+	{
+		const pause_of all(relay);
+		report_lost_fragments(router, check);
+		router.report(unreachable, 0, check, address);
+		report_lost_fragments(router, check);
+	}
+	ASSERT_TRUE(eventually([&] { return of_backend(relay, "check_failures", address) == 1; }));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+/* A queue of the interface into which no packet fits. */
+class full_queue
+{
+public:
+	full_queue()
+	    : is_there(std::system("tc qdisc add dev lo root bfifo limit 10 2>/dev/null") == 0)
+	{
+	}
+	full_queue(const full_queue &) = delete;
+	full_queue &operator=(const full_queue &) = delete;
+	~full_queue()
+	{
+		if (is_there)
+			EXPECT_EQ(std::system("tc qdisc del dev lo root"), 0);
+	}
+
+	const bool is_there;
+};
+
+/* The system tells a socket that keeps errors of what it drops, as of a lack of memory. */
+TEST_F(UdpNetwork, AFullQueueLosesTheQuestionsOfChecks)
+{
+	udp_peer backend(backend_text);
+	auto queue = std::make_unique<full_queue>();
+	if (!queue->is_there)
+		GTEST_SKIP() << "tc cannot change the queue of the interface";
+	configured_relay relay(settings_for(backend_text,
+					    "[groups.g.check]\nudp = true\nsend = 'q'\n"
+					    "expect = 'a'\ninterval = '20ms'\ntimeout = '40ms'\n"
+					    "fall = 1\nrise = 1\n"));
+	const std::string name = "backend " + backend_text + " of g is ";
+	relay.await_error(name + "down: Connection timed out");
+	queue.reset();
+	EXPECT_TRUE(eventually([&] {
+		if (const auto asked = backend.receive_within(5ms))
+			backend.send(asked->from, "a");
+		return relay.errors().find(name + "up again") != std::string::npos;
+	}));
+	EXPECT_EQ(relay.stop().status, 0);
+}
+
+/* The system keeps reports in the buffer for answers, which is full with fewer than 300. */
+TEST_F(UdpNetwork, ReportsTakeNoRoomFromAnswers)
+{
 	for (const bool by_router : {true, false}) {
 		router router;
 		udp_peer backend(backend_text), client;
@@ -286,10 +398,8 @@ TEST(UdpNetwork, ReportsTakeNoRoomFromAnswers)
 }
 
 /* A lack of ports is not a failure of the backend, for which it would be ejected. */
-TEST(UdpNetwork, WithoutAFreePortNewClientsAreDropped)
+TEST_F(UdpNetwork, WithoutAFreePortNewClientsAreDropped)
 {
-	if (!test::OwnNetwork::exists())
-		GTEST_SKIP() << "a network of its own is not permitted";
 	std::ofstream range("/proc/sys/net/ipv4/ip_local_port_range");
 	if (!(range << "40000 40007\n" << std::flush))
 		GTEST_SKIP() << "the range of ports cannot be changed";
@@ -329,10 +439,8 @@ bool add_link_local(int interface)
 }
 
 /* The log has the interface's name, but a client may also ask for its number. */
-TEST(LinkLocal, ClientsAreResetByAddressAndInterface)
+TEST_F(LinkLocal, ClientsAreResetByAddressAndInterface)
 {
-	if (!test::OwnNetwork::exists())
-		GTEST_SKIP() << "a network of its own is not permitted";
 	const auto interface = if_nametoindex("lo");
 	if (!add_link_local(static_cast<int>(interface)))
 		GTEST_SKIP() << "the interface has no IPv6";

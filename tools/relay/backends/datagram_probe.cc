@@ -2,9 +2,11 @@
 #include "backends/datagram_probe.hpp"
 
 #include "backends/answers.hpp"
+#include "base/udp_reports.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <sys/socket.h>
 
 namespace relay
 {
@@ -43,23 +45,53 @@ bool is_own_peer(const sn::udp &socket)
 	return local && peer && *local == *peer;
 }
 
-/* Whether this question is lost, or an earlier one, which a router has reported. To a socket that
- * keeps errors the system returns no_buffer_space also when a full queue or a rule of this machine
- * drops a datagram. If it is memory that is short, to ask again later is right as well. */
-bool is_lost(const std::error_code &failed) noexcept
+/* Whether a call may have failed for what concerns one question alone, which is lost then: it was
+ * too large for a link, or its fragments were lost. */
+bool may_be_about_one(const std::error_code &failed) noexcept
 {
-	return failed == std::errc::message_size || failed == std::errc::no_buffer_space;
+	return failed == std::errc::message_size || failed == std::errc::host_unreachable;
 }
 
-/* Receives an answer until the read deadline. */
+/* The error of a report that is final. */
+std::error_code final_report(const sn::udp &socket) noexcept
+{
+	bool is_any = false;
+	return {take_reports(socket.get(), is_any), std::generic_category()};
+}
+
+/*
+ * Sends the question. Returns no error if it is sent or lost. The error of the first call may be
+ * about an earlier question, or that a full queue or a rule of this machine has dropped this one.
+ * The second call is about this question alone: a socket that keeps no errors is not told of such a
+ * drop, so no_buffer_space is a lack of memory then.
+ */
+std::error_code ask(sn::udp &socket, const std::string &question, bool is_v6)
+{
+	auto sent = socket.send(question.data(), question.size());
+	if (sent)
+		return {};
+	if (!may_be_about_one(sent.error()) && sent.error() != std::errc::no_buffer_space)
+		return sent.error();
+	if (const auto failed = final_report(socket))
+		return failed;
+	keep_reports(socket.native_handle(), is_v6, false);
+	sent = socket.send(question.data(), question.size());
+	keep_reports(socket.native_handle(), is_v6, true);
+	return sent || sent.error() == std::errc::message_size ? std::error_code{} : sent.error();
+}
+
+/* Receives an answer until the read deadline. No datagram is longer than the buffer, and only
+ * reports say here that a host is unreachable. */
 auto receive_into(sn::udp &socket, std::string &answer)
 {
 	for (;;) {
 		auto got = socket.receive(answer.data(), answer.size());
-		/* No datagram is longer than the buffer, so this error is the report of a router
-		 * that a question did not fit. Then the question is lost. */
-		if (got || got.error() != std::errc::message_size)
+		if (got || !may_be_about_one(got.error()))
 			return got;
+		if (const auto failed = final_report(socket)) {
+			got = sn::unexpected(failed);
+			return got;
+		}
 	}
 }
 
@@ -75,14 +107,13 @@ std::error_code probe_by_datagrams(const std::string &to, const check_config &ho
 	if (is_own_peer(*socket))
 		return std::make_error_code(std::errc::connection_refused);
 	socket->set_write_deadline(until);
+	const auto peer = socket->peer();
+	const bool is_v6 = peer && peer->family == AF_INET6;
 	const std::string question = header + how.send;
 	std::string answer(longest_datagram, '\0');
 	for (;;) {
-		/* A router's report may come here as well; the datagram itself is never too
-		 * long. */
-		if (const auto sent = socket->send(question.data(), question.size());
-		    !sent && !is_lost(sent.error()))
-			return sent.error();
+		if (const auto failed = ask(*socket, question, is_v6))
+			return failed;
 		socket->set_read_deadline(std::min(sn::after(how.timeout / most_sent), until));
 		const auto got = receive_into(*socket, answer);
 		if (got)

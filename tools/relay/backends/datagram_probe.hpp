@@ -6,8 +6,9 @@
  * Datagrams get lost, so the text is sent again after each quarter of the timeout in which nothing
  * has come. The first datagram that comes decides; what another address sends does not arrive at a
  * connected socket. A report of the network, such as a refused port or an unreachable host, ends
- * the check immediately, as it does for a check by TCP. A question that this machine drops, because
- * a queue is full or by a rule, is lost like any other.
+ * the check immediately, as it does for a check by TCP; not if it concerns one question alone, as
+ * when its fragments were lost. A question that this machine drops, because a queue is full or by a
+ * rule, is lost like any other. A lack of memory is an error of its own (is_shortage()).
  */
 #ifndef RELAY_DATAGRAM_PROBE_HPP
 #define RELAY_DATAGRAM_PROBE_HPP

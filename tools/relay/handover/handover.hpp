@@ -67,7 +67,7 @@ public:
 	/* A SIGHUP has come. */
 	void pass_on() noexcept;
 	/* From now on passes on what comes without being called, until the process has ended. To be
-	 * called when it will end soon. What the runtime has caught before is still the caller's. */
+	 * called when it will end soon. What the runtime has caught before is the caller's. */
 	void pass_on_to_the_end() noexcept;
 	/* Whether the first process has read of the new one, and the service manager has the
 	 * message in its socket, from where it may read it later. */

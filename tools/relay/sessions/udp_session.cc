@@ -4,6 +4,7 @@
 #include "backends/backend_events.hpp"
 #include "base/descriptors.hpp"
 #include "base/sleep.hpp"
+#include "base/udp_reports.hpp"
 #include "sessions/udp_send.hpp"
 #include "stats/events.hpp"
 #include "wire/proxy_header.hpp"
@@ -13,9 +14,6 @@
 #include <chrono>
 #include <exception>
 #include <linux/sock_diag.h>
-#include <netinet/icmp6.h>
-#include <netinet/in.h>
-#include <netinet/ip_icmp.h>
 #include <optional>
 #include <span>
 #include <sys/socket.h>
@@ -34,28 +32,11 @@ using namespace std::chrono_literals;
  * sooner. */
 constexpr std::chrono::nanoseconds idle_while_stopping = 1s;
 
-/* The most reports that are removed at a time, so that a flood of them does not hold up a task. If
- * more have come, the next call returns one. */
-constexpr int reports_at_once = 32;
-
 /* Whether an error that a send returns may be a report about an earlier datagram that ends nothing:
  * about its size or its fragments, or one that may pass, after the first answer. */
 bool may_end_nothing(int error) noexcept
 {
 	return error == EMSGSIZE || error == EHOSTUNREACH || error == ENETUNREACH;
-}
-
-/* Whether a report is about one datagram alone, and says nothing about those that follow. */
-bool is_about_one(const sn_udp_error &report) noexcept
-{
-	/* The time for putting fragments together has run out. Linux returns the same error as for
-	 * an unreachable host; in newer versions of ICMPv6 only. */
-	const bool is_of_fragments =
-		(report.from == SN_UDP_FROM_ICMP && report.type == ICMP_TIME_EXCEEDED &&
-		 report.code == ICMP_EXC_FRAGTIME) ||
-		(report.from == SN_UDP_FROM_ICMP6 && report.type == ICMP6_TIME_EXCEEDED &&
-		 report.code == ICMP6_TIME_EXCEED_REASSEMBLY);
-	return is_of_fragments || report.error == EMSGSIZE;
 }
 
 proxy_end proxy_end_of(const sn_address &at)
@@ -359,10 +340,7 @@ void udp_session::ignore_passing_reports() noexcept
 	if (!std::exchange(keeps_reports_, false))
 		return;
 	const int fd = backend_.native_handle();
-	const int off = 0;
-	setsockopt(fd, IPPROTO_IP, IP_RECVERR, &off, sizeof off);
-	if (chosen_->address.starts_with('['))
-		setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &off, sizeof off);
+	keep_reports(fd, chosen_->address.starts_with('['), false);
 	int error = 0;
 	socklen_t size = sizeof error;
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0 &&
@@ -370,20 +348,9 @@ void udp_session::ignore_passing_reports() noexcept
 		lose_connection(error);
 }
 
-/* Removes reports; is_any: whether there was one. Returns the error of the first one that is final;
- * 0: there is none. */
 int udp_session::take_reports(bool &is_any) noexcept
 {
-	int error = 0;
-	is_any = false;
-	sn_udp_error report;
-	for (int i = 0; i < reports_at_once; i++) {
-		if (sn_udp_next_error(backend_.get(), &report) != 1)
-			break;
-		is_any = true;
-		if (error == 0 && !is_about_one(report))
-			error = report.error;
-	}
+	const int error = relay::take_reports(backend_.get(), is_any);
 	/* After an answer they may pass, and are about to be discarded. */
 	return is_answered() ? 0 : error;
 }
