@@ -126,9 +126,12 @@ grep -qx 'SENNIT_RELAY_OPTIONS="mine"' "$system/etc/default/sennit-relay" || fai
 dpkg_there -r sennit-relay
 [ ! -e "$system/usr/bin/sennit-relay" ] || fail "the program is still there after removal"
 [ -e "$system/etc/default/sennit-relay" ] || fail "removal has deleted the configuration"
+mkdir -p "$system/var/log/private/sennit-relay"
+ln -s private/sennit-relay "$system/var/log/sennit-relay"
+touch "$system/var/log/private/sennit-relay/access.log"
 dpkg_there -P sennit-relay
 [ ! -e "$system/etc/default/sennit-relay" ] || fail "the configuration is still there after the purge"
-left=$(find "$system" -path "$system/var/lib/dpkg" -prune -o -type f -print)
+left=$(find "$system" -path "$system/var/lib/dpkg" -prune -o \( -type f -o -type l \) -print)
 [ -z "$left" ] || fail "left after the purge: $left"
 
 # --- its scripts, with a systemd that only says what it is asked ---

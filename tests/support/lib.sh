@@ -55,3 +55,32 @@ make_packages() {
 	fi
 	exec 8>&-
 }
+
+# make_debian FOLDER: makes a minimal Debian there, of the release from which the relay's image is
+# made. It is downloaded once a week; a tarball in the build folder keeps it for the next test.
+make_debian() {
+	local kept=$SENNIT_BUILD_DIR/debian.tar
+	exec 8>"$kept.lock"
+	flock 8
+	find "$kept" -mtime +6 -delete 2>/dev/null || true
+	if [ ! -f "$kept" ]; then
+		timeout 900 debootstrap --variant=minbase bookworm "$scratch/made" >"$scratch/log" 2>&1 || {
+			tail -n 5 "$scratch/log" >&2
+			skip "debootstrap cannot make a Debian here"
+		}
+		tar -C "$scratch/made" -cf "$kept.new" .
+		mv "$kept.new" "$kept"
+		rm -rf "$scratch/made"
+	fi
+	exec 8>&-
+	mkdir "$1"
+	tar -C "$1" -xf "$kept"
+	cp -L /etc/resolv.conf "$1/etc/resolv.conf"
+	in_debian "$1" apt-get update
+}
+
+# in_debian FOLDER COMMAND...: runs the command in that Debian, which is not booted.
+in_debian() {
+	env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 chroot "$@" >"$scratch/log" 2>&1 </dev/null ||
+		{ cat "$scratch/log" >&2; fail "in Debian: ${*:2}"; }
+}
