@@ -33,7 +33,8 @@
  *
  * Lifetime. The caller ensures that the channel is not freed before its call returns. Tasks that
  * sn_run() abandons at its end may be waiting in a channel: all that can be done with such a
- * channel afterwards is to free it. A child of fork() must not use channels of the parent.
+ * channel afterwards, also in a later run, is to free it. A child of fork() must not use channels
+ * of the parent.
  *
  * Using a channel after it was freed is a programming error. Debug builds report it, with the task,
  * and abort. Others return -EINVAL, or do nothing where there is no error to return, as long as the
@@ -95,8 +96,9 @@ SN_API sn_chan *sn_chan_ref(sn_chan *chan);
 
 /*
  * Drops one reference. The last one frees the channel and destroys the elements in it, without
- * closing it. To drop it while others wait in the channel is a mistake: debug builds abort; other
- * builds close the channel, so that the waiting calls return -EPIPE, and never free its memory.
+ * closing it. To drop it while others wait in the channel is a mistake, unless they are tasks that
+ * the end of their run has abandoned: debug builds abort; other builds close the channel, so that
+ * the waiting calls return -EPIPE, and never free its memory.
  * NULL is allowed. Any thread; does not park.
  */
 SN_API void sn_chan_unref(sn_chan *chan);

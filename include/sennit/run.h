@@ -143,6 +143,12 @@ struct sn_run_stats {
  */
 SN_API int sn_run_stats(struct sn_run_stats *stats);
 
+/* Not for programs: the number of the run that the calling task belongs to; on other threads, of
+ * the run that is in progress and has not begun to end, 0 if there is none, or SN_PRIVATE_FORKED in
+ * a child of fork() that has begun no run. Any thread. */
+SN_API uint32_t sn_private_run(void);
+#define SN_PRIVATE_FORKED UINT32_MAX
+
 SN_END
 
 #endif

@@ -6,7 +6,9 @@
 #include <stdatomic.h>
 
 #include <sennit/blocking.h>
+#include <sennit/run.h>
 
+#include "sched/runtime.h"
 #include "sched/scan_serve.h"
 #include "wait/backoff.h"
 #include "wait/checked.h"
@@ -22,7 +24,7 @@
 static _Atomic uint32_t inside;
 static _Atomic uint32_t guests;
 static _Atomic bool running;
-static bool forked; /* in a child of fork(), until its next run begins */
+static _Atomic bool forked; /* in a child of fork(), until its next run begins */
 
 /* How many brackets the calling thread is in. */
 static __thread volatile sig_atomic_t marks __attribute__((tls_model("initial-exec")));
@@ -114,15 +116,23 @@ bool sn_foreign_admitted(void)
 	return atomic_load(&running);
 }
 
+uint32_t sn_private_run(void)
+{
+	/* A task belongs to its run also while that ends. */
+	if (sn_private_self() || atomic_load(&running))
+		return atomic_load(&sn_runtime.run);
+	return atomic_load(&forked) ? SN_PRIVATE_FORKED : 0;
+}
+
 void sn_foreign_begin(void)
 {
 	/* Only in a child are the counts reset. In other processes a thread may have incremented
 	 * `inside`, and be about to find that no runtime runs and to decrement it. */
-	if (forked) {
+	if (atomic_load(&forked)) {
 		atomic_store(&inside, 0); /* it counted threads of the parent */
 		atomic_store(&guests, RUN(atomic_load(&guests)) + RUN_STEP);
 	}
-	forked = false;
+	atomic_store(&forked, false);
 	atomic_store(&running, true);
 }
 
@@ -159,5 +169,5 @@ void sn_foreign_fork(enum sn_fork_phase phase)
 	if (phase != SN_FORK_CHILD)
 		return;
 	atomic_store(&running, false);
-	forked = true;
+	atomic_store(&forked, true);
 }

@@ -38,6 +38,7 @@
 #include "wait/checked.h"
 
 #include <sennit/collector.h>
+#include <sennit/run.h>
 
 /*
  * Returns a tag, which is not 0, that this thread has not used recently, so that the next channel
@@ -119,15 +120,26 @@ sn_chan *sn_chan_ref(sn_chan *handle)
 }
 
 /*
+ * Whether the nodes in the queues are those of tasks that the end of their run has abandoned. Such
+ * nodes must not be touched, because they lie on stacks that are gone, or that others use now.
+ */
+static bool is_abandoned(const struct sn_chan *chan)
+{
+	return chan->run != 0 && chan->run != sn_private_run();
+}
+
+/*
  * Whether others wait in a channel whose last reference is gone. That is a mistake, after which the
  * waiters would touch freed memory when their waits end: a lock in it could then make them spin
  * forever. The channel is closed, and its memory leaked, because nothing says when they have left.
- * A wait that begins at the same moment may be missed, as any use after free.
+ * A wait that begins at the same moment may be missed, as any use after free. Tasks of a run that
+ * is over wait for nothing any more.
  */
 static bool others_wait(struct sn_chan *chan)
 {
 	if (sn_likely(!sn_relaxed_load(chan->receivers.first) &&
-		      !sn_relaxed_load(chan->senders.first)))
+		      !sn_relaxed_load(chan->senders.first)) ||
+	    is_abandoned(chan))
 		return false;
 	SN_MISUSE("sn_chan_unref() drops the last reference to a channel in which others wait");
 	return true;
@@ -241,7 +253,7 @@ static sn_noinline int wait(struct sn_thread *self, struct sn_chan *chan, int op
 		return err;
 	}
 	sn_waiter_init(&waiter, self, deadline, 0);
-	sn_chan_enqueue(sn_chan_queue_of(chan, op), &node);
+	sn_chan_enqueue(chan, op, &node);
 	if (self)
 		sn_task_waits(self->task, "a channel", sn_chan_handle(chan));
 	err = sn_waiter_park(&waiter, &chan->lock);

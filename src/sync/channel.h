@@ -30,6 +30,7 @@
 #include <sennit/select.h>
 
 #include "arch/compiler.h"
+#include "sched/runtime.h"
 #include "sched/thread.h"
 #include "sync/waits.h"
 #include "task/waiter.h"
@@ -71,6 +72,8 @@ struct sn_chan {
 	size_t size; /* of the buffer */
 	struct sn_chan_queue receivers, senders;
 	_Atomic uint32_t references;
+	uint32_t run; /* the run whose tasks may be in the queues; 0: no task has been in them since
+	               * they were last empty */
 	const struct sn_elem_ops *ops;
 	_Alignas(16) char buffer[];
 };
@@ -116,10 +119,21 @@ static inline struct sn_chan *sn_chan_find_for(const sn_chan *handle, const char
 	return NULL;
 }
 
-static inline void sn_chan_enqueue(struct sn_chan_queue *queue, struct sn_chan_node *node)
+static inline struct sn_chan_queue *sn_chan_queue_of(struct sn_chan *chan, int op)
 {
+	return op == SN_CASE_SEND ? &chan->senders : &chan->receivers;
+}
+
+/* The lock is held. */
+static inline void sn_chan_enqueue(struct sn_chan *chan, int op, struct sn_chan_node *node)
+{
+	struct sn_chan_queue *queue = sn_chan_queue_of(chan, op);
 	struct sn_chan_node *last = queue->last;
 
+	if (node->waiter->task)
+		chan->run = atomic_load_explicit(&sn_runtime.run, memory_order_relaxed);
+	else if (!sn_relaxed_load(chan->receivers.first) && !sn_relaxed_load(chan->senders.first))
+		chan->run = 0;
 	node->next = NULL;
 	node->prev = last;
 	node->status = SN_NODE_PENDING;
@@ -278,11 +292,6 @@ static inline bool sn_chan_hopeless(struct sn_chan *chan, int op)
 			return false;
 	}
 	return !atomic_load_explicit(&chan->closed, memory_order_relaxed);
-}
-
-static inline struct sn_chan_queue *sn_chan_queue_of(struct sn_chan *chan, int op)
-{
-	return op == SN_CASE_SEND ? &chan->senders : &chan->receivers;
 }
 
 /* The lock is held. */

@@ -164,7 +164,7 @@ static inline int sn_select_enter(struct sn_thread *self, struct sn_case *cases,
 		node->waiter = waiter;
 		node->elem = in->elem;
 		node->wake = (int)(in - cases);
-		sn_chan_enqueue(sn_chan_queue_of(sn_case_chan(in), in->op), node);
+		sn_chan_enqueue(sn_case_chan(in), in->op, node);
 	}
 	sn_select_unlock(places, *count);
 	return -EAGAIN;

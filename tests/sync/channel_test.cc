@@ -562,6 +562,85 @@ TASK_TEST(Channel, ElementsAreMovedAndDestroyedByTheirOperations)
 	EXPECT_EQ(0, living);
 }
 
+// ---- channels that outlive a run ----
+
+struct Left {
+	sn_chan *empty, *other, *full;
+};
+
+// Leaves tasks in the channels when the run ends: receivers, a select and a sender.
+void abandon(Left &left)
+{
+	const auto start = [&](sn_fn *fn) { EXPECT_EQ(0, sn_go(fn, &left)); };
+
+	test::run(2, [&] {
+		for (int i = 0; i < 2; i++)
+			start([](void *arg) {
+				Counted own{0};
+				return sn_chan_recv(static_cast<Left *>(arg)->empty, &own);
+			});
+		start([](void *arg) {
+			auto *in = static_cast<Left *>(arg);
+			Counted own{0};
+			struct sn_case cases[] = {{{in->empty}, &own, SN_CASE_RECV, 0},
+						  {{in->other}, &own, SN_CASE_RECV, 0}};
+			return sn_select(cases, 2, SN_NO_DEADLINE);
+		});
+		start([](void *arg) {
+			Counted own{3};
+			return sn_chan_send(static_cast<Left *>(arg)->full, &own);
+		});
+		ASSERT_TRUE(test::eventually([&] {
+			return probe_chan_waiting(left.empty, SN_CASE_RECV) == 3 &&
+			       probe_chan_waiting(left.other, SN_CASE_RECV) == 1 &&
+			       probe_chan_waiting(left.full, SN_CASE_SEND) == 1;
+		}));
+	});
+}
+
+Left make_channels()
+{
+	static const sn_elem_ops ops = {Counted::move, Counted::destroy};
+	Left made = {};
+	Counted in{1};
+
+	living = 0;
+	EXPECT_EQ(0, sn_chan_new_with_ops(&made.empty, sizeof(Counted), 0, &ops));
+	EXPECT_EQ(0, sn_chan_new_with_ops(&made.other, sizeof(Counted), 1, &ops));
+	EXPECT_EQ(0, sn_chan_new_with_ops(&made.full, sizeof(Counted), 2, &ops));
+	for (int i = 0; i < 2; i++)
+		EXPECT_EQ(0, sn_chan_send(made.full, &in));
+	EXPECT_EQ(2, living);
+	return made;
+}
+
+void free_channels(const Left &left)
+{
+	sn_chan_unref(left.empty);
+	sn_chan_unref(left.other);
+	sn_chan_unref(left.full);
+	EXPECT_EQ(0, living) << "only what is in the buffer is destroyed";
+}
+
+TEST(Channel, IsFreedAfterTheRunThatAbandonedTasksInIt)
+{
+	Left left = make_channels();
+
+	abandon(left);
+	free_channels(left);
+}
+
+TEST(Channel, IsFreedInALaterRun)
+{
+	Left left = make_channels();
+
+	abandon(left);
+	test::run(1, [&] { free_channels(left); });
+	left = make_channels();
+	abandon(left);
+	test::run(1, [&] { std::thread([&] { free_channels(left); }).join(); });
+}
+
 // ---- many ----
 
 // Each producer's elements arrive in order at each consumer, and each arrives once.
