@@ -10,8 +10,8 @@
  * firing of a period is due at first + n * period, however late the others were. Stopping needs no
  * memory; firing needs none except for the task of an alarm.
  *
- * They belong to the running runtime: when that ends (run.h) they fire no more, and must be made
- * zeros again before the next runtime uses them.
+ * They belong to the running runtime: when that ends (run.h) they fire no more, and are no longer
+ * set. A later run may set them again, or free their memory.
  *
  * Threads outside the runtime: all calls. Signal handlers: sn_after().
  */

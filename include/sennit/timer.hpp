@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <mutex>
 #include <type_traits>
 #include <utility>
 
@@ -28,7 +29,9 @@ namespace sennit
  * Runs a callable as a new task at a given time, once; as sn_alarm. For periodic work, use a task
  * with a ticker. The destructor stops the alarm, and waits for a task that has begun, so the
  * callable may refer to what lives longer than the alarm; it must not destroy the alarm itself. An
- * exception that leaves the callable ends the program, as with go().
+ * exception that leaves the callable ends the program, as with go(). The alarm may outlive the run
+ * that has set it, and be set again in another one; when that run has ended, or in a child of
+ * fork(), the destructor waits for nothing.
  */
 class alarm
 {
@@ -43,6 +46,8 @@ public:
 	~alarm()
 	{
 		stop();
+		if (run_ != sn_private_run())
+			return;
 		/* This wait must not be cancelled with the scope. */
 		const bool masked = sn_cancel_mask() == 0;
 		if (sn_waitgroup_wait(&running_) < 0)
@@ -79,6 +84,7 @@ private:
 	{
 		/* Stop first: a start that fails does not report whether it prevented a firing. */
 		const bool prevented = stop();
+		begin_run();
 		sn_waitgroup_add(&running_, 1);
 		const int result = sn_alarm_start(
 			&alarm_, when > 0 ? when : 1, 0,
@@ -99,15 +105,28 @@ private:
 		return prevented || result == 1;
 	}
 
+	/* What an earlier run has counted does not end any more. */
+	void begin_run()
+	{
+		const std::lock_guard guard(new_run_);
+		const std::uint32_t now = sn_private_run();
+		if (run_ != now)
+			running_ = SN_WAITGROUP_INIT;
+		run_ = now;
+	}
+
 	sn_alarm alarm_ = SN_ALARM_INIT;
 	sn_waitgroup running_ = SN_WAITGROUP_INIT;
+	std::mutex new_run_;    /* held without any call of sennit that may park */
+	std::uint32_t run_ = 0; /* the run that running_ belongs to */
 	std::function<void()> f_;
 };
 
 /* A synonym of alarm, for readers who look for a timer. */
 using timer = alarm;
 
-/* As sn_ticker. The destructor stops it, when nobody may wait for it any more. */
+/* As sn_ticker; it may outlive the run that has started it. The destructor stops it, when nobody
+ * may wait for it any more. */
 class ticker
 {
 public:

@@ -29,6 +29,7 @@
  *   state             the firing adds FIRING|FIRED; a thread that stops the alarm sets AWAITED
  *                     while FIRED is set; start_task() clears FIRED and AWAITED
  *   period, fn, arg   the thread with the guard, while the timer is inactive and FIRED clear
+ *   run               the thread with the guard; it also clears the state then
  */
 #include <sennit/timer.h>
 
@@ -73,6 +74,7 @@ struct alarm {
 	int64_t period;
 	sn_fn *fn;
 	void *arg;
+	uint32_t run; /* the run that the timer and the state belong to */
 };
 _Static_assert(sizeof(struct alarm) <= sizeof(sn_alarm), "sn_alarm has room");
 _Static_assert(_Alignof(struct alarm) <= _Alignof(sn_alarm), "sn_alarm is aligned");
@@ -151,6 +153,19 @@ static bool stop(struct alarm *alarm)
 	return prevented;
 }
 
+/* Begins a call that starts or stops the alarm; as sn_period_begin(). */
+static int begin(struct sn_thread **self, struct alarm *alarm, const char *call)
+{
+	int result = sn_period_begin(self, &alarm->guard, &alarm->timer, &alarm->run, call);
+
+	if (result > 0) {
+		/* If that run ended before it could make the task of a firing, FIRED is set. */
+		atomic_store_explicit(&alarm->state, 0, memory_order_relaxed);
+		alarm->run = atomic_load(&sn_runtime.run);
+	}
+	return result;
+}
+
 int sn_alarm_start(sn_alarm *opaque, int64_t first, int64_t period, sn_fn *fn, void *arg)
 {
 	struct alarm *alarm = (struct alarm *)opaque;
@@ -160,7 +175,7 @@ int sn_alarm_start(sn_alarm *opaque, int64_t first, int64_t period, sn_fn *fn, v
 
 	if (!opaque || first <= 0 || period < 0 || !fn)
 		return -EINVAL;
-	err = sn_period_begin(&self, &alarm->guard, __func__);
+	err = begin(&self, alarm, __func__);
 	if (err < 0)
 		return err;
 	prevented = stop(alarm);
@@ -182,7 +197,7 @@ int sn_alarm_stop(sn_alarm *opaque)
 
 	if (!opaque)
 		return -EINVAL;
-	if (sn_period_begin(&self, &alarm->guard, __func__) < 0)
+	if (begin(&self, alarm, __func__) < 0)
 		return 0;
 	prevented = stop(alarm);
 	sn_period_end(self, &alarm->guard);

@@ -8,6 +8,9 @@
  * frame takes the guard of the alarm or ticker, so that of several calls that start or stop it, one
  * runs at a time. It works in a task and on a thread outside the runtime, and keeps the run from
  * ending in between. No task parks while it holds the guard.
+ *
+ * An alarm or ticker may outlive the run that has started it. Its timer then points into a heap
+ * that is gone, so the frame forgets the timer when the number of the run has changed.
  */
 #ifndef SENNIT_SYNC_PERIOD_H
 #define SENNIT_SYNC_PERIOD_H
@@ -15,6 +18,7 @@
 #include <stdint.h>
 
 #include "sched/foreign.h"
+#include "sched/runtime.h"
 #include "sched/thread.h"
 #include "sched/timer.h"
 #include "wait/lock.h"
@@ -34,10 +38,15 @@ static inline int64_t sn_period_next(int64_t when, int64_t period, int64_t now, 
 	return period > SN_TIMER_NEVER - 1 - when ? SN_TIMER_NEVER - 1 : when + due * period;
 }
 
-/* Begin and end a call that starts or stops such a timer, on any thread, and hold its guard in
+/*
+ * Begin and end a call that starts or stops such a timer, on any thread, and hold its guard in
  * between. *self is for sn_timer_start(). sn_period_begin() returns 0, or -ESRCH, without the
- * guard, when no runtime runs. */
-static inline int sn_period_begin(struct sn_thread **self, struct sn_lock *guard, const char *call)
+ * guard, when no runtime runs. It returns 1 if the timer is of another run than the present one:
+ * then the timer is inactive now, and the caller clears what else is left of that run, and stores
+ * the present run's number in *run.
+ */
+static inline int sn_period_begin(struct sn_thread **self, struct sn_lock *guard,
+				  struct sn_timer *timer, const uint32_t *run, const char *call)
 {
 	int err = 0;
 
@@ -48,7 +57,10 @@ static inline int sn_period_begin(struct sn_thread **self, struct sn_lock *guard
 		return err;
 	sn_lock_init(guard, SN_RANK_TIMER_GUARD);
 	sn_lock(guard);
-	return 0;
+	if (sn_likely(*run == atomic_load(&sn_runtime.run)))
+		return 0;
+	atomic_store_explicit(&timer->heap, NULL, memory_order_relaxed);
+	return 1;
 }
 
 static inline void sn_period_end(struct sn_thread *self, struct sn_lock *guard)

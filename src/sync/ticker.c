@@ -12,12 +12,15 @@
  * Who may write what:
  *   timer    the heap; started by the thread with the guard
  *   period   the thread with the guard, while the timer is inactive
- *   ticks    any thread, under the lock of the list
+ *   run      the thread with the guard, under the lock of the list
+ *   ticks, waits, waits_run   any thread, under the lock of the list
  */
 #include <sennit/timer.h>
 
 #include <errno.h>
 #include <stdbool.h>
+
+#include <sennit/run.h>
 
 #include "sync/period.h"
 #include "sync/waits.h"
@@ -26,6 +29,9 @@
 struct ticker {
 	struct sn_timer timer;
 	struct sn_lock guard; /* held to start or stop the ticker */
+	uint32_t run;         /* the run that the timer and the ticks belong to */
+	uint32_t waits_run;   /* the run whose tasks may be among the waits; 0: none has been since
+	                       * there were no waits */
 	int64_t period;
 	int64_t ticks;
 	struct sn_private_waits waits;
@@ -74,6 +80,32 @@ static bool stop(struct ticker *ticker)
 	return prevented;
 }
 
+/* Forgets the waits of tasks that the end of their run has abandoned, whose stacks are gone. The
+ * lock of the list is held. */
+static void forget_abandoned(struct ticker *ticker)
+{
+	if (ticker->waits_run == 0 || ticker->waits_run == sn_private_run())
+		return;
+	ticker->waits = (struct sn_private_waits){0};
+	ticker->waits_run = 0;
+}
+
+/* Begins a call that starts or stops the ticker; as sn_period_begin(). */
+static int begin(struct sn_thread **self, struct ticker *ticker, const char *call)
+{
+	struct sn_lock *lock = sn_waits_lock_of(ticker);
+	int result = sn_period_begin(self, &ticker->guard, &ticker->timer, &ticker->run, call);
+
+	if (result > 0) {
+		sn_lock(lock);
+		ticker->ticks = 0;
+		ticker->run = atomic_load(&sn_runtime.run);
+		forget_abandoned(ticker);
+		sn_unlock(lock);
+	}
+	return result;
+}
+
 int sn_ticker_start(sn_ticker *opaque, int64_t first, int64_t period)
 {
 	struct ticker *ticker = (struct ticker *)opaque;
@@ -83,7 +115,7 @@ int sn_ticker_start(sn_ticker *opaque, int64_t first, int64_t period)
 
 	if (!opaque || first <= 0 || period < 0)
 		return -EINVAL;
-	err = sn_period_begin(&self, &ticker->guard, __func__);
+	err = begin(&self, ticker, __func__);
 	if (err < 0)
 		return err;
 	prevented = stop(ticker);
@@ -102,7 +134,7 @@ int sn_ticker_stop(sn_ticker *opaque)
 
 	if (!opaque)
 		return -EINVAL;
-	if (sn_period_begin(&self, &ticker->guard, __func__) < 0)
+	if (begin(&self, ticker, __func__) < 0)
 		return 0;
 	prevented = stop(ticker);
 	sn_period_end(self, &ticker->guard);
@@ -112,7 +144,8 @@ int sn_ticker_stop(sn_ticker *opaque)
 /* Takes the pending ticks; -EAGAIN when there are none. The lock is held. */
 static int64_t fetch(struct ticker *ticker)
 {
-	int64_t ticks = ticker->ticks;
+	/* The ticks of an earlier run are nobody's. */
+	int64_t ticks = ticker->run == atomic_load(&sn_runtime.run) ? ticker->ticks : 0;
 
 	ticker->ticks = 0;
 	return ticks > 0 ? ticks : -EAGAIN;
@@ -136,6 +169,11 @@ static int64_t wait_inside(struct sn_thread *self, struct ticker *ticker, int64_
 	}
 	/* Shared, because exclusive waiters cannot be ended under the lock of a heap. */
 	sn_waiter_init(&wait.waiter, self, deadline, SN_WAITER_SHARED);
+	forget_abandoned(ticker);
+	if (self)
+		ticker->waits_run = atomic_load(&sn_runtime.run);
+	else if (!ticker->waits.first)
+		ticker->waits_run = 0;
 	sn_waits_put_last(&ticker->waits, &wait);
 	err = sn_wait_park(&wait, lock, "a ticker");
 	if (err < 0) {

@@ -7,11 +7,14 @@
 #include <chrono>
 #include <deque>
 #include <gtest/gtest.h>
+#include <memory>
 #include <mutex>
 #include <shared_mutex>
 #include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include "support/child.h"
 
 using namespace std::chrono_literals;
 
@@ -365,6 +368,73 @@ TEST(Ticker, Ticks)
 		while (ticks < 5)
 			ticks += ticker.wait();
 		EXPECT_TRUE(ticker.stop() || ticks > 5);
+/* An alarm that a run has set, and that is destroyed after it: set, or in its function. */
+TEST(Alarm, OutlivesItsRun)
+{
+	sn::alarm set([] { ADD_FAILURE() << "it rang"; });
+	std::atomic<int> begun = 0;
+	sn::alarm in_function([&] {
+		sn::semaphore none;
+		begun++;
+		none.acquire();
+	});
+
+	sn::run([&] {
+		set.set_after(1h);
+		in_function.set_after(0s);
+		while (begun == 0)
+			sn::sleep(1ms);
+	});
+}
+
+TEST(Alarm, IsSetAgainInALaterRun)
+{
+	std::atomic<int> rang = 0;
+	sn::alarm alarm([&] { rang++; });
+
+	for (int run = 1; run <= 3; run++)
+		sn::run([&] {
+			EXPECT_FALSE(alarm.set_after(0s));
+			while (rang < run)
+				sn::sleep(1ms);
+			EXPECT_FALSE(alarm.set_after(1h));
+		});
+}
+
+/* Static objects are destroyed in a child that exits. */
+TEST(Alarm, EndsInAChildOfFork)
+{
+	sn::run([] {
+		auto alarm = std::make_unique<sn::alarm>([] {});
+		auto ticker = std::make_unique<sn::ticker>(1h);
+
+		alarm->set_after(1h);
+		EXPECT_EQ(0, test::in_child([&] {
+				  alarm.reset();
+				  ticker.reset();
+			  }));
+		EXPECT_TRUE(alarm->stop());
+		EXPECT_TRUE(ticker->stop());
+	});
+}
+
+TEST(Ticker, IsStartedAgainInALaterRun)
+{
+	std::vector<std::unique_ptr<sn::ticker>> tickers;
+
+	for (int i = 0; i < 8; i++)
+		tickers.push_back(std::make_unique<sn::ticker>());
+	for (int run = 0; run < 2; run++)
+		sn::run([&] {
+			for (int i = 7; i >= 0; i--)
+				EXPECT_FALSE(tickers[i]->start(1h)) << i;
+			tickers[3]->start(1ms);
+			EXPECT_EQ(tickers[3]->wait(), 1);
+		});
+	/* Destroyed in a run that has not started them. */
+	sn::run([&] { tickers.clear(); });
+}
+
 		EXPECT_EQ(ticker.wait(sn::now() + 1ms), 0);
 		ticker.start(1ms);
 		EXPECT_EQ(ticker.wait(), 1);

@@ -417,6 +417,76 @@ TEST(Ticker, AllTicksAreFetchedOnce)
 	});
 }
 
+// ---- timers that outlive a run ----
+
+// Some alarms of the first run would be at places that the second run's heap does not have, or that
+// other alarms have there.
+TEST(Alarm, IsSetAgainInALaterRun)
+{
+	static sn_alarm alarms[8];
+	static std::atomic<int> rang;
+
+	for (int run = 0; run < 2; run++) {
+		test::run(1, [] {
+			const auto set = [](sn_alarm *alarm, int64_t when) {
+				return sn_alarm_start(
+					alarm, when, 0, [](void *) { return int(rang++); },
+					nullptr);
+			};
+
+			rang = 0;
+			for (int i = 7; i >= 0; i--)
+				EXPECT_EQ(0, set(&alarms[i], sn_now() + 3600 * second)) << i;
+			EXPECT_EQ(1, set(&alarms[2], sn_now() + ms));
+			EXPECT_TRUE(eventually([] { return rang == 1; }));
+			EXPECT_EQ(0, sn_alarm_stop(&alarms[2]));
+			EXPECT_EQ(1, sn_alarm_stop(&alarms[1]));
+		});
+		EXPECT_EQ(0, sn_alarm_stop(&alarms[0])) << "no runtime runs";
+	}
+	test::run(1, [] {
+		for (sn_alarm &alarm : alarms)
+			EXPECT_EQ(0, sn_alarm_stop(&alarm)) << "it was of another run";
+	});
+}
+
+TEST(Ticker, IsSetAgainInALaterRun)
+{
+	static sn_ticker tickers[8];
+	static std::atomic<int> waiting;
+
+	for (int run = 0; run < 3; run++)
+		test::run(1, [] {
+			for (int i = 7; i >= 0; i--)
+				EXPECT_EQ(0, sn_ticker_start(&tickers[i], sn_now() + 3600 * second,
+							     second))
+					<< i;
+			EXPECT_EQ(1, sn_ticker_start(&tickers[3], sn_now() + ms, 0));
+			EXPECT_EQ(1, sn_ticker_wait(&tickers[3]));
+			// One has ticks that nobody fetches, and in another a task waits that the
+			// end of the run abandons.
+			EXPECT_EQ(1, sn_ticker_start(&tickers[4], sn_now() + ms, 0));
+			while (sn_ticker_try_wait(&tickers[4]) != 1)
+				EXPECT_EQ(0, sn_sleep(ms));
+			EXPECT_EQ(0, sn_ticker_start(&tickers[4], sn_now() + ms, 0));
+			EXPECT_EQ(0, sn_sleep(3 * ms));
+			waiting = 0;
+			EXPECT_EQ(0, sn_go(
+					     [](void *) {
+						     waiting++;
+						     return int(sn_ticker_wait(&tickers[5]));
+					     },
+					     nullptr));
+			EXPECT_TRUE(eventually([] { return waiting == 1; }));
+			EXPECT_EQ(0, sn_sleep(ms));
+		});
+	// A task that waits in one that was not started.
+	test::run(1, [] {
+		EXPECT_EQ(-EAGAIN, sn_ticker_try_wait(&tickers[4])) << "an earlier run's tick";
+		EXPECT_EQ(-ETIMEDOUT, sn_ticker_wait_until(&tickers[5], sn_now() + ms));
+	});
+}
+
 TEST(Deadline, IsNeverNoneAndNeverWraps)
 {
 	const int64_t before = sn_now();
