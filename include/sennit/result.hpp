@@ -357,9 +357,12 @@ inline void throw_if_error(int returned, const char *call)
 [[noreturn]] inline void exception_left_task() noexcept
 {
 	const sn_task *self = sn_self();
-	std::fprintf(stderr, "sennit: an exception left the detached task %llu \"%s\"\n",
-		     self ? static_cast<unsigned long long>(sn_task_id(self)) : 0ULL,
-		     self ? sn_task_name(self) : "");
+	if (self)
+		std::fprintf(stderr, "sennit: an exception left the detached task %llu \"%s\"\n",
+			     static_cast<unsigned long long>(sn_task_id(self)), sn_task_name(self));
+	else
+		std::fprintf(stderr, "sennit: an exception left a task that has forked, in the "
+				     "child\n");
 	std::terminate();
 }
 
@@ -384,6 +387,28 @@ public:
 		} catch (...) {
 			exception_ = std::current_exception();
 		}
+	}
+
+	/*
+	 * For the function of a task to return. In a child of fork(), where the task ends the
+	 * process and nobody joins it, the value, if that is an int or becomes one; and an
+	 * exception ends the child as one that leaves main() does. Otherwise 0.
+	 */
+	int exit_value() const noexcept
+	{
+		if (sn_self())
+			return 0;
+		if (exception_) {
+			try {
+				std::rethrow_exception(exception_);
+			} catch (...) {
+				exception_left_task();
+			}
+		}
+		if constexpr (std::is_convertible_v<const stored &, int>)
+			return static_cast<int>(*value_);
+		else
+			return 0;
 	}
 
 	bool is_exception() const noexcept { return exception_ != nullptr; }

@@ -193,6 +193,8 @@ private:
 					return to_errno(std::invoke(body.f).error());
 				}
 			} catch (...) {
+				if (!sn_self()) /* in a child of fork(), where nobody joins */
+					detail::exception_left_task();
 				body.self->keep(std::current_exception());
 				return thrown;
 			}

@@ -133,7 +133,12 @@ struct detached_body {
 	static int call(C &callable) noexcept
 	{
 		try {
-			std::invoke(callable);
+			/* The value is of interest only in a child of fork(): the process exits
+			 * with it. */
+			if constexpr (std::is_convertible_v<std::invoke_result_t<C &>, int>)
+				return static_cast<int>(std::invoke(callable));
+			else
+				static_cast<void>(std::invoke(callable));
 		} catch (...) {
 			exception_left_task();
 		}
@@ -153,6 +158,10 @@ struct run_attr {
  * Starts the runtime, calls f as its first task, and returns f's int, or 0 when f returns nothing.
  * Rethrows what f throws. Throws std::system_error when the runtime cannot be started, so f's own
  * negative values are never confused with that.
+ *
+ * In a child of fork() that returns from f, or from the callable of another task, the process exits
+ * with the value if that converts to int, otherwise with 0; an exception ends it by
+ * std::terminate().
  */
 template <class F>
 requires std::invocable<F &> &&
@@ -174,7 +183,7 @@ requires std::invocable<F &> &&
 			auto *self = static_cast<first *>(arg);
 			self->started = true;
 			self->outcome.take_from(*self->f);
-			return 0;
+			return self->outcome.exit_value();
 		},
 		&task, &c_attr);
 	if (!task.started)
@@ -297,7 +306,7 @@ private:
 			auto *self = static_cast<state_with *>(arg);
 			self->outcome.take_from(*self->f);
 			self->f.reset(); /* its captures end with the task, not with join() */
-			return 0;
+			return self->outcome.exit_value();
 		}
 		std::optional<F> f;
 	};

@@ -3,8 +3,11 @@
 #include <sennit/sennit.hpp>
 #include <sennit/sn.hpp>
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <memory>
@@ -13,12 +16,23 @@
 #include <thread>
 #include <vector>
 
-#include "support/runtime.h"
+#include "support/child.h"
 
 using namespace std::chrono_literals;
 
 namespace
 {
+
+/* In a child: exits as exit() would, but LeakSanitizer does not check the child, whose stacks of
+ * other threads it would miss. */
+void exit_without_checks()
+{
+	on_exit([](int status, void *) { _exit(status); }, nullptr);
+	/* Of deaths that the test expects nothing is printed, and no core is written. */
+	const rlimit none = {};
+	CHILD_CHECK(setrlimit(RLIMIT_CORE, &none) == 0);
+	CHILD_CHECK(freopen("/dev/null", "w", stderr) != nullptr);
+}
 
 /* Waits until other tasks have set the value, for as long as the test may run. */
 void until(const std::atomic<int> &value, int expected)
@@ -221,6 +235,80 @@ TEST(Spawn, HandlesMoveAndDestroyingJoins)
 		/* The exception of a task that is never joined does not escape either. */
 		const auto dropped = sn::spawn([] { throw error_with_number(1); });
 	});
+}
+
+/* Forks in a task that `start` starts. The child returns from it, or throws. Returns how it has
+ * ended, as status_of(). */
+template <class Start>
+int forked(int value, Start start)
+{
+	pid_t child = -1;
+	int status = -1;
+
+	start([&] {
+		child = fork();
+		if (child == 0) {
+			exit_without_checks();
+			if (value < 0)
+				throw std::runtime_error("in the child");
+			return value;
+		}
+		status = test::status_of(child);
+		return 0;
+	});
+	return status;
+}
+
+constexpr int aborted = 1000 + SIGABRT;
+
+TEST(Run, AChildOfForkExitsWithItsValue)
+{
+	const auto run = [](auto body) { sn::run(body); };
+	const auto without_value = [](auto body) { sn::run([&] { static_cast<void>(body()); }); };
+	const auto spawned = [](auto body) { sn::run([&] { sn::spawn(body).join(); }); };
+	const auto in_scope = [](auto body) {
+		sn::run([&] {
+			sn::scope all;
+			all.go(body);
+			EXPECT_TRUE(all.join());
+		});
+	};
+
+	EXPECT_EQ(forked(7, run), 7);
+	EXPECT_EQ(forked(-1, run), aborted);
+	EXPECT_EQ(forked(7, without_value), 0);
+	EXPECT_EQ(forked(-1, without_value), aborted);
+	EXPECT_EQ(forked(7, spawned), 7);
+	EXPECT_EQ(forked(-1, spawned), aborted);
+	EXPECT_EQ(forked(7, in_scope), 7);
+	EXPECT_EQ(forked(-1, in_scope), aborted);
+}
+
+TEST(Go, AChildOfForkExitsWithItsValue)
+{
+	for (const bool large : {false, true})
+		EXPECT_EQ(
+			forked(7,
+			       [large](auto body) {
+				       std::atomic<int> ended = 0;
+
+				       sn::run([&] {
+					       const auto f = [&] {
+						       const int value = body();
+						       ended++;
+						       return value;
+					       };
+					       if (large)
+						       sn::go([f, room = std::array<char, 4096>()] {
+							       return f() + room[0];
+						       });
+					       else
+						       sn::go(f);
+					       until(ended, 1);
+				       });
+			       }),
+			7)
+			<< large;
 }
 
 TEST(Spawn, TheCallableEndsWithTheTask)
