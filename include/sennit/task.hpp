@@ -216,7 +216,8 @@ requires std::invocable < std::decay_t<F>
  * A task to be joined, and the T (or nothing) that it returns. Move-only. The handle must be
  * joined, or destroyed, in a task, before run() returns. Destroying a handle that was not joined
  * joins it, so what the task borrows from its creator lives long enough; its value or exception is
- * discarded then. To start a task without waiting for it, use go().
+ * discarded then. In a child of fork(), which has no tasks, the destructor drops the handle. To
+ * start a task without waiting for it, use go().
  */
 template <class T>
 class [[nodiscard]] task
@@ -313,7 +314,12 @@ private:
 
 	void finish() noexcept
 	{
-		if (handle_) {
+		if (handle_ && sn_private_run() == SN_PRIVATE_FORKED) {
+			/* The task does not exist in this child of fork(), where it may have left
+			 * its state half written. */
+			handle_ = nullptr;
+			static_cast<void>(state_.release());
+		} else if (handle_) {
 			sn_cancel_mask();
 			if (sn_join(std::exchange(handle_, nullptr), nullptr) < 0)
 				std::terminate();

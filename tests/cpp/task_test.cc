@@ -311,6 +311,37 @@ TEST(Go, AChildOfForkExitsWithItsValue)
 			<< large;
 }
 
+/* The handle of a task that does not exist in the child. */
+TEST(Spawn, AChildOfForkDropsItsHandles)
+{
+	sn::run([] {
+		std::atomic<int> over = 0;
+		auto forks = sn::spawn([&] {
+			auto waits = sn::spawn([&] { until(over, 1); });
+			sn::yield();
+			const pid_t child = fork();
+			if (child == 0) {
+				exit_without_checks();
+				return 7;
+			}
+			over = 1;
+			return test::status_of(child);
+		});
+		EXPECT_EQ(forks.join(), 7);
+	});
+}
+
+TEST(SpawnDeathTest, AHandleIsNotDestroyedOnAThread)
+{
+	GTEST_FLAG_SET(death_test_style, TEST_DEATH_STYLE);
+	EXPECT_DEATH(sn::run([] {
+			     std::thread([task = sn::spawn([] { sn::sleep(1h); })]() mutable {
+				     sn::task<void> own = std::move(task);
+			     }).join();
+		     }),
+		     "");
+}
+
 TEST(Spawn, TheCallableEndsWithTheTask)
 {
 	sn::run([] {
