@@ -248,8 +248,8 @@ public:
 		return detail::recv_case<T, F>(chan_, std::move(f));
 	}
 
-	/* For select(): f gets a result<void>, or no argument, when the value has been sent.
-	 * Otherwise the value is destroyed with the case. */
+	/* For select(): f gets a result<void>, or no argument, when the value has been sent. After
+	 * that the case is never ready. Otherwise the value is destroyed with the case. */
 	template <class F>
 	auto on_send(T value, F f) const
 	{
@@ -351,11 +351,16 @@ public:
 	}
 	send_case(const send_case &) = delete; /* out_ points to value_ */
 	send_case &operator=(const send_case &) = delete;
-	sn_case prepare() noexcept { return of_channel(chan_, out_.memory(), SN_CASE_SEND); }
+	sn_case prepare() noexcept
+	{
+		return of_channel(sent_ ? nullptr : chan_, out_.memory(), SN_CASE_SEND);
+	}
 	void finish(int err)
 	{
-		if (err == 0)
+		if (err == 0) {
 			out_.sent();
+			sent_ = true;
+		}
 		tell(f_, nothing_or_error(err));
 	}
 
@@ -364,6 +369,7 @@ private:
 	T value_;
 	outbox<T> out_;
 	F f_;
+	bool sent_ = false; /* the value is the channel's */
 };
 
 } // namespace detail

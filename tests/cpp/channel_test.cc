@@ -416,6 +416,48 @@ TEST(CppSelect, UnsentValuesAreDestroyed)
 	what_is_not_sent_is_destroyed<throwing>();
 }
 
+/* The value of a case that was done is gone; the case is not ready any more. */
+template <class E>
+void a_value_is_sent_once()
+{
+	living = 0;
+	sn::run([] {
+		sn::channel<E> chan(3);
+		int sent = 0, others = 0;
+		auto out = chan.on_send(E(1), [&] { sent++; });
+
+		EXPECT_EQ(sn::select(out).value(), 0U);
+		EXPECT_EQ(sn::select(out, sn::otherwise([&] { others++; })).value(), 1U);
+		EXPECT_EQ(sent, 1);
+		EXPECT_EQ(others, 1);
+		EXPECT_EQ(chan.size(), 1U);
+		while (chan.size() > 0)
+			EXPECT_EQ(chan.recv().value().value, 1);
+
+		/* One that was not done yet can be used again. */
+		sn::channel<E> full, closed;
+		auto later = full.on_send(E(2), [&] { sent++; });
+		EXPECT_EQ(sn::select(later, sn::otherwise([] {})).value(), 1U);
+		auto receiver = sn::spawn([&] { return full.recv().value().value; });
+		EXPECT_EQ(sn::select(later).value(), 0U);
+		EXPECT_EQ(receiver.join(), 2);
+		EXPECT_EQ(sent, 2);
+		closed.close();
+		auto never = closed.on_send(E(3), [&](sn::result<void> how) {
+			EXPECT_EQ(how.error(), std::errc::broken_pipe);
+		});
+		for (int i = 0; i < 2; i++)
+			EXPECT_EQ(sn::select(never).value(), 0U);
+	});
+	EXPECT_EQ(living, 0);
+}
+
+TEST(CppSelect, AValueIsSentOnce)
+{
+	a_value_is_sent_once<moving>();
+	a_value_is_sent_once<throwing>();
+}
+
 /* Many tasks at the same time; each element arrives once. */
 template <class E>
 void stress()
