@@ -243,7 +243,7 @@ result<std::size_t> select(Cases &&...cases)
 			mine = chosen == -EAGAIN;
 		else if constexpr (type::is_deadline)
 			/* This deadline, not the scope's, which may come first. */
-			mine = chosen == -ETIMEDOUT && one.until <= clock::now();
+			mine = chosen == -ETIMEDOUT && detail::is_own_timeout(until);
 		if (mine) {
 			done = i;
 			one.finish(each[i].result);

@@ -5,8 +5,9 @@
  * For tasks and for the program's own threads, in any mixture. They meet the standard's
  * requirements (Lockable, TimedLockable, SharedTimedLockable), so std::unique_lock,
  * std::scoped_lock and std::shared_lock take them. Calls that would have to wait in a cancelled
- * scope throw std::system_error with the scope's reason (operation_canceled, timed_out). Calls with
- * a deadline return false when that deadline passes, and try forms when they would have to wait.
+ * scope throw std::system_error with the scope's reason (operation_canceled, timed_out), also when
+ * they have a deadline that has passed. Otherwise calls with a deadline return false when that
+ * passes, and try forms when they would have to wait.
  *
  * Threads outside the runtime and signal handlers: what the C headers say of the calls underneath.
  */
@@ -37,14 +38,11 @@ namespace sennit
 namespace detail
 {
 
-/*
- * Returns true for success, false when the call's own deadline has passed. When it is the scope's
- * deadline that has passed, which gives the same error, throws: a program that tries again after
- * false would never end.
- */
+/* Returns true for success, false when the call's own deadline has passed; throws when the scope's
+ * has, which gives the same error. */
 inline bool done_by(std::int64_t deadline, int returned, const char *call)
 {
-	if (returned == -ETIMEDOUT && deadline != SN_NO_DEADLINE && deadline <= sn_now())
+	if (returned == -ETIMEDOUT && is_own_timeout(deadline))
 		return false;
 	throw_if_error(returned, call);
 	return true;

@@ -259,14 +259,15 @@ public:
 
 	/*
 	 * Waits for the end, at most until a deadline, without taking the value: true when the task
-	 * has ended, false when the deadline has passed. join() then does not wait. May park.
+	 * has ended, false when the deadline has passed. join() then does not wait. Throws the
+	 * reason when the scope of the calling task is cancelled. May park.
 	 */
 	bool wait_until(time_limit until)
 	{
 		if (!handle_)
 			return state_ != nullptr;
 		const int err = sn_join_until(handle_, nullptr, detail::to_ns(until));
-		if (err == -ETIMEDOUT && until.when() != no_deadline && until.when() <= now())
+		if (err == -ETIMEDOUT && detail::is_own_timeout(detail::to_ns(until)))
 			return false;
 		detail::throw_if_error(err, "sn::task::wait_until");
 		handle_ = nullptr;

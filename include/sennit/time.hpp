@@ -11,6 +11,7 @@
 #include <sennit/clock.h>
 #include <sennit/clock.hpp>
 #include <sennit/result.hpp>
+#include <sennit/scope.h>
 #include <sennit/task.h>
 #include <sennit/timer.h>
 
@@ -125,6 +126,16 @@ namespace detail
 inline std::int64_t to_ns(const time_limit &limit) noexcept
 {
 	return to_ns(limit.when());
+}
+
+/*
+ * Whether a call with this deadline has failed with -ETIMEDOUT because of it, rather than because
+ * of that of a scope that the task works in. A cancelled scope counts more where both have passed:
+ * a program that tries again when its own deadline has passed would otherwise never end.
+ */
+inline bool is_own_timeout(std::int64_t deadline) noexcept
+{
+	return deadline != SN_NO_DEADLINE && deadline <= sn_now() && sn_cancelled() == 0;
 }
 
 } // namespace detail

@@ -155,11 +155,12 @@ public:
 	bool stop() noexcept { return sn_ticker_stop(&ticker_) == 1; }
 
 	/* Waits for a tick. Returns the number of ticks since the last wait; 0 when there is none
-	 * by the deadline. May park. */
+	 * by the deadline. Throws the reason when the scope of the calling task is cancelled. May
+	 * park. */
 	std::int64_t wait(time_limit until = no_deadline)
 	{
 		const std::int64_t n = sn_ticker_wait_until(&ticker_, detail::to_ns(until));
-		if (n == -ETIMEDOUT && until.when() != no_deadline && now() >= until.when())
+		if (n == -ETIMEDOUT && detail::is_own_timeout(detail::to_ns(until)))
 			return 0;
 		detail::throw_if_error(n < 0 ? static_cast<int>(n) : 0, "sn::ticker::wait");
 		return n;

@@ -186,7 +186,16 @@ TEST(Locks, ATimedCallThrowsTheDeadlineOfItsScope)
 					never.wait_for(waits, 1h);
 				},
 				"condition_variable");
-			EXPECT_FALSE(lock.try_lock_until(sn::now()));
+			/* Also where the call's own deadline has passed, too. */
+			for (int i = 0; i < 2; i++) {
+				const std::chrono::seconds past(-i);
+				expect_timed_out([&] { lock.try_lock_for(past); }, "mutex");
+				expect_timed_out([&] { shared.try_lock_for(past); }, "writing");
+				expect_timed_out([&] { shared.try_lock_shared_for(past); },
+						 "reading");
+				expect_timed_out([&] { none.try_acquire_for(past); }, "semaphore");
+				expect_timed_out([&] { group.wait_for(past); }, "wait_group");
+			}
 			EXPECT_EQ(scope.join().error(), std::errc::timed_out);
 		}).join();
 		group.done();
@@ -359,15 +368,6 @@ TEST(Alarm, RingsOrIsStopped)
 	});
 }
 
-TEST(Ticker, Ticks)
-{
-	sn::run([] {
-		sn::ticker ticker(1ms);
-		std::int64_t ticks = 0;
-
-		while (ticks < 5)
-			ticks += ticker.wait();
-		EXPECT_TRUE(ticker.stop() || ticks > 5);
 /* An alarm that a run has set, and that is destroyed after it: set, or in its function. */
 TEST(Alarm, OutlivesItsRun)
 {
@@ -435,6 +435,15 @@ TEST(Ticker, IsStartedAgainInALaterRun)
 	sn::run([&] { tickers.clear(); });
 }
 
+TEST(Ticker, Ticks)
+{
+	sn::run([] {
+		sn::ticker ticker(1ms);
+		std::int64_t ticks = 0;
+
+		while (ticks < 5)
+			ticks += ticker.wait();
+		EXPECT_TRUE(ticker.stop() || ticks > 5);
 		EXPECT_EQ(ticker.wait(sn::now() + 1ms), 0);
 		ticker.start(1ms);
 		EXPECT_EQ(ticker.wait(), 1);

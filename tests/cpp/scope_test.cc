@@ -255,6 +255,52 @@ TEST(Task, WaitingInAScopeThatTimesOutThrows)
 	});
 }
 
+/* What is tried again without a wait, in a scope whose deadline passes. */
+TEST(Scope, ItsDeadlineEndsALoopThatDoesNotWait)
+{
+	sn::run([] {
+		std::atomic<bool> stop = false;
+		auto slow = sn::spawn([&stop] {
+			while (!stop)
+				sn::sleep(1ms);
+		});
+		sn::semaphore none;
+		sn::ticker never;
+		const sn::channel<int> nothing;
+		const auto expect_end = [](auto attempt, const char *what) {
+			sn::scope all(10ms);
+			all.go([&] {
+				/* Bounded, because this test would otherwise not end either. */
+				const sn::deadline late = sn::after(20s);
+				while (!attempt() && sn::now() < late)
+					sn::yield();
+			});
+			try {
+				EXPECT_EQ(all.join().error(), std::errc::timed_out) << what;
+			} catch (const std::system_error &error) {
+				EXPECT_EQ(error.code(), std::errc::timed_out) << what;
+			}
+		};
+		const sn::deadline begin = sn::now();
+
+		expect_end([&] { return none.try_acquire_for(0s); }, "semaphore");
+		expect_end([&] { return never.wait(0s) > 0; }, "ticker");
+		expect_end([&] { return slow.wait_for(0s); }, "task");
+		expect_end(
+			[&] {
+				bool late = false;
+				const auto how =
+					sn::select(nothing.on_recv([] {}),
+						   sn::on_deadline(0s, [&] { late = true; }));
+				return !how || !late;
+			},
+			"select");
+		EXPECT_LT(sn::now(), begin + 20s) << "a loop did not end by itself";
+		stop = true;
+		slow.join();
+	});
+}
+
 TEST(Scope, ShieldsCleanUp)
 {
 	sn::run([] {
