@@ -64,7 +64,13 @@ std::int64_t until_ns(const std::chrono::time_point<Clock, Duration> &when)
 		const std::int64_t ns = to_ns(when.time_since_epoch());
 		return ns == INT64_MAX ? INT64_MAX - 1 : ns;
 	} else {
-		return sn_after(to_ns(when - Clock::now()));
+		/* Each to nanoseconds first, because the difference may not fit into the units of
+		 * the clock, nor those of `when`. */
+		const std::int64_t ns = to_ns(when.time_since_epoch());
+		std::int64_t from_now;
+		if (__builtin_sub_overflow(ns, to_ns(Clock::now().time_since_epoch()), &from_now))
+			from_now = ns < 0 ? INT64_MIN : INT64_MAX;
+		return sn_after(from_now);
 	}
 }
 

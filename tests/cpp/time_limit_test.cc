@@ -153,6 +153,27 @@ TEST(TimeLimit, CountsFromWhenItIsMade)
 	EXPECT_EQ(sn::time_limit(sn::no_deadline).when(), sn::no_deadline);
 }
 
+/* On clocks that count from another time, or in other units. */
+TEST(TimeLimit, SaturatesPointsOfOtherClocks)
+{
+	using std::chrono::system_clock;
+	using seconds = std::chrono::time_point<system_clock, std::chrono::seconds>;
+	using hours = std::chrono::time_point<std::chrono::steady_clock, std::chrono::hours>;
+	const auto when = [](auto point) { return sn::time_limit(point).when(); };
+
+	EXPECT_LE(when(system_clock::time_point::min()), sn::now());
+	EXPECT_LE(when(seconds::min()), sn::now());
+	EXPECT_LE(when(hours::min()), sn::now());
+	EXPECT_GE(when(system_clock::time_point::max()), sn::now() + std::chrono::years(1));
+	EXPECT_GE(when(seconds::max()), sn::now() + std::chrono::years(1));
+	EXPECT_GE(when(hours::max()), sn::now() + std::chrono::years(1));
+	const auto half = std::chrono::time_point<system_clock, std::chrono::duration<double>>(
+		std::chrono::duration<double>(system_clock::now() + 1h -
+					      system_clock::time_point()));
+	EXPECT_GE(when(half), sn::now() + 59min);
+	EXPECT_LE(when(half), sn::now() + 61min);
+}
+
 TEST(TimeLimit, EndsSleepOnEachClock)
 {
 	sn::run([] {
