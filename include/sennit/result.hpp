@@ -11,6 +11,10 @@
 #	error "sennit.hpp is C++20: compile with -std=c++20; sennit.h serves older modes"
 #endif
 
+#ifndef __cpp_exceptions
+#	error "sennit.hpp needs exceptions: compile without -fno-exceptions, or use sennit.h"
+#endif
+
 #include <sennit/task.h>
 
 #include <cerrno>

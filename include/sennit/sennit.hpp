@@ -25,7 +25,8 @@
  *  - Exceptions may be thrown and caught in tasks freely, also around calls that park; the
  *    exception that is being handled belongs to the task. An exception that leaves a task's
  *    function is rethrown by run(), task::join() and scope::join(). Nobody could catch one from a
- *    detached task (go()), so the task is named on stderr and std::terminate() is called.
+ *    detached task (go()), so the task is named on stderr and std::terminate() is called. Programs
+ *    that are compiled with -fno-exceptions use the C headers.
  *  - Cancellation. In a cancelled scope the calls that return results fail with its reason
  *    (std::errc::operation_canceled, timed_out); those that return nothing, such as sleep(), throw
  *    it.
@@ -43,6 +44,8 @@
 #if __cplusplus < 202002L
 /* Without the rest, whose errors would hide this one. */
 #	error "sennit.hpp is C++20: compile with -std=c++20; sennit.h serves older modes"
+#elif !defined(__cpp_exceptions)
+#	error "sennit.hpp needs exceptions: compile without -fno-exceptions, or use sennit.h"
 #else
 #	include <sennit/address.hpp>
 #	include <sennit/buffered.hpp>

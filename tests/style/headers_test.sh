@@ -54,6 +54,16 @@ if [ "$(grep -c 'error' "$scratch/errors")" -gt 3 ] || ! grep -q 'std=c++20' "$s
 	bad=1
 fi
 
+# Without exceptions it reports only that, too.
+if "$CXX" -std=c++20 -fno-exceptions "${cflags[@]}" -fsyntax-only \
+	-I "$SENNIT_SOURCE_DIR/include" "$scratch/old.cc" 2>"$scratch/errors"; then
+	fail "sennit.hpp compiles without exceptions"
+fi
+if ! grep -q 'error.*needs exceptions' "$scratch/errors"; then
+	cat "$scratch/errors" >&2
+	bad=1
+fi
+
 # sennit.h has the numbers that its calls take and return.
 printf '#include <sennit/sennit.h>\nint a[] = {-ETIMEDOUT, SIGTERM};\n' >"$scratch/numbers.c"
 if ! "$CC" -std=c11 "${cflags[@]}" -fsyntax-only -I "$SENNIT_SOURCE_DIR/include" \
