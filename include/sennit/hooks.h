@@ -23,7 +23,7 @@
  * errno are those of the C library's call, with four exceptions:
  *   - in a scope that is cancelled, a call that would have to wait fails: with ETIMEDOUT if the
  *     scope's deadline has cancelled it, otherwise with ECANCELED. A call that has moved some bytes
- *     returns their number;
+ *     returns their number; sleep() returns 0, and nothing is left of other sleeps;
  *   - a descriptor that another task closes while this one waits for it gives EBADF;
  *   - signals interrupt no call that is parked, so there is no EINTR;
  *   - other tasks may have run on the thread in between, and have changed its thread-locals.

@@ -10,20 +10,24 @@
 
 #include "hooks/call.h"
 
-/* Returns PASS if the task cannot sleep here. Otherwise sets *err to 0 or an error number, and
- * *left to the time that was left. */
-static enum sn_hook_step sleep_until(int64_t deadline, int *err, int64_t *left)
+/*
+ * Returns PASS if the task cannot sleep here. Otherwise sets *err to 0 or an error number, of which
+ * there is one reason: the task's scope is cancelled. Nothing is left of such a sleep, and none of
+ * no length fails, so a loop that sleeps for what is left ends, whatever it takes for the sign that
+ * a signal has come.
+ */
+static enum sn_hook_step sleep_until(int64_t deadline, int *err)
 {
 	const int before = sn_hook_errno();
+	const bool waits = deadline > sn_now();
 
 	if (!sn_hook_may_park())
 		return SN_HOOK_PASS;
 	sn_hook_leave_thread();
 	*err = sn_sleep_until(deadline);
 	sn_hook_back();
-	*left = deadline - sn_now();
-	if (*left < 0)
-		*left = 0;
+	if (*err < 0 && !waits)
+		*err = 0;
 	if (*err < 0 && sn_hook_ended(*err, EINTR) == SN_HOOK_FAIL) {
 		*err = sn_hook_errno();
 		return SN_HOOK_AGAIN;
@@ -34,9 +38,9 @@ static enum sn_hook_step sleep_until(int64_t deadline, int *err, int64_t *left)
 
 /* ns: a duration; -1 for an invalid one, which the C library is to judge. Returns PASS if the task
  * cannot sleep here. */
-static enum sn_hook_step sleep_for(int64_t ns, int64_t *left, int *err)
+static enum sn_hook_step sleep_for(int64_t ns, int *err)
 {
-	return ns < 0 ? SN_HOOK_PASS : sleep_until(sn_hook_deadline(ns), err, left);
+	return ns < 0 ? SN_HOOK_PASS : sleep_until(sn_hook_deadline(ns), err);
 }
 
 static int64_t ns_of(const struct timespec *time)
@@ -44,80 +48,75 @@ static int64_t ns_of(const struct timespec *time)
 	return time ? sn_hook_ns(time->tv_sec, time->tv_nsec) : -1;
 }
 
-static void put_left(struct timespec *rest, int64_t left)
+static void put_nothing(struct timespec *rest)
 {
 	if (rest)
-		*rest = (struct timespec){(time_t)(left / 1000000000), (long)(left % 1000000000)};
+		*rest = (struct timespec){0, 0};
 }
 
 SN_HOOK(int, nanosleep, (const struct timespec *time, struct timespec *rest))
 {
-	int64_t left;
 	int err;
 
-	if (!sn_hook_caller() || sleep_for(ns_of(time), &left, &err) == SN_HOOK_PASS)
+	if (!sn_hook_caller() || sleep_for(ns_of(time), &err) == SN_HOOK_PASS)
 		return sn_real.nanosleep(time, rest);
 	if (!err)
 		return 0;
-	put_left(rest, left);
+	put_nothing(rest);
 	return sn_hook_fail(err);
 }
 
 /* clock_nanosleep(). Returns PASS if the task cannot sleep here. */
-static enum sn_hook_step sleep_by(clockid_t clock, int flags, int64_t ns, int64_t *left, int *err)
+static enum sn_hook_step sleep_by(clockid_t clock, int flags, int64_t ns, int *err)
 {
 	if (flags == 0 && (clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME))
-		return sleep_for(ns, left, err);
+		return sleep_for(ns, err);
 	if (flags == TIMER_ABSTIME && clock == CLOCK_MONOTONIC && ns > 0)
-		return sleep_until(ns, err, left);
+		return sleep_until(ns, err);
 	return SN_HOOK_PASS;
 }
 
 SN_HOOK(int, clock_nanosleep,
 	(clockid_t clock, int flags, const struct timespec *time, struct timespec *rest))
 {
-	int64_t left;
 	int err;
 
-	if (!sn_hook_caller() || sleep_by(clock, flags, ns_of(time), &left, &err) == SN_HOOK_PASS)
+	if (!sn_hook_caller() || sleep_by(clock, flags, ns_of(time), &err) == SN_HOOK_PASS)
 		return sn_real.clock_nanosleep(clock, flags, time, rest);
 	if (err && flags == 0)
-		put_left(rest, left);
+		put_nothing(rest);
 	return err;
 }
 
 SN_HOOK(int, usleep, (useconds_t us))
 {
-	int64_t left;
 	int err;
 
-	if (!sn_hook_caller() || sleep_for((int64_t)us * 1000, &left, &err) == SN_HOOK_PASS)
+	if (!sn_hook_caller() || sleep_for((int64_t)us * 1000, &err) == SN_HOOK_PASS)
 		return sn_real.usleep(us);
 	return err ? sn_hook_fail(err) : 0;
 }
 
 SN_HOOK(unsigned, sleep, (unsigned seconds))
 {
-	int64_t left;
 	int err;
 
-	if (!sn_hook_caller() ||
-	    sleep_for((int64_t)seconds * 1000000000, &left, &err) == SN_HOOK_PASS)
+	if (!sn_hook_caller() || sleep_for((int64_t)seconds * 1000000000, &err) == SN_HOOK_PASS)
 		return sn_real.sleep(seconds);
-	return err ? (unsigned)((left + 500000000) / 1000000000) : 0;
+	return 0;
 }
 
-/* The standard's results: -1 if the sleep was interrupted, another negative value for an error. */
+/* The standard's results: -1 if the sleep was interrupted, another negative value for an error,
+ * which is -2 in glibc and musl. */
 SN_HOOK(int, thrd_sleep, (const struct timespec *time, struct timespec *rest))
 {
-	int64_t left;
 	int err;
 
-	if (!sn_hook_caller() || sleep_for(ns_of(time), &left, &err) == SN_HOOK_PASS)
+	if (!sn_hook_caller() || sleep_for(ns_of(time), &err) == SN_HOOK_PASS)
 		return sn_real.thrd_sleep(time, rest);
 	if (err)
-		put_left(rest, left);
-	return err ? -1 : 0;
+		put_nothing(rest);
+	return err ? -2 : 0;
 }
 
 /* ---- for programs with 64-bit times ---- */
@@ -128,47 +127,44 @@ static int64_t ns_of64(const struct sn_timespec64 *time)
 	return time ? sn_hook_ns(time->sec, time->nsec) : -1;
 }
 
-static void put_left64(struct sn_timespec64 *rest, int64_t left)
+static void put_nothing64(struct sn_timespec64 *rest)
 {
 	if (rest)
-		*rest = (struct sn_timespec64){left / 1000000000, (int32_t)(left % 1000000000), 0};
+		*rest = (struct sn_timespec64){0, 0, 0};
 }
 
 SN_HOOK(int, __nanosleep64, (const struct sn_timespec64 *time, struct sn_timespec64 *rest))
 {
-	int64_t left;
 	int err;
 
-	if (!sn_hook_caller() || sleep_for(ns_of64(time), &left, &err) == SN_HOOK_PASS)
+	if (!sn_hook_caller() || sleep_for(ns_of64(time), &err) == SN_HOOK_PASS)
 		return sn_real.__nanosleep64(time, rest);
 	if (!err)
 		return 0;
-	put_left64(rest, left);
+	put_nothing64(rest);
 	return sn_hook_fail(err);
 }
 
 SN_HOOK(int, __clock_nanosleep_time64,
 	(clockid_t clock, int flags, const struct sn_timespec64 *time, struct sn_timespec64 *rest))
 {
-	int64_t left;
 	int err;
 
-	if (!sn_hook_caller() || sleep_by(clock, flags, ns_of64(time), &left, &err) == SN_HOOK_PASS)
+	if (!sn_hook_caller() || sleep_by(clock, flags, ns_of64(time), &err) == SN_HOOK_PASS)
 		return sn_real.__clock_nanosleep_time64(clock, flags, time, rest);
 	if (err && flags == 0)
-		put_left64(rest, left);
+		put_nothing64(rest);
 	return err;
 }
 
 SN_HOOK(int, __thrd_sleep64, (const struct sn_timespec64 *time, struct sn_timespec64 *rest))
 {
-	int64_t left;
 	int err;
 
-	if (!sn_hook_caller() || sleep_for(ns_of64(time), &left, &err) == SN_HOOK_PASS)
+	if (!sn_hook_caller() || sleep_for(ns_of64(time), &err) == SN_HOOK_PASS)
 		return sn_real.__thrd_sleep64(time, rest);
 	if (err)
-		put_left64(rest, left);
-	return err ? -1 : 0;
+		put_nothing64(rest);
+	return err ? -2 : 0;
 }
 #endif
