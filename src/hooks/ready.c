@@ -60,6 +60,20 @@ static int poll_until(struct pollfd *fds, nfds_t n, int64_t deadline, enum sn_ho
 	return found;
 }
 
+/* The same for calls that are made again after the wait. One whose descriptor was closed meanwhile
+ * fails, because the number may be another's by then. */
+static int poll_open(struct pollfd *fds, nfds_t n, int64_t deadline, enum sn_hook_step *step)
+{
+	const int found = poll_until(fds, n, deadline, step);
+
+	for (nfds_t i = 0; found > 0 && i < n; i++)
+		if (fds[i].revents & POLLNVAL) {
+			*step = SN_HOOK_FAIL;
+			return sn_hook_fail(EBADF);
+		}
+	return found;
+}
+
 static int64_t ms_left(int64_t deadline)
 {
 	const int64_t left = deadline - sn_now();
@@ -206,7 +220,7 @@ static int select_until(struct sets *sets, int64_t deadline, enum sn_hook_step *
 		if ((!begun && !sn_hook_may_park()) ||
 		    !sn_hook_another_round(&rounds, list, (nfds_t)n)) {
 			*step = SN_HOOK_PASS;
-		} else if (poll_until(list, (size_t)n, deadline, step) == 0 &&
+		} else if (poll_open(list, (size_t)n, deadline, step) == 0 &&
 			   *step == SN_HOOK_AGAIN) {
 			clear(sets);
 			return 0;
@@ -363,7 +377,7 @@ SN_HOOK(int, epoll_wait, (int fd, struct epoll_event *events, int n, int timeout
 
 		if (!sn_hook_another_round(&rounds, &one, 1))
 			step = SN_HOOK_PASS;
-		else if (poll_until(&one, 1, deadline, &step) <= 0)
+		else if (poll_open(&one, 1, deadline, &step) <= 0)
 			break;
 		else
 			found = sn_real.epoll_wait(fd, events, n, 0);

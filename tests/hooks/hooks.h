@@ -128,6 +128,36 @@ void expect_count(uint64_t sn_hooks_stats::*which, F body)
 	EXPECT_GT(hooks().*which, before);
 }
 
+// Makes a call in a scope that is cancelled while it waits, or whose deadline passes. It returns
+// -errno.
+template <class F>
+void expect_cancelled(F call)
+{
+	test::run({1, 2}, [&] {
+		for (const bool by_deadline : {false, true}) {
+			Task waiter = hooked([&] {
+				sn_scope *scope;
+
+				EXPECT_EQ(0, sn_scope_open(&scope,
+							   by_deadline ? sn_now() + 20 * ms : 0));
+				const uint64_t before = hooks().parked;
+				Task canceller([&, scope] {
+					EXPECT_TRUE(test::eventually(
+						[&] { return hooks().parked > before; }));
+					if (!by_deadline)
+						sn_scope_cancel(scope);
+				});
+				EXPECT_EQ(by_deadline ? -ETIMEDOUT : -ECANCELED, call());
+				sn_cancel_mask();
+				canceller.join();
+				sn_cancel_unmask();
+				sn_scope_close(scope);
+			});
+			waiter.join();
+		}
+	});
+}
+
 } // namespace test
 
 #endif
