@@ -61,10 +61,11 @@ SN_API int sn_fd_wait(int fd, int events, int64_t deadline);
 
 /*
  * The same for several descriptors, as poll(2): fds[i].events is asked for, fds[i].revents is
- * written. A negative fd is skipped, and one that is not open, or is closed during the wait, is
- * reported as POLLNVAL. Returns how many have revents, at least one; after an error revents is 0.
- * With n of 0 it sleeps until the deadline. May park. Errors: as sn_fd_wait(), but never -EBADF;
- * -EINVAL also for more descriptors than the process may have (RLIMIT_NOFILE).
+ * written. A negative fd is skipped, and so are events that cannot be asked for; one that is not
+ * open, or is closed during the wait, is reported as POLLNVAL. Returns how many have revents, at
+ * least one; after an error revents is 0. With n of 0 it sleeps until the deadline. May park.
+ * Errors: as sn_fd_wait(), but never -EBADF, and -EINVAL is for more descriptors than the process
+ * may have (RLIMIT_NOFILE).
  */
 SN_API int sn_fd_wait_any(struct pollfd *fds, size_t n, int64_t deadline);
 

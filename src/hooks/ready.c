@@ -52,8 +52,10 @@ static int poll_until(struct pollfd *fds, nfds_t n, int64_t deadline, enum sn_ho
 		found = 0;
 	if (found < 0) {
 		*step = sn_hook_ended(found, ETIMEDOUT);
-		if (*step == SN_HOOK_PASS)
+		if (*step == SN_HOOK_PASS) {
+			sn_hook_count_pass();
 			sn_hook_fail(err);
+		}
 		return -1;
 	}
 	sn_hook_fail(err);
@@ -217,8 +219,10 @@ static int select_until(struct sets *sets, int64_t deadline, enum sn_hook_step *
 		found = look(sets);
 		if (found != 0)
 			return found;
-		if ((!begun && !sn_hook_may_park()) ||
-		    !sn_hook_another_round(&rounds, list, (nfds_t)n)) {
+		if (!begun && !sn_hook_may_park()) {
+			*step = SN_HOOK_PASS;
+		} else if (!sn_hook_another_round(&rounds, list, (nfds_t)n)) {
+			sn_hook_count_pass();
 			*step = SN_HOOK_PASS;
 		} else if (poll_open(list, (size_t)n, deadline, step) == 0 &&
 			   *step == SN_HOOK_AGAIN) {
@@ -375,12 +379,14 @@ SN_HOOK(int, epoll_wait, (int fd, struct epoll_event *events, int n, int timeout
 	while (found == 0 && step == SN_HOOK_AGAIN) {
 		struct pollfd one = {.fd = fd, .events = POLLIN};
 
-		if (!sn_hook_another_round(&rounds, &one, 1))
+		if (!sn_hook_another_round(&rounds, &one, 1)) {
+			sn_hook_count_pass();
 			step = SN_HOOK_PASS;
-		else if (poll_open(&one, 1, deadline, &step) <= 0)
+		} else if (poll_open(&one, 1, deadline, &step) <= 0) {
 			break;
-		else
+		} else {
 			found = sn_real.epoll_wait(fd, events, n, 0);
+		}
 	}
 	if (step == SN_HOOK_FAIL)
 		return -1;

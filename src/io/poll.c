@@ -48,7 +48,7 @@ static int begin(struct pollfd *fds, struct sn_watch_wait *waits, size_t n,
 	/* All are initialized before the first begins: end() also looks at those that did not begin
 	 * because of an error. */
 	for (size_t i = 0; i < n; i++)
-		sn_watch_init(&waits[i], waiter, (uint32_t)fds[i].events);
+		sn_watch_init(&waits[i], waiter, (uint32_t)fds[i].events & SN_WATCH_EVENTS);
 	for (size_t i = 0; i < n && err == 0; i++) {
 		if (fds[i].fd >= 0)
 			err = sn_watch_add(&waits[i], fds[i].fd, &ready);
@@ -133,9 +133,6 @@ static int wait_for(struct pollfd *fds, struct sn_watch_wait *waits, size_t n, i
 	int found = sn_cancel_reason(sn_thread_self()->task);
 	int64_t patience = FIRST_LOOK_NS;
 
-	for (size_t i = 0; i < n; i++)
-		if (fds[i].events & ~SN_WATCH_EVENTS)
-			return -EINVAL;
 	while (found == 0) {
 		found = sn_sys_poll_now(fds, n);
 		if (found > 0)

@@ -83,4 +83,46 @@ TASK_TEST(Reuse, OfASelectedDescriptorIsNoticed, 1)
 		close(fd);
 }
 
+// ---- events that poll() does not know ----
+
+TASK_TEST(Events, ThatPollIgnoresAreIgnored, 2)
+{
+	constexpr int Many = 100;
+	SocketPair pair;
+	const uint64_t parked = hooks().parked, passed = hooks().passed_other;
+	const int threads = test::process_status("Threads");
+	std::vector<Task> tasks;
+
+	for (int i = 0; i < Many; i++)
+		tasks.push_back(hooked([&] {
+			constexpr short Usual = POLLIN | POLLERR | POLLHUP | POLLNVAL;
+			struct pollfd fds[2] = {{pair.fd[0], Usual, 0}, {-1, short(0xffff), 5}};
+
+			EXPECT_EQ(1, outcome(poll(fds, 2, 600000)));
+			EXPECT_EQ(POLLIN, fds[0].revents);
+			EXPECT_EQ(0, fds[1].revents);
+			EXPECT_EQ(short(0xffff), fds[1].events);
+			fds[0].events = short(0xffff & ~(POLLOUT | POLLWRNORM | POLLWRBAND));
+			EXPECT_EQ(1, outcome(poll(fds, 1, 600000)));
+		}));
+	EXPECT_TRUE(test::eventually([&] { return hooks().parked >= parked + Many; }));
+	// Each of those that block has a thread; the scheduler may have begun some of its own.
+	EXPECT_GT(threads + Many / 2, test::process_status("Threads"));
+	EXPECT_EQ(1, write(pair.fd[1], "x", 1));
+	join_all(tasks);
+	EXPECT_EQ(passed, hooks().passed_other);
+}
+
+TEST(Events, ThatPollIgnoresLeaveTheCallCancellable)
+{
+	SocketPair pair;
+
+	for (const int events : {POLLIN | POLLNVAL, 0x7fff & ~POLLOUT & ~POLLWRNORM & ~POLLWRBAND})
+		expect_cancelled([&] {
+			struct pollfd one = {pair.fd[0], short(events), 0};
+
+			return outcome(poll(&one, 1, 600000));
+		});
+}
+
 } // namespace
