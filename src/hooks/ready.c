@@ -76,11 +76,15 @@ static int poll_open(struct pollfd *fds, nfds_t n, int64_t deadline, enum sn_hoo
 	return found;
 }
 
-static int64_t ms_left(int64_t deadline)
+/* What is left for the C library's calls, or as much of it as they can wait for at once. */
+static int ms_left(int64_t deadline)
 {
-	const int64_t left = deadline - sn_now();
+	int64_t ms;
 
-	return deadline == SN_NO_DEADLINE ? -1 : left > 0 ? (left + 999999) / 1000000 : 0;
+	if (deadline == SN_NO_DEADLINE)
+		return -1;
+	ms = (deadline - sn_now() + 999999) / 1000000;
+	return ms > INT_MAX ? INT_MAX : ms > 0 ? (int)ms : 0;
 }
 
 static int wait_in_poll(struct pollfd *fds, nfds_t n, int64_t deadline, int found)
@@ -93,7 +97,10 @@ static int wait_in_poll(struct pollfd *fds, nfds_t n, int64_t deadline, int foun
 		return found;
 	if (step != SN_HOOK_PASS)
 		return found;
-	return sn_real.poll(fds, n, (int)ms_left(deadline));
+	do
+		found = sn_real.poll(fds, n, ms_left(deadline));
+	while (found == 0 && sn_now() < deadline);
+	return found;
 }
 
 SN_HOOK(int, poll, (struct pollfd * fds, nfds_t n, int timeout))
@@ -109,12 +116,12 @@ SN_HOOK(int, poll, (struct pollfd * fds, nfds_t n, int timeout))
 #define NO_LIMIT INT64_MIN
 
 /* The deadline after ns. -1 for a time that is invalid, which the C library is to judge, or too
- * short or long for a wait. */
+ * short for a wait. */
 static int64_t deadline_of(int64_t ns)
 {
 	if (ns == NO_LIMIT)
 		return SN_NO_DEADLINE;
-	return ns <= 0 || ns > INT32_MAX * INT64_C(1000000) ? -1 : sn_hook_deadline(ns);
+	return ns <= 0 ? -1 : sn_hook_deadline(ns);
 }
 
 static int64_t ns_of(const struct timespec *time)
@@ -390,8 +397,7 @@ SN_HOOK(int, epoll_wait, (int fd, struct epoll_event *events, int n, int timeout
 	}
 	if (step == SN_HOOK_FAIL)
 		return -1;
-	return step == SN_HOOK_PASS ? sn_real.epoll_wait(fd, events, n, (int)ms_left(deadline))
-				    : found;
+	return step == SN_HOOK_PASS ? sn_real.epoll_wait(fd, events, n, ms_left(deadline)) : found;
 }
 
 #ifdef __GLIBC__

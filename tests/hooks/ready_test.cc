@@ -125,4 +125,42 @@ TEST(Events, ThatPollIgnoresLeaveTheCallCancellable)
 		});
 }
 
+// ---- times of more than an int of milliseconds ----
+
+constexpr time_t ThreeYears = 100000000;
+
+TEST(LongTimes, AreThoseOfCallsThatPark)
+{
+	SocketPair pair;
+	const struct timespec time = {ThreeYears, 0};
+	const auto set_of = [](fd_set *set, int fd) {
+		FD_ZERO(set);
+		FD_SET(fd, set);
+	};
+
+	expect_cancelled([&] {
+		struct timeval left = {ThreeYears, 0};
+		fd_set set;
+
+		set_of(&set, pair.fd[0]);
+		const int64_t result =
+			outcome(select(pair.fd[0] + 1, &set, nullptr, nullptr, &left));
+
+		EXPECT_LT(ThreeYears - 1000, left.tv_sec);
+		EXPECT_GT(ThreeYears, left.tv_sec);
+		return result;
+	});
+	expect_cancelled([&] {
+		fd_set set;
+
+		set_of(&set, pair.fd[0]);
+		return outcome(pselect(pair.fd[0] + 1, &set, nullptr, nullptr, &time, nullptr));
+	});
+	expect_cancelled([&] {
+		struct pollfd one = {pair.fd[0], POLLIN, 0};
+
+		return outcome(ppoll(&one, 1, &time, nullptr));
+	});
+}
+
 } // namespace
