@@ -56,7 +56,7 @@ SN_API struct sn_foreign *sn_foreign_self(void);
  * the task is pinned, so that parking gains nothing, or is within a blocking bracket (blocking.h);
  * -EINTR in what may be a signal handler: the stack is not the task's, the thread's signal mask is
  * not the one with which the runtime's threads begin, or the task is tied (below), so that the
- * handler has interrupted a call that parks.
+ * handler has interrupted a call that parks. With SA_NODEFER and an empty mask it is not noticed.
  */
 SN_API int sn_foreign_may_park(void);
 

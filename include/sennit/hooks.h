@@ -36,9 +36,9 @@
  * outside tasks; on files, and on descriptors that are non-blocking; while the task holds a pthread
  * mutex, rwlock or spin lock, an mtx_t, or a file by flockfile(), is in a function of
  * pthread_once() or call_once(), is pinned or in a blocking bracket (blocking.h); in signal
- * handlers, and while the thread's signal mask is changed; in the runtime's own calls; in a child
- * of fork(). docs/hooks.md has the whole table, and says how to find out whether a library works
- * with hooks.
+ * handlers, unless they are registered with SA_NODEFER and an empty mask, and while the thread's
+ * signal mask is changed; in the runtime's own calls; in a child of fork(). docs/hooks.md has the
+ * whole table, and says how to find out whether a library works with hooks.
  *
  * Which tasks have hooks: those that have asked for them, by sn_hooks_set() or by SN_TASK_HOOKED in
  * the flags of struct sn_task_attr (foreign.h); and, with SENNIT_HOOKS=1 in the environment or
