@@ -9,6 +9,7 @@
 
 #include <sennit/blocking.h>
 #include <sennit/clock.h>
+#include <sennit/fd.h>
 #include <sennit/scope.h>
 #include <sennit/semaphore.h>
 #include <sennit/task.h>
@@ -56,6 +57,13 @@ static void unlink_record(struct sn_process *process)
 		in_use = process->next;
 }
 
+/* Returns false if the run in which the record had this generation has ended, and the record is not
+ * the caller's any more. */
+static bool is_current(const struct sn_process *process, uint32_t generation)
+{
+	return process->generation == generation;
+}
+
 static void dispose(struct sn_process *process)
 {
 	process->generation = sn_handle_next(process->generation);
@@ -69,6 +77,36 @@ static void leave(struct sn_process *process)
 		return;
 	unlink_record(process);
 	dispose(process);
+}
+
+/* Closes a parent's end that is a descriptor. */
+static void close_raw_one(struct sn_process *process, int number)
+{
+	sn_checked_pass(); /* closing a pipe, or the master of a terminal, does not wait */
+	if (process->ends[number] >= 0)
+		close(process->ends[number]);
+	sn_checked_pass_end();
+	process->ends[number] = -1;
+}
+
+static void close_raw(struct sn_process *process)
+{
+	for (int number = 0; number < 3; number++)
+		close_raw_one(process, number);
+}
+
+/* Puts the record away at the end of its run. A program that still runs is killed if it is in a
+ * scope. */
+static void put_away(struct sn_process *process)
+{
+	if (!process->runs) {
+		dispose(process);
+		return;
+	}
+	if (process->in_scope)
+		sn_process_stop(process, SIGKILL);
+	process->next = left;
+	left = process;
 }
 
 /* ---- records ---- */
@@ -92,7 +130,8 @@ static struct sn_process *create(void)
 		process->generation = 1;
 	}
 	generation = process->generation;
-	*process = (struct sn_process){.generation = generation, .users = 1, .pidfd = -1};
+	*process = (struct sn_process){
+		.generation = generation, .users = 1, .pidfd = -1, .ends = {-1, -1, -1}};
 	sn_lock(&sn_processes_lock);
 	link_record(process);
 	sn_unlock(&sn_processes_lock);
@@ -173,36 +212,67 @@ static int spawn_keeper(struct sn_process *process)
 	return err;
 }
 
-static int adopt(struct sn_process *process, struct sn_launch *launch)
+/* Makes the parent's ends streams. */
+static int adopt(struct sn_process *process, const int ours[3])
 {
 	for (int number = 0; number < 3; number++) {
-		const int fd = launch->ours[number];
+		const int fd = process->ends[number];
 		int err;
 
 		for (int other = 0; other < number; other++)
-			if (fd >= 0 && launch->ours[other] == fd)
+			if (ours[number] >= 0 && ours[other] == ours[number])
 				process->streams[number] = process->streams[other];
-		if (fd < 0 || process->streams[number])
+		if (fd < 0)
 			continue;
 		err = sn_stream_adopt(&process->streams[number], fd);
 		if (err < 0)
 			return err;
+		process->ends[number] = -1;
 	}
 	return 0;
 }
 
-/* Closes an end that was adopted as a stream, and the others as descriptors. */
-static void close_ends(struct sn_process *process, struct sn_launch *launch)
+static void free_launch(struct sn_launch *launch)
 {
-	for (int number = 0; number < 3; number++) {
-		if (!process->streams[number])
-			continue;
-		sn_stream_close(process->streams[number]);
-		if (launch->ours[number] == launch->terminal_master)
-			launch->terminal_master = -1;
-		launch->ours[number] = -1;
+	if (launch)
+		sn_launch_release(launch);
+	free(launch);
+}
+
+/* Gives the record what was prepared, and the parent's ends, each once. Returns false if the run
+ * has ended. */
+static bool hand_over(struct sn_process *process, uint32_t generation, struct sn_launch *launch,
+		      const struct sn_process_attr *attr)
+{
+	bool current;
+
+	sn_lock(&sn_processes_lock);
+	current = is_current(process, generation);
+	if (current) {
+		process->launch = launch;
+		sn_launch_take_ours(launch, process->ends);
+		process->in_scope = attr->flags & SN_PROCESS_IN_SCOPE;
+		process->leads_group = launch->child.leads_group;
+		process->grace = attr->grace;
 	}
-	sn_launch_close(launch);
+	sn_unlock(&sn_processes_lock);
+	return current;
+}
+
+/* Takes what was prepared. From then on the caller owns it; if it loads the program, the record is
+ * not put away until it has. Returns NULL if the run has ended. */
+static struct sn_launch *take_launch(struct sn_process *process, uint32_t generation, bool loads)
+{
+	struct sn_launch *launch = NULL;
+
+	sn_lock(&sn_processes_lock);
+	if (is_current(process, generation)) {
+		launch = process->launch;
+		process->launch = NULL;
+		process->loads = loads;
+	}
+	sn_unlock(&sn_processes_lock);
+	return launch;
 }
 
 struct load {
@@ -218,65 +288,118 @@ static void load_program(void *arg)
 	load->pid = sn_child_start(load->child, &load->pidfd);
 }
 
-/* Starts the program, once there is a keeper. The keeper begins its work in any case, also if no
- * program was started. */
-static int run(struct sn_process *process, struct sn_launch *launch)
+/* Writes the result into the record, and does what sn_processes_end() could not if the run has
+ * ended during the load. */
+static void end_load(struct sn_process *process, const struct load *load)
 {
-	struct load load = {.child = &launch->child};
-
-	sn_enter_blocking_as("starting a program");
-	sn_collector_call_without_signals(load_program, &load);
-	sn_exit_blocking();
-	if (load.pid > 0) {
+	sn_lock(&sn_processes_lock);
+	process->loads = false;
+	if (load->pid > 0) {
 		/* Without a pidfd the keeper looks at intervals whether the program has ended. */
-		load.pidfd = sn_above_standard(load.pidfd);
-		sn_lock(&sn_processes_lock);
-		process->pid = load.pid;
-		process->pidfd = load.pidfd;
-		process->polls = load.pidfd < 0;
+		process->pid = load->pid;
+		process->pidfd = load->pidfd;
+		process->polls = load->pidfd < 0;
 		process->runs = true;
-		sn_unlock(&sn_processes_lock);
 	}
-	sn_waitgroup_done(&process->started);
+	if (process->users == 0)
+		put_away(process);
+	sn_unlock(&sn_processes_lock);
+}
+
+/*
+ * Loads the program, in a blocking bracket. The run may end during that, and then the end of the
+ * bracket does not return. Therefore nothing is left for after it: the program is in the record,
+ * and what was prepared is closed.
+ */
+static int load_now(struct sn_process *process, uint32_t generation)
+{
+	struct sn_launch *launch = take_launch(process, generation, true);
+	struct load load;
+
+	if (!launch)
+		return -ECANCELED;
+	load.child = &launch->child;
+	sn_collector_call_without_signals(load_program, &load);
+	if (load.pid > 0)
+		load.pidfd = sn_above_standard(load.pidfd);
+	free_launch(launch);
+	end_load(process, &load);
 	return load.pid < 0 ? load.pid : 0;
 }
 
-static int launch_prepared(struct sn_process *process, struct sn_launch *launch, int ours[3])
+/* Starts the program, once there is a keeper. The keeper begins its work in any case, also if no
+ * program was started. */
+static int run(struct sn_process *process, uint32_t generation)
 {
-	int err = ours ? 0 : adopt(process, launch);
+	int err;
+
+	sn_enter_blocking_as("starting a program");
+	err = load_now(process, generation);
+	sn_exit_blocking();
+	sn_waitgroup_done(&process->started);
+	return err;
+}
+
+static void close_ends(struct sn_process *process)
+{
+	sn_lock(&sn_processes_lock);
+	close_raw(process);
+	sn_unlock(&sn_processes_lock);
+	for (int number = 0; number < 3; number++)
+		sn_stream_close(process->streams[number]);
+}
+
+static int launch_prepared(struct sn_process *process, uint32_t generation, const int ours[3],
+			   bool raw)
+{
+	int err = raw ? 0 : adopt(process, ours);
 
 	if (err == 0)
 		err = spawn_keeper(process);
 	if (err == 0)
-		err = run(process, launch);
+		err = run(process, generation);
 	if (err < 0) {
-		close_ends(process, launch);
+		free_launch(take_launch(process, generation, false));
+		close_ends(process);
+	}
+	return err;
+}
+
+/* Prepares a program, and gives that to the record. Stores the numbers of the parent's ends. */
+static int prepare(struct sn_process *process, uint32_t generation, const char *const argv[],
+		   const struct sn_process_attr *attr, int ours[3])
+{
+	struct sn_launch *launch = malloc(sizeof *launch);
+	int err = launch ? sn_launch_prepare(launch, argv, attr) : -ENOMEM;
+
+	if (err < 0) {
+		free(launch);
 		return err;
 	}
-	if (ours)
-		memcpy(ours, launch->ours, sizeof launch->ours);
-	sn_launch_release(launch);
-	return 0;
+	memcpy(ours, launch->ours, sizeof launch->ours);
+	if (hand_over(process, generation, launch, attr))
+		return 0;
+	sn_launch_close(launch);
+	free(launch);
+	sn_yield(); /* the run has ended, so this does not return */
+	return -ECANCELED;
 }
 
 static int launch_now(sn_process **out, const char *const argv[],
-		      const struct sn_process_attr *attr, int ours[3])
+		      const struct sn_process_attr *attr, bool raw)
 {
 	struct sn_process *process;
-	struct sn_launch launch;
-	int err;
+	uint32_t generation;
+	int ours[3], err;
 
 	take_left();
 	process = create();
 	if (!process)
 		return -ENOMEM;
-	err = sn_launch_prepare(&launch, argv, attr);
-	if (err == 0) {
-		process->in_scope = attr->flags & SN_PROCESS_IN_SCOPE;
-		process->leads_group = launch.child.leads_group;
-		process->grace = attr->grace;
-		err = launch_prepared(process, &launch, ours);
-	}
+	generation = process->generation;
+	err = prepare(process, generation, argv, attr, ours);
+	if (err == 0)
+		err = launch_prepared(process, generation, ours, raw);
 	if (err < 0) {
 		release(process);
 		return err;
@@ -290,7 +413,7 @@ static int launch_now(sn_process **out, const char *const argv[],
 }
 
 int sn_process_launch(sn_process **out, const char *const argv[],
-		      const struct sn_process_attr *attr, int ours[3])
+		      const struct sn_process_attr *attr, bool raw)
 {
 	bool counted;
 	int err;
@@ -300,7 +423,7 @@ int sn_process_launch(sn_process **out, const char *const argv[],
 	/* A start continues whatever has ended this wait. A task whose scope is cancelled may start
 	 * a program, too. */
 	counted = sn_semaphore_acquire_until(&starts, sn_now() + START_WAIT_NS) == 0;
-	err = launch_now(out, argv, attr, ours);
+	err = launch_now(out, argv, attr, raw);
 	if (counted)
 		sn_semaphore_release(&starts, 1);
 	return err;
@@ -320,7 +443,7 @@ int sn_process_start(sn_process **process, const char *const argv[],
 		return err;
 	if (!sn_self())
 		return -ENOTSUP;
-	return sn_process_launch(process, argv, &own, NULL);
+	return sn_process_launch(process, argv, &own, false);
 }
 
 int sn_process_wait(sn_process *handle, struct sn_process_status *status, int64_t deadline)
@@ -405,6 +528,7 @@ int sn_process_close(sn_process *handle)
 	if (err < 0)
 		return err;
 	memcpy(streams, process->streams, sizeof streams);
+	close_raw(process);
 	process->has_handle = false;
 	leave(process);
 	sn_unlock(&sn_processes_lock);
@@ -412,6 +536,34 @@ int sn_process_close(sn_process *handle)
 	for (int number = 0; number < 3; number++)
 		sn_stream_close(streams[number]);
 	return 0;
+}
+
+/* ---- the parent's ends that are descriptors ---- */
+
+int sn_process_end(sn_process *handle, int number)
+{
+	struct sn_process *process;
+	int fd;
+
+	if (lock_handle(&process, handle) < 0)
+		return -1;
+	fd = process->ends[number];
+	sn_unlock(&sn_processes_lock);
+	return fd;
+}
+
+void sn_process_close_end(sn_process *handle, int number)
+{
+	struct sn_process *process;
+	const int fd = sn_process_end(handle, number);
+
+	if (fd < 0)
+		return;
+	sn_fd_closing(fd); /* before the close, because this does not return if the run has ended */
+	if (lock_handle(&process, handle) < 0)
+		return;
+	close_raw_one(process, number);
+	sn_unlock(&sn_processes_lock);
 }
 
 /* ---- the end of a run, and fork() ---- */
@@ -425,14 +577,13 @@ void sn_processes_end(void)
 		next = process->next;
 		process->has_handle = false;
 		process->users = 0;
-		if (!process->runs) {
-			dispose(process);
-			continue;
-		}
-		if (process->in_scope)
-			sn_process_stop(process, SIGKILL);
-		process->next = left;
-		left = process;
+		sn_checked_pass(); /* no task is left that could wait for the lock */
+		free_launch(process->launch);
+		sn_checked_pass_end();
+		process->launch = NULL;
+		close_raw(process);
+		if (!process->loads)
+			put_away(process);
 	}
 	in_use = NULL;
 	starts = all_starts;

@@ -18,12 +18,15 @@
  * sent after the end.
  *
  * At the end of a run the keepers are abandoned with all other tasks. Programs that still run are
- * then put into a list, and each later start of a program looks at them again.
+ * then put into a list, and each later start of a program looks at them again. A start is abandoned
+ * as well, at any entry into the runtime, so whatever has to be closed or killed then is in the
+ * record. What takes long happens outside the runtime, perhaps after the end of the run:
+ *   preparing  the starter finds another generation in the record, and closes what it has prepared
+ *   loading    the record is not put away; whoever loads the program does that afterwards
  *
  * Who may write what: everything under the lock, except
  *   started, ended                  wait groups: from 1 to 0 by the starter, and by the keeper
  *   status, result                  the keeper, before ended is 0
- *   leads_group, in_scope, grace    the starter, before the keeper exists
  *   streams                         the starter, before there is a handle
  *   polls                           the keeper
  */
@@ -49,13 +52,16 @@ struct sn_process {
 	bool in_scope;    /* it ends with its scope */
 	bool sweeps;      /* when it has ended, the rest of its group is killed */
 	bool polls;       /* its pidfd cannot be waited for, so the keeper looks at intervals */
+	bool loads;       /* it is being loaded */
 	pid_t pid;
 	int pidfd; /* -1: none */
 	int64_t grace;
 	sn_waitgroup started, ended;
 	struct sn_process_status status;
-	int result;            /* of waiting for the program: 0 or -ECHILD */
-	sn_stream *streams[3]; /* the same one several times for a terminal; NULL: none */
+	int result;               /* of waiting for the program: 0 or -ECHILD */
+	sn_stream *streams[3];    /* the same one several times for a terminal; NULL: none */
+	int ends[3];              /* the ends that are no streams; -1: none */
+	struct sn_launch *launch; /* what was prepared, until it is being loaded; NULL: nothing */
 	struct sn_process *prev, *next;
 };
 
@@ -78,12 +84,15 @@ void sn_process_stop(struct sn_process *process, int signum);
 void sn_process_keep(struct sn_process *process);
 
 /*
- * sn_process_start(). If `ours` is not NULL, the parent's ends of pipes are not made streams:
- * ours[number] gets the descriptor, which the caller owns then, or -1. In a task, outside the
- * runtime.
+ * sn_process_start(). With `raw`, the parent's ends of pipes are not made streams, but stay
+ * descriptors, which belong to the handle. In a task, outside the runtime.
  */
 int sn_process_launch(sn_process **process, const char *const argv[],
-		      const struct sn_process_attr *attr, int ours[3]);
+		      const struct sn_process_attr *attr, bool raw);
+
+/* Such a descriptor, or -1. The second closes it. In a task, outside the runtime. */
+int sn_process_end(sn_process *process, int number);
+void sn_process_close_end(sn_process *process, int number);
 
 /* Called at the end of a run, when no task runs any more. */
 void sn_processes_end(void);

@@ -322,6 +322,19 @@ int sn_launch_prepare(struct sn_launch *launch, const char *const argv[],
 	return err;
 }
 
+void sn_launch_take_ours(struct sn_launch *launch, int ends[3])
+{
+	for (int number = 0; number < 3; number++) {
+		ends[number] = launch->ours[number];
+		for (int other = 0; other < number; other++)
+			if (ends[other] == launch->ours[number])
+				ends[number] = -1;
+	}
+	for (int number = 0; number < 3; number++)
+		launch->ours[number] = -1;
+	launch->terminal_master = -1;
+}
+
 void sn_launch_release(struct sn_launch *launch)
 {
 	for (int i = 0; i < launch->opened_count; i++)

@@ -27,6 +27,9 @@ struct sn_launch {
 int sn_launch_prepare(struct sn_launch *launch, const char *const argv[],
 		      const struct sn_process_attr *attr);
 
+/* Moves the parent's ends, each once, to an owner of their own; the others become -1. */
+void sn_launch_take_ours(struct sn_launch *launch, int ends[3]);
+
 /* Frees everything except the parent's ends, which the caller owns. */
 void sn_launch_release(struct sn_launch *launch);
 

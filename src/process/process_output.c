@@ -32,6 +32,7 @@ struct collection {
 };
 
 struct exchange {
+	sn_process *process;   /* it owns the ends, so that none is left open if the run ends */
 	struct pollfd ends[3]; /* by the standard descriptor; fd is -1 once the end is closed */
 	const char *input;
 	size_t input_left, limit;
@@ -40,13 +41,10 @@ struct exchange {
 
 static void close_end(struct exchange *exchange, int number)
 {
-	struct pollfd *end = &exchange->ends[number];
-
-	if (end->fd < 0)
+	if (exchange->ends[number].fd < 0)
 		return;
-	sn_fd_closing(end->fd);
-	close(end->fd);
-	end->fd = -1;
+	sn_process_close_end(exchange->process, number);
+	exchange->ends[number].fd = -1;
 }
 
 /* Writes some of the input. Returns 0, or an error that ends the exchange. */
@@ -147,11 +145,11 @@ static void end_early(sn_process *process, struct sn_process_status *status)
 	sn_cancel_unmask();
 }
 
-static int begin(sn_process **process, struct exchange *exchange, const char *const argv[],
+static int begin(struct exchange *exchange, const char *const argv[],
 		 const struct sn_process_attr *attr)
 {
 	struct sn_process_attr own;
-	int ends[3], err = SN_SIZED_TAKE(&own, attr);
+	int err = SN_SIZED_TAKE(&own, attr);
 
 	if (err < 0)
 		return err;
@@ -162,16 +160,18 @@ static int begin(sn_process **process, struct exchange *exchange, const char *co
 	own.out.kind = SN_PROCESS_PIPE;
 	if (own.err.kind == SN_PROCESS_INHERIT)
 		own.err.kind = SN_PROCESS_PIPE;
-	err = sn_process_launch(process, argv, &own, ends);
+	err = sn_process_launch(&exchange->process, argv, &own, true);
 	if (err < 0)
 		return err;
 	for (int number = 0; number < 3; number++) {
+		const int fd = sn_process_end(exchange->process, number);
+
 		exchange->ends[number] = (struct pollfd){
-			.fd = ends[number],
+			.fd = fd,
 			.events = number == 0 ? POLLOUT : POLLIN,
 		};
-		if (ends[number] >= 0)
-			sn_sys_set_nonblocking(ends[number]);
+		if (fd >= 0)
+			sn_sys_set_nonblocking(fd);
 	}
 	return 0;
 }
@@ -181,7 +181,6 @@ int sn_process_output(struct sn_process_result *result, const char *const argv[]
 		      int64_t deadline)
 {
 	struct exchange exchange = {.input = input, .input_left = input_size, .limit = limit};
-	sn_process *process;
 	int err;
 
 	if (!result)
@@ -191,17 +190,17 @@ int sn_process_output(struct sn_process_result *result, const char *const argv[]
 		return -EINVAL;
 	if (!sn_self())
 		return -ENOTSUP;
-	err = begin(&process, &exchange, argv, attr);
+	err = begin(&exchange, argv, attr);
 	if (err < 0)
 		return err;
 	err = move(&exchange, deadline);
 	if (err >= 0)
-		err = sn_process_wait(process, &result->status, deadline);
+		err = sn_process_wait(exchange.process, &result->status, deadline);
 	if (err < 0 && err != -ECHILD)
-		end_early(process, &result->status);
+		end_early(exchange.process, &result->status);
 	for (int number = 0; number < 3; number++)
 		close_end(&exchange, number);
-	sn_process_close(process);
+	sn_process_close(exchange.process);
 	give(&result->out, &result->out_size, &exchange.collected[1]);
 	give(&result->err, &result->err_size, &exchange.collected[2]);
 	return err < 0 ? err : 0;

@@ -61,6 +61,17 @@ sn_process *start(const Arguments &argv, const sn_process_attr *attr = nullptr)
 	return process;
 }
 
+int open_descriptors()
+{
+	DIR *directory = opendir("/proc/self/fd");
+	int n = -1; // does not count the descriptor of the directory itself
+
+	while (readdir(directory))
+		n++;
+	closedir(directory);
+	return n;
+}
+
 // Waits for the process, and frees the handle. Returns the exit code, or 1000 plus the signal.
 int end_of(sn_process *process)
 {
@@ -898,6 +909,114 @@ TEST(ProcessRun, EndsThoseInScopesAndLeavesTheOthers)
 	});
 }
 
+// After a run: expects that the programs of that run end, and that the next run leaves nothing of
+// them.
+void expect_nothing_left(int descriptors)
+{
+	test::run({1}, [] {
+		EXPECT_TRUE(test::eventually([] {
+			EXPECT_EQ(0, end_of(start({"true"})));
+			return waitpid(-1, nullptr, WNOHANG) < 0 && errno == ECHILD;
+		})) << "a program still runs";
+	});
+	EXPECT_EQ(descriptors, open_descriptors());
+}
+
+// Opens what a run keeps open, so that a test sees what is left beside that.
+int descriptors_of_runs()
+{
+	test::run({2}, [] { EXPECT_EQ(0, end_of(start({"true"}))); });
+	return open_descriptors();
+}
+
+// The run ends while programs are being started in a scope, at some point of each start.
+TEST(ProcessRun, EndsThoseThatAreBeingStarted)
+{
+	const int before = descriptors_of_runs();
+
+	for (int round = 0; round < (test::is_short() ? 10 : 40); round++) {
+		test::run({2}, [&] {
+			sn_scope *scope;
+
+			ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+			for (int i = 0; i < 4; i++)
+				ASSERT_EQ(0, sn_scope_go(
+						     scope,
+						     [](void *) {
+							     start_in_scope("exec sleep 1000",
+									    test::patience);
+							     return 0;
+						     },
+						     nullptr));
+			sn_sleep(round % 20 * 100 * test::us);
+		});
+		expect_nothing_left(before);
+	}
+}
+
+// The run ends while the kernel loads the program, and does not wait for that.
+TEST(ProcessRun, EndsOneThatHangs)
+{
+	const int before = descriptors_of_runs();
+	test::HangingProgram program("/bin/sleep");
+	static const char *argv[3];
+
+	if (!program.hangs())
+		GTEST_SKIP() << "the file system has no leases";
+	argv[0] = program.path().c_str();
+	argv[1] = "1000";
+	test::run({2}, [&] {
+		sn_scope *scope;
+
+		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+		ASSERT_EQ(0, sn_scope_go(
+				     scope,
+				     [](void *) {
+					     sn_process *process = nullptr;
+					     sn_process_attr attr = {};
+
+					     attr.flags = SN_PROCESS_IN_SCOPE;
+					     attr.out = a_pipe;
+					     return sn_process_start(&process, argv, &attr);
+				     },
+				     nullptr));
+		EXPECT_TRUE(test::eventually([&] { return program.has_someone_waiting(); }));
+	});
+	// A start of this run uses the records of programs, too.
+	test::run({2}, [&] {
+		EXPECT_EQ(0, end_of(start({"true"})));
+		program.end();
+	});
+	EXPECT_TRUE(test::eventually([&] { return open_descriptors() <= before + 2; }));
+	expect_nothing_left(before + 1); // the descriptor with the lease
+}
+
+// The program gets the end of its pipes.
+TEST(ProcessRun, ClosesThePipesOfACollection)
+{
+	const int before = descriptors_of_runs();
+	static std::atomic<bool> begun;
+
+	begun = false;
+	test::run({2}, [&] {
+		ASSERT_EQ(0, sn_go(
+				     [](void *) {
+					     const Arguments argv{"sh", "-c",
+								  "for i in $(seq 1000); do echo;"
+								  "sleep 0.05; done"};
+					     sn_process_result output;
+
+					     begun = true;
+					     return sn_process_output(&output, argv, nullptr, 0, 0,
+								      nullptr, SN_NO_DEADLINE);
+				     },
+				     nullptr));
+		EXPECT_TRUE(test::eventually([&] { return begun.load(); }));
+		sn_sleep(20 * test::ms);
+	});
+	expect_nothing_left(before);
+}
+
 // Programs that ask for a signal when their parent dies. Each is started on a thread of its own:
 // all these tasks block at the same time, and then end.
 TEST(ProcessEnd, IsNotThatOfTheThreadThatHasStartedIt)
@@ -1059,17 +1178,6 @@ TASK_TEST(ProcessOutput, EndsWithItsScope)
 }
 
 // ---- shortages ----
-
-int open_descriptors()
-{
-	DIR *directory = opendir("/proc/self/fd");
-	int n = -1; // does not count the descriptor of the directory itself
-
-	while (readdir(directory))
-		n++;
-	closedir(directory);
-	return n;
-}
 
 // At whichever descriptor the limit is reached, nothing is left open.
 TASK_TEST(ProcessShortage, OfDescriptors, 1)

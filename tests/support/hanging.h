@@ -21,10 +21,10 @@ namespace test
 class HangingProgram
 {
 public:
-	HangingProgram()
+	explicit HangingProgram(const char *original = "/bin/true")
 	{
 		signal(SIGIO, SIG_IGN);
-		std::ifstream from("/bin/true", std::ios::binary);
+		std::ifstream from(original, std::ios::binary);
 		std::ofstream(path_, std::ios::binary) << from.rdbuf();
 		EXPECT_EQ(0, chmod(path_.c_str(), 0755));
 		fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
