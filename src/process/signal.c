@@ -63,10 +63,13 @@
 /* Signal n is bit n - 1. */
 typedef uint64_t signal_set;
 
-static struct sn_lock lock = SN_LOCK_INIT(SN_RANK_SIGNALS); /* guards these three */
+static struct sn_lock lock = SN_LOCK_INIT(SN_RANK_SIGNALS); /* guards these five */
 static struct sigaction former[MOST_SIGNALS + 1];
 static signal_set caught;
 static bool registered; /* event_fd is registered with the epoll of the present run */
+/* During a fork(): whether its thread has blocked what is caught, and its mask before that. */
+static bool masked_for_fork;
+static sigset_t former_mask;
 
 /*
  * Set once in a process and never closed: a late handler must not write into a descriptor whose
@@ -568,23 +571,61 @@ void sn_signal_destroy(void)
 }
 
 /*
+ * From before a fork() until the child has its own actions, the thread blocks what is caught. The C
+ * library delivers a signal to the child before it calls any handler of fork(), and note() would
+ * take it for one of the parent's. Other signals are not blocked: a collector that waits for this
+ * thread may have what a handler of fork() needs. The lock is held.
+ */
+static void mask_for_fork(void)
+{
+	sigset_t set;
+
+	masked_for_fork = caught != 0;
+	if (!masked_for_fork)
+		return;
+	sigemptyset(&set);
+	for (int signum = 1; signum <= MOST_SIGNALS; signum++)
+		if (caught & bit_of(signum))
+			sigaddset(&set, signum);
+	if (SENNIT_CHECKED)
+		sigdelset(&set, SIGSYS); /* wait/system_call.c */
+	pthread_sigmask(SIG_BLOCK, &set, &former_mask);
+}
+
+/*
  * The child has no tasks to notify, so its signals get their previous actions again. It needs an
  * eventfd of its own, because either process could read what the other writes to a shared one. The
  * shared one is closed here, before the program can have reused its number. No handler uses it
  * during that, because the child has only this thread. The channels' references stay with the
  * parent's tasks.
  */
-void sn_signal_fork(enum sn_fork_phase phase)
+static void disown(void)
 {
 	int fd;
 
-	sn_fork_lock(&lock, phase);
-	sn_fork_lock(&passing, phase);
-	if (phase != SN_FORK_CHILD)
-		return;
 	catch_none();
 	sinks = NULL;
 	fd = atomic_exchange(&event_fd, -1);
 	if (fd >= 0)
 		close(fd);
+}
+
+/* The lock is held from the first phase to the last, so the mask is that of this fork(). */
+void sn_signal_fork(enum sn_fork_phase phase)
+{
+	bool masked = false;
+	sigset_t mask;
+
+	if (phase != SN_FORK_PREPARE) {
+		masked = masked_for_fork;
+		mask = former_mask;
+	}
+	sn_fork_lock(&lock, phase);
+	sn_fork_lock(&passing, phase);
+	if (phase == SN_FORK_PREPARE)
+		mask_for_fork();
+	else if (phase == SN_FORK_CHILD)
+		disown();
+	if (masked)
+		pthread_sigmask(SIG_SETMASK, &mask, NULL);
 }

@@ -378,6 +378,33 @@ TEST(Signal, OfABreakpoint)
 }
 #endif
 
+std::atomic<bool> kills_children;
+
+// Handlers of fork() run in the order in which they were registered, so this one runs before the
+// runtime's, like the program's own that are registered before the first run.
+[[gnu::constructor]] void register_handler()
+{
+	pthread_atfork(nullptr, nullptr, [] {
+		if (kills_children)
+			kill(getpid(), SIGTERM);
+	});
+}
+
+TASK_TEST(Signal, EndsAChildImmediately, 1)
+{
+	sigset_t before, after;
+
+	ASSERT_EQ(0, sn_signal_catch(SIGTERM));
+	pthread_sigmask(SIG_BLOCK, nullptr, &before);
+	kills_children = true;
+	const int status = test::in_child([] { pause(); });
+	kills_children = false;
+	pthread_sigmask(SIG_BLOCK, nullptr, &after);
+	EXPECT_EQ(1000 + SIGTERM, status);
+	EXPECT_EQ(sigismember(&before, SIGTERM), sigismember(&after, SIGTERM));
+	EXPECT_EQ(-ETIMEDOUT, sn_signal_wait(sn_now() + test::ms)) << "it was the child's";
+}
+
 TEST(Signal, OutsideATaskIsRefused)
 {
 	EXPECT_EQ(-ENOTSUP, sn_signal_catch(SIGUSR1));
