@@ -124,7 +124,9 @@ int sn_process_send(const struct sn_process *process, int signum)
 	if (process->pidfd >= 0 &&
 	    syscall(SYS_pidfd_send_signal, process->pidfd, signum, NULL, 0) == 0)
 		return 0;
-	if (process->pidfd >= 0 && errno != ENOSYS && errno != EBADF)
+	/* EPERM: old profiles of containers refuse what they do not know. If it is the program that
+	 * refuses the signal, kill() fails likewise. */
+	if (process->pidfd >= 0 && errno != ENOSYS && errno != EBADF && errno != EPERM)
 		return -errno;
 	return kill(process->pid, signum) < 0 ? -errno : 0;
 }

@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/child.h"
 #include "support/hanging.h"
 #include "support/net.h"
 #include "support/refused.h"
@@ -1322,6 +1323,37 @@ TEST(ProcessShortage, OfPidfds)
 	if (WEXITSTATUS(status) == 77)
 		GTEST_SKIP() << "no filters here";
 	EXPECT_EQ(8, WEXITSTATUS(status));
+}
+
+int end_without_permission(void *)
+{
+	sn_process_attr attr = {};
+	sn_scope *scope;
+
+	CHILD_CHECK(sn_scope_open(&scope, SN_NO_DEADLINE) == 0);
+	attr.flags = SN_PROCESS_IN_SCOPE;
+	attr.grace = -1;
+	sn_process *process = start({"sleep", "1000"}, &attr);
+	CHILD_CHECK(sn_process_kill(process, 0) == 0);
+	sn_scope_cancel(scope);
+	CHILD_CHECK(sn_scope_close(scope) == -ECANCELED);
+	CHILD_CHECK(end_of(process) == 1000 + SIGKILL);
+	return 8;
+}
+
+// Old profiles of containers refuse the call with EPERM instead of ENOSYS.
+TEST(ProcessShortage, OfPermissionForSignalsByPidfd)
+{
+	if (TEST_TSAN || TEST_EMULATED)
+		GTEST_SKIP() << "no threads after a fork, or no filters";
+	const int status = test::in_child([] {
+		if (!test::refuse({{424 /* pidfd_send_signal */, EPERM}}))
+			_exit(77);
+		_exit(sn_run(end_without_permission, nullptr));
+	});
+	if (status == 77)
+		GTEST_SKIP() << "no filters here";
+	EXPECT_EQ(8, status);
 }
 
 TASK_TEST(ProcessStart, GoesOnBesideThoseThatHang, 2)
