@@ -186,9 +186,9 @@ SN_API SN_CHECK_RESULT int sn_process_start(sn_process **process, const char *co
 
 /*
  * This process's end of a standard descriptor (0, 1 or 2) that is a pipe or a terminal; NULL for
- * any other. It belongs to the handle, and is closed with it. It may be closed before that, by
- * sn_stream_close(), which is necessary to give the program the end of its input. Any thread; does
- * not park.
+ * any other, and once it has been closed. It belongs to the handle, and is closed with it. It may
+ * be closed before that, by sn_stream_close(), which is necessary to give the program the end of
+ * its input. Any thread; does not park.
  */
 SN_API sn_stream *sn_process_stream(sn_process *process, int number);
 

@@ -18,6 +18,7 @@
 #include "base/standard.h"
 #include "process/process_launch.h"
 #include "sched/collector.h"
+#include "stream/stream.h"
 #include "wait/lock.h"
 
 static struct sn_process *in_use; /* all records that have users */
@@ -220,14 +221,17 @@ static int adopt(struct sn_process *process, const int ours[3])
 		int err;
 
 		for (int other = 0; other < number; other++)
-			if (ours[number] >= 0 && ours[other] == ours[number])
+			if (ours[number] >= 0 && ours[other] == ours[number]) {
 				process->streams[number] = process->streams[other];
+				process->lives[number] = process->lives[other];
+			}
 		if (fd < 0)
 			continue;
 		err = sn_stream_adopt(&process->streams[number], fd);
 		if (err < 0)
 			return err;
 		process->ends[number] = -1;
+		process->lives[number] = sn_conn_life(process->streams[number]);
 	}
 	return 0;
 }
@@ -346,7 +350,7 @@ static void close_ends(struct sn_process *process)
 	close_raw(process);
 	sn_unlock(&sn_processes_lock);
 	for (int number = 0; number < 3; number++)
-		sn_stream_close(process->streams[number]);
+		sn_conn_close_life(process->streams[number], process->lives[number]);
 }
 
 static int launch_prepared(struct sn_process *process, uint32_t generation, const int ours[3],
@@ -508,18 +512,21 @@ sn_stream *sn_process_stream(sn_process *handle, int number)
 {
 	struct sn_process *process;
 	sn_stream *stream;
+	uint32_t life;
 
 	if (number < 0 || number > 2 || lock_handle(&process, handle) < 0)
 		return NULL;
 	stream = process->streams[number];
+	life = process->lives[number];
 	sn_unlock(&sn_processes_lock);
-	return stream;
+	return stream && sn_conn_life(stream) == life ? stream : NULL;
 }
 
 int sn_process_close(sn_process *handle)
 {
 	struct sn_process *process;
 	sn_stream *streams[3];
+	uint32_t lives[3];
 	int err;
 
 	if (!handle)
@@ -528,13 +535,13 @@ int sn_process_close(sn_process *handle)
 	if (err < 0)
 		return err;
 	memcpy(streams, process->streams, sizeof streams);
+	memcpy(lives, process->lives, sizeof lives);
 	close_raw(process);
 	process->has_handle = false;
 	leave(process);
 	sn_unlock(&sn_processes_lock);
-	/* A stream that the program has closed already is recognized by its stale handle. */
 	for (int number = 0; number < 3; number++)
-		sn_stream_close(streams[number]);
+		sn_conn_close_life(streams[number], lives[number]);
 	return 0;
 }
 

@@ -60,6 +60,7 @@ struct sn_process {
 	struct sn_process_status status;
 	int result;               /* of waiting for the program: 0 or -ECHILD */
 	sn_stream *streams[3];    /* the same one several times for a terminal; NULL: none */
+	uint32_t lives[3];        /* of the streams: sn_conn_life() */
 	int ends[3];              /* the ends that are no streams; -1: none */
 	struct sn_launch *launch; /* what was prepared, until it is being loaded; NULL: nothing */
 	struct sn_process *prev, *next;

@@ -200,6 +200,13 @@ int sn_conn_shutdown(struct sn_fd *d, enum sn_stream_half half);
 int sn_conn_close(const void *handle, uint32_t flags);
 /* sn_stream_set_read_deadline(), sn_stream_set_write_deadline(). */
 int sn_conn_set_deadline(const void *handle, enum sn_side_index side, int64_t deadline);
+/*
+ * The generation of a connection's descriptor, which tells it from others for longer than a handle
+ * does in a 32-bit process. The second closes the connection if it still has that generation. Any
+ * thread.
+ */
+uint32_t sn_conn_life(const void *handle);
+void sn_conn_close_life(sn_stream *stream, uint32_t life);
 /* sn_stream_fd(). */
 int sn_conn_descriptor(const void *handle);
 

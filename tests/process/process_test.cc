@@ -194,6 +194,38 @@ TASK_TEST(Process, ReadsAndWritesPipes)
 	EXPECT_EQ(-EBADF, sn_stream_read(out, buf, sizeof buf)) << "closed with the process";
 }
 
+// In a 32-bit process, handles repeat after 63 others.
+TASK_TEST(Process, ClosesNoOthersConnection, 1)
+{
+	constexpr int most = 200;
+	sn_process_attr attr = {};
+	std::vector<int> far_ends;
+
+	attr.in = a_pipe;
+	sn_process *process = start({"cat"}, &attr);
+	sn_stream *const in = sn_process_stream(process, 0);
+	sn_stream *stranger = nullptr;
+	EXPECT_EQ(0, sn_stream_close(in));
+	EXPECT_EQ(nullptr, sn_process_stream(process, 0));
+	for (int i = 0; i < most && stranger != in; i++) {
+		int ends[2];
+
+		ASSERT_EQ(0, sn_stream_close(stranger));
+		ASSERT_EQ(0, pipe2(ends, O_CLOEXEC));
+		ASSERT_EQ(0, sn_stream_adopt(&stranger, ends[0]));
+		far_ends.push_back(ends[1]);
+	}
+	if (sizeof(void *) == 4) {
+		EXPECT_EQ(in, stranger) << "the test does not reach the same handle";
+	}
+	EXPECT_EQ(nullptr, sn_process_stream(process, 0));
+	EXPECT_EQ(0, end_of(process));
+	EXPECT_LE(0, sn_stream_fd(stranger)) << "it was closed";
+	sn_stream_close(stranger);
+	for (const int each : far_ends)
+		close(each);
+}
+
 // ---- what the program inherits ----
 
 // The standard output of a program; if err.kind is SN_PROCESS_STDOUT, its errors are included.
