@@ -14,12 +14,14 @@
  * "end" the process ends only then, after main().
  */
 #include "base/in_time.hpp"
+#include "handover/inherited.hpp"
 
 #include <sennit/sennit.h>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <fcntl.h>
@@ -27,6 +29,7 @@
 #include <netinet/in.h>
 #include <new>
 #include <string_view>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <system_error>
 #include <unistd.h>
@@ -103,7 +106,17 @@ struct held_task {
 	void *arg;
 };
 
+/* The test may be killed while the relay is held. A process that was handed over to may outlive its
+ * parent, but not by much. */
+void end_with_the_test()
+{
+	if (!std::getenv(relay::handover_variable))
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	alarm(600);
+}
+
 [[maybe_unused]] const bool is_set = [] {
+	end_with_the_test();
 	relay::refuse_call = refuse;
 	return std::atexit([] {
 		       if (refuses("end"))
