@@ -43,8 +43,8 @@ inline std::optional<relay::config> read_text(std::string_view text)
 {
 	auto read = relay::parse_config(text, "f");
 	if (const auto *errors = std::get_if<relay::config_errors>(&read)) {
-		require(!errors->empty(), "an error is reported");
-		for (const auto &each : *errors)
+		require(!errors->lines.empty(), "an error is reported");
+		for (const auto &each : errors->lines)
 			require(is_complaint(each), "an error is a line with its place");
 		return std::nullopt;
 	}

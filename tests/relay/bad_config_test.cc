@@ -78,14 +78,14 @@ std::vector<bad_config> read_cases(const std::string &name)
 }
 
 /* Checks a text as main() does for --check. */
-relay::config_errors check(const std::string &text)
+std::vector<std::string> check(const std::string &text)
 {
 	auto read = relay::parse_config(text, "f");
 	if (auto *errors = std::get_if<relay::config_errors>(&read))
-		return *errors;
+		return errors->lines;
 	const auto &made = std::get<relay::config>(read);
-	relay::config_errors warnings;
-	relay::config_errors found;
+	std::vector<std::string> warnings;
+	std::vector<std::string> found;
 	for (const auto &each : relay::tls_problems(made, std::chrono::seconds(0), warnings))
 		found.push_back(relay::with_place(made, "f", each));
 	return found.empty() ? relay::file_problems(made, "f") : found;

@@ -19,22 +19,22 @@ inline relay::config good(const std::string &text)
 {
 	auto read = relay::parse_config(text, "f");
 	if (const auto *errors = std::get_if<relay::config_errors>(&read)) {
-		for (const auto &line : *errors)
+		for (const auto &line : errors->lines)
 			ADD_FAILURE() << line;
 		return {};
 	}
 	return std::get<relay::config>(read);
 }
 
-inline relay::config_errors bad(const std::string &text)
+inline std::vector<std::string> bad(const std::string &text)
 {
 	auto read = relay::parse_config(text, "f");
 	auto *errors = std::get_if<relay::config_errors>(&read);
-	return errors ? *errors : relay::config_errors{"it was accepted"};
+	return errors ? errors->lines : std::vector<std::string>{"it was accepted"};
 }
 
 /* Expects that the errors begin with these texts, in this order. */
-inline void expect_starts(const relay::config_errors &errors,
+inline void expect_starts(const std::vector<std::string> &errors,
 			  const std::vector<std::string> &starts)
 {
 	ASSERT_EQ(errors.size(), starts.size()) << testing::PrintToString(errors);

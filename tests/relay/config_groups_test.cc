@@ -153,8 +153,9 @@ TEST(ConfigGroups, HasChecksThatSearch)
 	}
 	EXPECT_TRUE(good(key + std::string(1024, 'a') + "'\n").groups[0].check.expect_regex);
 	EXPECT_EQ(bad(key + std::string(1025, 'a') + "'\n"),
-		  relay::config_errors{"f:7:16: groups.g.check.expect_regex: is too long; expected "
-				       "at most 1024 bytes"});
+		  std::vector<std::string>{
+			  "f:7:16: groups.g.check.expect_regex: is too long; expected "
+			  "at most 1024 bytes"});
 }
 
 TEST(ConfigGroups, HasChecksElsewhereAndOfHttp)

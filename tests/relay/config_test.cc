@@ -257,8 +257,8 @@ TEST(Config, AFileThatCannotBeReadIsNamed)
 		auto read = relay::read_config(name);
 		const auto *errors = std::get_if<relay::config_errors>(&read);
 		ASSERT_TRUE(errors);
-		ASSERT_EQ(errors->size(), 1U);
-		EXPECT_NE(errors->front().find(std::string(name) + ": cannot be read"),
+		ASSERT_EQ(errors->lines.size(), 1U);
+		EXPECT_NE(errors->lines.front().find(std::string(name) + ": cannot be read"),
 			  std::string::npos);
 	}
 }
@@ -272,7 +272,7 @@ TEST(Config, LettersWhereASpaceMayBeAreMistakes)
 			relay::parse_config("drain = [1," + std::string(letter) + "]\n", "f");
 		const auto *errors = std::get_if<relay::config_errors>(&read);
 		ASSERT_NE(errors, nullptr) << letter;
-		EXPECT_TRUE(errors->front().starts_with("f:1:1")) << errors->front();
+		EXPECT_TRUE(errors->lines.front().starts_with("f:1:1")) << errors->lines.front();
 	}
 }
 
@@ -285,7 +285,7 @@ TEST(Config, ErrorsHaveNoControlCharacters)
 		const auto read = relay::parse_config(text, "f");
 		const auto *errors = std::get_if<relay::config_errors>(&read);
 		ASSERT_NE(errors, nullptr) << text;
-		for (const auto &each : *errors)
+		for (const auto &each : errors->lines)
 			for (const char c : each)
 				EXPECT_FALSE(static_cast<unsigned char>(c) < ' ' || c == '\x7f')
 					<< testing::PrintToString(each);

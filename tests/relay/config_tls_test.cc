@@ -29,7 +29,7 @@ relay::config good(const std::string &listener, const std::string &group = backe
 {
 	auto made = read(to_g + listener, group);
 	if (const auto *errors = std::get_if<relay::config_errors>(&made)) {
-		for (const auto &line : *errors)
+		for (const auto &line : errors->lines)
 			ADD_FAILURE() << line;
 		return {};
 	}
@@ -55,8 +55,9 @@ TEST(ConfigWithoutTls, SaysSo)
 				 read(to_g, backends + "tls = true")}) {
 		const auto *errors = std::get_if<relay::config_errors>(&made);
 		ASSERT_TRUE(errors);
-		ASSERT_EQ(errors->size(), 1U);
-		EXPECT_NE(errors->front().find(text), std::string::npos) << errors->front();
+		ASSERT_EQ(errors->lines.size(), 1U);
+		EXPECT_NE(errors->lines.front().find(text), std::string::npos)
+			<< errors->lines.front();
 	}
 	/* Passing TLS through needs no OpenSSL. */
 	EXPECT_TRUE(std::holds_alternative<relay::config>(
@@ -110,11 +111,12 @@ TEST_F(ConfigTls, HandshakesAheadHaveTheProtocolsOfTheGroup)
 				 read("alpn = { h2 = 'g' }\n" + listener, group + "tls = true")}) {
 		const auto *errors = std::get_if<relay::config_errors>(&made);
 		ASSERT_TRUE(errors);
-		ASSERT_EQ(errors->size(), 1U);
-		EXPECT_TRUE(errors->front().starts_with("f:3:")) << errors->front();
-		EXPECT_NE(errors->front().find(": leads to groups.g, which has preconnect and tls"),
+		ASSERT_EQ(errors->lines.size(), 1U);
+		EXPECT_TRUE(errors->lines.front().starts_with("f:3:")) << errors->lines.front();
+		EXPECT_NE(errors->lines.front().find(
+				  ": leads to groups.g, which has preconnect and tls"),
 			  std::string::npos)
-			<< errors->front();
+			<< errors->lines.front();
 	}
 	good(listener, group);
 	good(listener, group + "tls = { alpn = ['h2'] }");
@@ -256,9 +258,10 @@ TEST_F(ConfigTls, EachMistakeIsNamed)
 		const auto made = read(to_g + each.listener, backends + each.group);
 		const auto *errors = std::get_if<relay::config_errors>(&made);
 		ASSERT_TRUE(errors) << "it was accepted";
-		ASSERT_EQ(errors->size(), 1U) << errors->at(1);
-		EXPECT_NE(errors->front().find(std::string(": ") + each.error), std::string::npos)
-			<< errors->front();
+		ASSERT_EQ(errors->lines.size(), 1U) << errors->lines.at(1);
+		EXPECT_NE(errors->lines.front().find(std::string(": ") + each.error),
+			  std::string::npos)
+			<< errors->lines.front();
 	}
 }
 
@@ -268,11 +271,12 @@ TEST_F(ConfigTls, BackendsWithoutANameNeedOne)
 		const auto made = read(to_g, "backends = ['h:1', '" + address + "']\ntls = true");
 		const auto *errors = std::get_if<relay::config_errors>(&made);
 		ASSERT_TRUE(errors);
-		EXPECT_NE(errors->front().find("groups.g.tls: does not say whose certificate the "
-					       "backend \"" +
-					       address + "\" has to show; expected tls.name"),
+		EXPECT_NE(errors->lines.front().find(
+				  "groups.g.tls: does not say whose certificate the "
+				  "backend \"" +
+				  address + "\" has to show; expected tls.name"),
 			  std::string::npos)
-			<< errors->front();
+			<< errors->lines.front();
 		EXPECT_TRUE(std::holds_alternative<relay::config>(
 			read(to_g, "backends = ['" + address + "']\ntls = { name = 'a' }")));
 	}

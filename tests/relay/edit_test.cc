@@ -32,7 +32,7 @@ relay::config parsed(const std::string &text)
 {
 	auto read = relay::parse_config(text, "test");
 	if (const auto *errors = std::get_if<relay::config_errors>(&read))
-		throw std::runtime_error(errors->front());
+		throw std::runtime_error(errors->lines.front());
 	return std::get<relay::config>(read);
 }
 

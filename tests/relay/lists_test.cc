@@ -131,7 +131,7 @@ TEST(Lists, SayWhatIsWrong)
 		many += "x\n";
 	const file wrong(many);
 	auto read = relay::parse_config(with("deny_file", wrong.name()), "f");
-	const auto &errors = std::get<relay::config_errors>(read);
+	const auto &errors = std::get<relay::config_errors>(read).lines;
 	ASSERT_EQ(errors.size(), 11U);
 	EXPECT_TRUE(errors.back().ends_with(": 990 further lines are wrong")) << errors.back();
 

@@ -30,6 +30,7 @@
 #include <string_view>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <unistd.h>
 
@@ -42,7 +43,7 @@ namespace
 std::optional<int> find_tls_problems(const relay::config &settings, const relay::options &options)
 {
 	const auto now = std::chrono::system_clock::now().time_since_epoch();
-	relay::config_errors warnings;
+	std::vector<std::string> warnings;
 	const auto problems = relay::tls_problems(
 		settings, std::chrono::duration_cast<std::chrono::seconds>(now), warnings);
 	for (const auto &line : problems)
@@ -92,7 +93,7 @@ try {
 	} else {
 		auto read = relay::read_config(options.config_file);
 		if (const auto *errors = std::get_if<relay::config_errors>(&read)) {
-			for (const auto &line : *errors)
+			for (const auto &line : errors->lines)
 				relay::report(line);
 			return relay::exit_usage;
 		}

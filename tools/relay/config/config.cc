@@ -467,8 +467,8 @@ std::variant<config, config_errors> parse_config(std::string_view text, const st
 std::variant<config, config_errors> read_config(const std::string &file)
 {
 	const auto failed = [&file](int err) {
-		return config_errors{file +
-				     ": cannot be read: " + std::generic_category().message(err)};
+		return config_errors{
+			{file + ": cannot be read: " + std::generic_category().message(err)}};
 	};
 	const std::unique_ptr<std::FILE, int (*)(std::FILE *)> in(std::fopen(file.c_str(), "re"),
 								  std::fclose);
@@ -479,7 +479,7 @@ std::variant<config, config_errors> read_config(const std::string &file)
 	for (std::size_t n; (n = std::fread(chunk, 1, sizeof chunk, in.get())) > 0;) {
 		text.append(chunk, n);
 		if (text.size() > largest_file)
-			return config_errors{file + ": is larger than 4 MiB"};
+			return config_errors{{file + ": is larger than 4 MiB"}};
 	}
 	if (std::ferror(in.get()))
 		return failed(errno);

@@ -286,9 +286,8 @@ struct config {
 };
 
 /* At least one error, each as one line without a line break. */
-struct config_errors : std::vector<std::string> {
-	using vector::vector;
-
+struct config_errors {
+	std::vector<std::string> lines{};
 	/* A list could not be read, so its content is not known to be bad. */
 	bool has_unread = false;
 };

@@ -80,9 +80,9 @@ std::string with_place(const config &of, const std::string &file, const std::str
 	       problem;
 }
 
-config_errors file_problems(const config &of, const std::string &file)
+std::vector<std::string> file_problems(const config &of, const std::string &file)
 {
-	config_errors found;
+	std::vector<std::string> found;
 	if (const auto problem = log_target_problem(of.access_log))
 		found.push_back(with_place(of, file, "access_log: " + *problem));
 	std::string token;

@@ -12,6 +12,7 @@
 #include "config/config.hpp"
 
 #include <string>
+#include <vector>
 
 namespace relay
 {
@@ -26,7 +27,7 @@ std::string with_place(const config &of, const std::string &file, const std::str
 
 /* What is wrong with the file of the access log and that of the control server's token, one line
  * each with its place. Opens no log. Blocks on the file system, so do not call it in a task. */
-config_errors file_problems(const config &of, const std::string &file);
+std::vector<std::string> file_problems(const config &of, const std::string &file);
 
 } // namespace relay
 

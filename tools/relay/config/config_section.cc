@@ -137,12 +137,11 @@ config_errors complaints::in_order()
 	std::ranges::stable_sort(found_, {}, [](const auto &each) {
 		return std::pair(each.first.line, each.first.column);
 	});
-	config_errors lines;
-	lines.has_unread = has_unread_;
+	config_errors all{.has_unread = has_unread_};
 	for (const auto &[where, text] : found_)
-		lines.push_back(to_printable(file_ + ':' + std::to_string(where.line) + ':' +
-					     std::to_string(where.column) + ": " + text));
-	return lines;
+		all.lines.push_back(to_printable(file_ + ':' + std::to_string(where.line) + ':' +
+						 std::to_string(where.column) + ": " + text));
+	return all;
 }
 
 const toml::node *section::take(std::string_view key)

@@ -290,9 +290,10 @@ std::vector<certificate_snapshot> tls_contexts::certificates() const
 	return found;
 }
 
-config_errors tls_problems(const config &of, seconds now, config_errors &warnings)
+std::vector<std::string> tls_problems(const config &of, seconds now,
+				      std::vector<std::string> &warnings)
 {
-	config_errors found;
+	std::vector<std::string> found;
 	const auto look = [&](const auto &each) {
 		if (!each.tls)
 			return;

@@ -114,7 +114,8 @@ private:
 
 /* Returns what is wrong with the TLS files of a configuration, one line each. warnings: what may
  * be wrong soon. now: since 1970. Blocks on the file system, so do not call it in a task. */
-config_errors tls_problems(const config &of, std::chrono::seconds now, config_errors &warnings);
+std::vector<std::string> tls_problems(const config &of, std::chrono::seconds now,
+				      std::vector<std::string> &warnings);
 
 /* How long before its end a certificate should be replaced: two weeks, or a quarter of its
  * validity period if that is less. */

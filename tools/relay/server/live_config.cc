@@ -131,7 +131,7 @@ bool live_config::take_over_file()
 {
 	auto read = call_elsewhere([file = all_.config_file] { return read_config(file); });
 	if (const auto *errors = std::get_if<config_errors>(&read)) {
-		for (const auto &line : *errors)
+		for (const auto &line : errors->lines)
 			emit(event_kind::config_error, line);
 		return false;
 	}
@@ -218,18 +218,16 @@ void live_config::reread_lists()
 				return read;
 			});
 	} catch (const std::exception &error) {
-		config_errors why{name + ": " + error.what()};
-		why.has_unread = true;
-		parsed = std::move(why);
+		parsed = config_errors{.lines = {name + ": " + error.what()}, .has_unread = true};
 	}
 	if (const auto *errors = std::get_if<config_errors>(&parsed)) {
 		if (!errors->has_unread)
 			all_.lists.refuse();
 		else if (!all_.lists.fail())
 			return;
-		std::string why = errors->front();
-		if (errors->size() > 1)
-			why += ", and " + std::to_string(errors->size() - 1) + " more errors";
+		std::string why = errors->lines.front();
+		if (errors->lines.size() > 1)
+			why += ", and " + std::to_string(errors->lines.size() - 1) + " more errors";
 		emit(event_kind::lists_not_reread,
 		     "files of lists have changed and cannot be used, so what was read before "
 		     "stays in use: " +
@@ -331,7 +329,7 @@ controller::outcome live_config::try_to_edit(const backend_edit &what)
 	});
 	if (const auto *errors = std::get_if<config_errors>(&parsed)) {
 		outcome bad{400, {}};
-		for (const auto &line : *errors)
+		for (const auto &line : errors->lines)
 			bad.text += line + '\n';
 		return bad;
 	}
