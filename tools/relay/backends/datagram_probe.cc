@@ -62,8 +62,8 @@ std::error_code final_report(const sn::udp &socket) noexcept
 /*
  * Sends the question. Returns no error if it is sent or lost. The error of the first call may be
  * about an earlier question, or that a full queue or a rule of this machine has dropped this one.
- * The second call is about this question alone: a socket that keeps no errors is not told of such a
- * drop, so no_buffer_space is a lack of memory then.
+ * The second call is about this question alone: a socket that keeps no errors is not notified of
+ * such a drop, so no_buffer_space is a lack of memory then.
  */
 std::error_code ask(sn::udp &socket, const std::string &question, bool is_v6)
 {
