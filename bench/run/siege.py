@@ -4,14 +4,16 @@
 siege.py BUILD_DIR [--connections N] [--requests N] [--paced N] [--delay S] [--rounds N]: the
 distribution's siege, which has a thread for each of its users, under sennit-run and by itself.
 
-Each of N users, 10,000 unless there are not enough descriptors, opens a connection to a server of
-this script. Its first answers come when all users have asked, and the threads and the memory have
-been read, as by run.py. Then each makes requests on its connection: --requests of them as fast as
-it can, and in another run --paced, with a pause between them that is random, and --delay seconds at
-most. The CPU time is that of siege from its beginning to its end. The 99th percentile of the times,
-without those of the first answers, is from what siege itself prints, in steps of 10 ms. Without
-pauses it is mostly the time for which the other users' requests are served. The two ways take turns
-in every round. The tables have the medians, with the lowest and the highest value.
+Each of N users, 1,000 at most, opens a connection to a server of this script. siege 4.0.7 cannot
+have more: where a descriptor is 1,024 or more, it polls the next one instead of it, and takes what
+is not there yet for an error. The first answers come when all users have asked, and the threads and
+the memory have been read, as by run.py. Then each makes requests on its connection: --requests of
+them as fast as it can, and in another run --paced, with a pause between them that is random, and
+--delay seconds at most. The CPU time is that of siege from its beginning to its end. The 99th
+percentile of the times, without those of the first answers, is from what siege itself prints, in
+steps of 10 ms. Without pauses it is mostly the time for which the other users' requests are served.
+The two ways take turns in every round. The tables have the medians, with the lowest and the highest
+value.
 
 sennit-run needs --force, because siege calls pthread_cancel(); it does so only when it is
 interrupted, or ends after a time. Without siege a line says so. Exits with 1 if a request fails.
@@ -35,6 +37,7 @@ from run import PATIENCE, WAYS, kernel_stacks, memory  # noqa: E402
 
 HEADER = (b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n"
           b"Connection: keep-alive\r\nKeep-Alive: timeout=3600, max=1000000\r\n\r\n")
+MOST = 1000
 # siege prints how long the text is.
 FIRST, ANSWER = HEADER % 3 + b"all", HEADER % 2 + b"ok"
 SETTINGS = """verbose = true
@@ -174,7 +177,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0],
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
-    parser.add_argument("--connections", type=int, default=10000)
+    parser.add_argument("--connections", type=int, default=MOST)
     parser.add_argument("--requests", type=int, default=20, help="of each user, without pauses")
     parser.add_argument("--delay", type=int, default=10, help="longest pause, in seconds")
     parser.add_argument("--paced", type=int, default=4, help="requests of each user, with pauses")
@@ -184,7 +187,7 @@ def main():
     if not shutil.which("siege"):
         print("NOT MEASURED: siege is not installed")
         return
-    n = min(options.connections, most_descriptors() - 200)
+    n = min(options.connections, MOST, most_descriptors() - 200)
     paces = {"without pauses": (options.requests, 0),
              f"pauses up to {options.delay} s": (options.paced, options.delay)}
     print(f"siege with {n:,} users\n")
