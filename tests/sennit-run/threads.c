@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -252,6 +253,34 @@ static void handle(int number)
 	handled = number;
 }
 
+static volatile sig_atomic_t handled_on; /* a thread of the kernel's */
+
+static void handle_here(int number)
+{
+	handled = number;
+	handled_on = (int)syscall(SYS_gettid);
+}
+
+static bool was_handled_here(int err)
+{
+	const bool was = err == 0 && handled && handled_on == (int)syscall(SYS_gettid);
+
+	handled = handled_on = 0;
+	return was;
+}
+
+/* Before the call returns, as POSIX says. */
+static void *signal_itself(void *arg)
+{
+	const union sigval value = {0};
+
+	signal(SIGUSR2, handle_here);
+	CHECK(was_handled_here(pthread_kill(pthread_self(), SIGUSR2)));
+	CHECK(was_handled_here(pthread_sigqueue(pthread_self(), SIGUSR2, value)));
+	CHECK(was_handled_here(raise(SIGUSR2)));
+	return arg;
+}
+
 static void check_attributes(void)
 {
 	struct sched_param param;
@@ -273,6 +302,7 @@ static void check_attributes(void)
 	CHECK(pthread_create(&thread, &attr, use_stack, name) == 0);
 	CHECK(result_of(thread) == name);
 
+	result_of(start(signal_itself, NULL));
 	thread = start(wait_for_go, NULL);
 	CHECK(pthread_setname_np(thread, "other") == 0);
 	CHECK(pthread_getname_np(thread, name, sizeof name) == 0 && strcmp(name, "other") == 0);

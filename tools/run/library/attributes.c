@@ -2,10 +2,11 @@
 /*
  * What a program asks of, or does to, a thread whose handle it has: signals, names, scheduling.
  *
- * Contract. A signal for a task goes to the process, because the task may be on any thread and may
- * be parked: a handler runs on some thread, and an action that ends or stops the process does what
- * it would have done. One that has ended gets none. A task cannot be cancelled: ENOSYS, unless it
- * has ended. Scheduling and affinity belong to the runtime's threads, so setting them for a task
+ * Contract. A signal for another task goes to the process, because the task may be on any thread
+ * and may be parked: a handler runs on some thread, and an action that ends or stops the process
+ * does what it would have done. One that a task sends itself goes to its thread, and is handled
+ * before the call returns. One that has ended gets none. A task cannot be cancelled: ENOSYS, unless
+ * it has ended. Scheduling and affinity belong to the runtime's threads, so setting them for a task
  * has no effect, and reading them gives those of the calling thread.
  */
 #include <errno.h>
@@ -40,8 +41,8 @@ SN_RUN_EXPORT int pthread_kill(pthread_t handle, int number)
 {
 	struct sn_adopted *thread = sn_adopted_of(handle);
 
-	if (!thread)
-		return sn_run_real()->pthread_kill(handle, number);
+	if (!thread || thread == sn_adopted_self())
+		return sn_run_real()->pthread_kill(or_caller(handle), number);
 	if (has_ended(thread))
 		return ESRCH;
 	return !only_waits(thread) && kill(getpid(), number) < 0 ? errno : 0;
@@ -51,8 +52,8 @@ SN_RUN_EXPORT int pthread_sigqueue(pthread_t handle, int number, const union sig
 {
 	struct sn_adopted *thread = sn_adopted_of(handle);
 
-	if (!thread)
-		return sn_run_real()->pthread_sigqueue(handle, number, value);
+	if (!thread || thread == sn_adopted_self())
+		return sn_run_real()->pthread_sigqueue(or_caller(handle), number, value);
 	if (has_ended(thread) || only_waits(thread))
 		return ESRCH;
 	return sigqueue(getpid(), number, value) < 0 ? errno : 0;
