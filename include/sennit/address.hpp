@@ -39,6 +39,8 @@ public:
 	/* Parses a numeric address, such as "127.0.0.1:53". */
 	static result<address> parse(const std::string &text)
 	{
+		if (!detail::lacks_zeros(text))
+			return unexpected(detail::zero_inside);
 		address parsed;
 		const int err = sn_address_parse(&parsed, text.c_str());
 		if (err < 0)

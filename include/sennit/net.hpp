@@ -80,6 +80,8 @@ public:
 	/* May park. */
 	static result<tcp> connect(const std::string &address, time_limit until = no_deadline)
 	{
+		if (!detail::lacks_zeros(address))
+			return unexpected(detail::zero_inside);
 		return detail::made<tcp>([&](sn_tcp **conn) {
 			return sn_tcp_connect(conn, address.c_str(), detail::to_ns(until));
 		});
@@ -109,6 +111,8 @@ public:
 	/* May park. */
 	static result<tcp_listener> listen(const std::string &address)
 	{
+		if (!detail::lacks_zeros(address))
+			return unexpected(detail::zero_inside);
 		return detail::made<tcp_listener>([&](sn_tcp_listener **listener) {
 			return sn_tcp_listen(listener, address.c_str());
 		});

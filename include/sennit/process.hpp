@@ -16,6 +16,7 @@
 #include <sennit/stream.hpp>
 #include <sennit/time.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -66,6 +67,18 @@ struct process_attr {
 
 namespace detail
 {
+
+/* Whether no string that a program is to get would be cut. */
+inline bool lack_zeros(const std::vector<std::string> &strings) noexcept
+{
+	return std::all_of(strings.begin(), strings.end(),
+			   [](const std::string &string) { return lacks_zeros(string); });
+}
+inline bool lack_zeros(const std::vector<std::string> &arguments, const process_attr &attr) noexcept
+{
+	return lack_zeros(arguments) && lacks_zeros(attr.program, attr.directory) &&
+	       (!attr.environment || lack_zeros(*attr.environment)) && lack_zeros(attr.changes);
+}
 
 /* Strings as a list that ends with NULL. They must stay unchanged while the result is used. */
 inline std::vector<const char *> pointers(const std::vector<std::string> &strings)
@@ -129,6 +142,8 @@ public:
 	static result<process> start(const std::vector<std::string> &arguments,
 				     const process_attr &attr = {})
 	{
+		if (!detail::lack_zeros(arguments, attr))
+			return unexpected(detail::zero_inside);
 		const detail::c_process_attr c_attr(attr);
 		const std::vector<const char *> argv = detail::pointers(arguments);
 		return detail::made<process>([&](sn_process **started) {
@@ -187,6 +202,8 @@ inline result<program_result> run_program(const std::vector<std::string> &argume
 					  const process_attr &attr = {},
 					  const program_input &with = {})
 {
+	if (!detail::lack_zeros(arguments, attr))
+		return unexpected(detail::zero_inside);
 	const detail::c_process_attr c_attr(attr);
 	const std::vector<const char *> argv = detail::pointers(arguments);
 	struct freed : sn_process_result {

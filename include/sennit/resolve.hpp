@@ -82,6 +82,8 @@ public:
 inline result<resolved> resolve(const std::string &host, const std::string &service,
 				time_limit until = no_deadline, unsigned flags = 0)
 {
+	if (!detail::lacks_zeros(host, service))
+		return unexpected(detail::zero_inside);
 	sn_resolved *found = nullptr;
 	const int err =
 		sn_resolve(&found, host.c_str(), service.c_str(), flags, detail::to_ns(until));
@@ -117,6 +119,8 @@ inline result<std::string> resolve_name(const sn_resolved_address &at,
 /* Looks up the hosts of a service, such as "_xmpp-client._tcp.example.org". May park. */
 inline result<srv_list> resolve_srv(const std::string &name, time_limit until = no_deadline)
 {
+	if (!detail::lacks_zeros(name))
+		return unexpected(detail::zero_inside);
 	sn_srv_list *found = nullptr;
 	const int err = sn_resolve_srv(&found, name.c_str(), detail::to_ns(until));
 	if (err < 0)

@@ -351,6 +351,15 @@ inline result<std::size_t> size_or_error(ssize_t returned)
 	return static_cast<std::size_t>(returned);
 }
 
+/* A string can contain a zero, at which the C call would cut it: another host would be connected
+ * to, or half of a name be verified. No call is made with such a string. */
+template <class... Strings>
+bool lacks_zeros(const Strings &...each) noexcept
+{
+	return ((each.find('\0') == Strings::npos) && ...);
+}
+inline constexpr std::errc zero_inside = std::errc::invalid_argument;
+
 inline void throw_if_error(int returned, const char *call)
 {
 	if (returned < 0)

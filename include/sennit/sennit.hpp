@@ -30,6 +30,8 @@
  *  - Cancellation. In a cancelled scope the calls that return results fail with its reason
  *    (std::errc::operation_canceled, timed_out); those that return nothing, such as sleep(), throw
  *    it.
+ *  - Strings. A std::string with a zero inside, at which C would cut it, is refused with
+ *    std::errc::invalid_argument where it is a name, an address, a path or an argument.
  *  - Time. Durations are any std::chrono durations, saturated to the nanoseconds in which the
  *    runtime counts. Where C takes a deadline, there is a time_limit here (time.hpp): a duration
  *    from now or a point in time. sn::no_deadline means "never".

@@ -130,15 +130,6 @@ inline result<void> tls_done(int returned)
 	return returned < 0 ? result<void>(unexpected(tls_code(returned))) : result<void>();
 }
 
-/* A string can contain a zero, at which the C call would cut it: half of a name would be verified.
- * No call is made with such a string. */
-template <class... Strings>
-bool lacks_zeros(const Strings &...each) noexcept
-{
-	return ((each.find('\0') == std::string::npos) && ...);
-}
-inline constexpr std::errc zero_inside = std::errc::invalid_argument;
-
 } // namespace detail
 
 /* Why the last call here has failed, in this task or thread: sn_tls_last_error(). */

@@ -58,6 +58,8 @@ public:
 	/* Opens a socket for many peers, at an address such as ":53". May park. */
 	static result<udp> open(const std::string &at, const udp_options &options = {})
 	{
+		if (!detail::lacks_zeros(at))
+			return unexpected(detail::zero_inside);
 		return detail::made<udp>(
 			[&](sn_udp **made) { return sn_udp_open(made, at.c_str(), &options); });
 	}
@@ -71,6 +73,8 @@ public:
 	static result<udp> connect(const std::string &peer, time_limit until = no_deadline,
 				   const udp_options &options = {})
 	{
+		if (!detail::lacks_zeros(peer))
+			return unexpected(detail::zero_inside);
 		return detail::made<udp>([&](sn_udp **made) {
 			return sn_udp_connect(made, peer.c_str(), &options, detail::to_ns(until));
 		});

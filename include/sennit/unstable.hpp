@@ -22,6 +22,8 @@ namespace sennit::unstable
 /* tcp::connect() for a caller that writes immediately: sn_tcp_connect_to_write(). May park. */
 inline result<tcp> connect_to_write(const std::string &address, time_limit until = no_deadline)
 {
+	if (!detail::lacks_zeros(address))
+		return unexpected(detail::zero_inside);
 	return detail::made<tcp>([&](sn_tcp **conn) {
 		return sn_tcp_connect_to_write(conn, address.c_str(), detail::to_ns(until));
 	});

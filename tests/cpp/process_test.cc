@@ -7,6 +7,7 @@
 #include <system_error>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <sys/resource.h>
 
@@ -96,6 +97,29 @@ TEST(CppProcess, RunsFromBeginningToEnd)
 						    {.limit = 1000, .until = soon})
 					    .error(),
 				    std::errc::message_size);
+		  }));
+}
+
+TEST(CppProcess, RefusesStringsWithAZeroInside)
+{
+	using namespace std::string_literals;
+
+	EXPECT_EQ(0, sn::run([] {
+			  const auto refused = [](const std::vector<std::string> &arguments,
+						  const sn::process_attr &attr) {
+				  return sn::process::start(arguments, attr).error() ==
+						 std::errc::invalid_argument &&
+					 sn::run_program(arguments, attr).error() ==
+						 std::errc::invalid_argument;
+			  };
+
+			  EXPECT_TRUE(refused({"true", "a\0b"s}, {}));
+			  EXPECT_TRUE(refused({"true\0b"s}, {}));
+			  EXPECT_TRUE(refused({"true"}, {.program = "true\0b"s}));
+			  EXPECT_TRUE(refused({"true"}, {.directory = "/\0b"s}));
+			  EXPECT_TRUE(refused({"true"}, {.environment = {{"A=1\0"s}}}));
+			  EXPECT_TRUE(refused({"true"}, {.changes = {"A=1\0"s}}));
+			  EXPECT_TRUE(sn::run_program({"true"}, {.changes = {"A=1"}})->succeeded());
 		  }));
 }
 

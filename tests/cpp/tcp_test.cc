@@ -35,6 +35,28 @@ pair connected()
 	return {std::move(near), std::move(far)};
 }
 
+/* Such as a host that a peer has sent. C would take it for "127.0.0.1:0". */
+TEST(Tcp, RefusesStringsWithAZeroInside)
+{
+	using namespace std::string_literals;
+
+	sn::run([] {
+		const std::string at = "127.0.0.1:0\0.example.org"s,
+				  host = "127.0.0.1\0.example.org"s;
+		const std::errc refused = std::errc::invalid_argument;
+
+		EXPECT_EQ(sn::address::parse(at).error(), refused);
+		EXPECT_EQ(sn::tcp::connect(at).error(), refused);
+		EXPECT_EQ(sn::unstable::connect_to_write(at).error(), refused);
+		EXPECT_EQ(sn::tcp_listener::listen(at).error(), refused);
+		EXPECT_EQ(sn::udp::open(at).error(), refused);
+		EXPECT_EQ(sn::udp::connect(at).error(), refused);
+		EXPECT_EQ(sn::resolve(host, "80").error(), refused);
+		EXPECT_EQ(sn::resolve("127.0.0.1", "80\0x"s).error(), refused);
+		EXPECT_EQ(sn::resolve_srv(host).error(), refused);
+	});
+}
+
 TEST(TcpListener, IsAdopted)
 {
 	sn::run([] {
