@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <type_traits>
 #include <utility>
@@ -25,20 +26,47 @@
 namespace sennit
 {
 
+namespace detail
+{
+
+/* A callable of any type, where a garbage collector sees it. */
+struct callable : in_sight {
+	callable() = default;
+	callable(const callable &) = delete;
+	callable &operator=(const callable &) = delete;
+	virtual ~callable() = default;
+	virtual void call() = 0;
+};
+
+template <class F>
+struct callable_of final : callable {
+	template <class G>
+	explicit callable_of(G &&g) : f(std::forward<G>(g))
+	{
+	}
+	void call() override { static_cast<void>(std::invoke(f)); }
+	F f;
+};
+
+} // namespace detail
+
 /*
- * Runs a callable as a new task at a given time, once; as sn_alarm. For periodic work, use a task
- * with a ticker. The destructor stops the alarm, and waits for a task that has begun, so the
- * callable may refer to what lives longer than the alarm; it must not destroy the alarm itself. An
- * exception that leaves the callable ends the program, as with go(). The alarm may outlive the run
- * that has set it, and be set again in another one; when that run has ended, or in a child of
- * fork(), the destructor waits for nothing.
+ * Runs a callable, which may be move-only, as a new task at a given time, once; as sn_alarm. For
+ * periodic work, use a task with a ticker. The destructor stops the alarm, and waits for a task
+ * that has begun, so the callable may refer to what lives longer than the alarm; it must not
+ * destroy the alarm itself. An exception that leaves the callable ends the program, as with go().
+ * The alarm may outlive the run that has set it, and be set again in another one; when that run has
+ * ended, or in a child of fork(), the destructor waits for nothing.
  */
 class alarm
 {
 public:
 	template <class F>
 	requires std::invocable < std::decay_t<F>
-	& > explicit alarm(F &&f) : f_(std::forward<F>(f)) {}
+	& > explicit alarm(F &&f)
+	    : f_(std::make_unique<detail::callable_of<std::decay_t<F>>>(std::forward<F>(f)))
+	{
+	}
 	alarm(const alarm &) = delete;
 	alarm &operator=(const alarm &) = delete;
 
@@ -91,7 +119,7 @@ private:
 			[](void *arg) {
 				auto *self = static_cast<alarm *>(arg);
 				try {
-					self->f_();
+					self->f_->call();
 				} catch (...) {
 					detail::exception_left_task();
 				}
@@ -119,7 +147,7 @@ private:
 	sn_waitgroup running_ = SN_WAITGROUP_INIT;
 	std::mutex new_run_;    /* held without any call of sennit that may park */
 	std::uint32_t run_ = 0; /* the run that running_ belongs to */
-	std::function<void()> f_;
+	std::unique_ptr<detail::callable> f_;
 };
 
 /* A synonym of alarm, for readers who look for a timer. */

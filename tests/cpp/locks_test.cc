@@ -368,6 +368,20 @@ TEST(Alarm, RingsOrIsStopped)
 	});
 }
 
+TEST(Alarm, TakesMoveOnlyCallables)
+{
+	sn::run([] {
+		sn::semaphore rang;
+		sn::alarm alarm([&, number = std::make_unique<int>(3)] {
+			EXPECT_EQ(*number, 3);
+			rang.release();
+		});
+
+		alarm.set_after(0s);
+		rang.acquire();
+	});
+}
+
 /* An alarm that a run has set, and that is destroyed after it: set, or in its function. */
 TEST(Alarm, OutlivesItsRun)
 {

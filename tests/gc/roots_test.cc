@@ -6,6 +6,8 @@
 // referred to.
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <memory>
 #include <vector>
 
 #include <pthread.h>
@@ -625,6 +627,34 @@ TEST(GcRoots, ClosuresAndBoxes)
 	run(2, [&] {
 		Blind blind(SN_GC_BLIND_VALUES);
 		EXPECT_GT(test(), 0u);
+	});
+}
+
+// The closures of alarms. The alarms themselves are where the collector does not search.
+TEST(GcRoots, ClosuresOfAlarms)
+{
+	connect();
+	run(2, [] {
+		constexpr int n = 300;
+		Lists lists(n);
+		std::atomic<int> broken{0}, rung{0};
+		std::vector<std::unique_ptr<sn::alarm>> alarms;
+
+		for (int i = 0; i < n; i++) {
+			std::array<char, 100> large{};
+			alarms.push_back(std::make_unique<sn::alarm>(
+				[&, large, plain = reinterpret_cast<Node *>(~lists.make())] {
+					if (large[5] || !lists.whole(plain))
+						broken++;
+					rung++;
+				}));
+		}
+		collect();
+		EXPECT_EQ(0u, lists.ended());
+		for (auto &alarm : alarms)
+			alarm->set_after(std::chrono::seconds(0));
+		EXPECT_TRUE(eventually([&] { return rung == n; }));
+		EXPECT_EQ(0, broken);
 	});
 }
 
