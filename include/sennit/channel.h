@@ -33,8 +33,9 @@
  *
  * Lifetime. The caller ensures that the channel is not freed before its call returns. Tasks that
  * sn_run() abandons at its end may be waiting in a channel: all that can be done with such a
- * channel afterwards, also in a later run, is to free it. A child of fork() must not use channels
- * of the parent.
+ * channel afterwards, also in a later run, is to free it. A plain thread must not be in a call with
+ * such a channel when the first task returns (base.h): a program closes the channel, or joins the
+ * thread, before that. A child of fork() must not use channels of the parent.
  *
  * Using a channel after it was freed is a programming error. Debug builds report it, with the task,
  * and abort. Others return -EINVAL, or do nothing where there is no error to return, as long as the
