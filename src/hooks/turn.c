@@ -2,6 +2,7 @@
 #include "hooks/turn.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include <sennit/task.h>
@@ -50,6 +51,22 @@ void sn_hook_turns_forget(int fd)
 		if (atomic_load_explicit(word, memory_order_relaxed))
 			atomic_store_explicit(word, 0, memory_order_relaxed);
 	}
+}
+
+/* In a child of fork() the owners do not exist, except a task that forks in a signal handler: it
+ * then gives back what it no longer has, which does nothing. Looks first, so that the child gets no
+ * pages of its own for words that are 0. */
+static void forget_all(void)
+{
+	for (int writes = 0; writes < 2; writes++)
+		for (int i = 0; i < WORDS; i++)
+			if (atomic_load_explicit(&words[writes][i], memory_order_relaxed))
+				atomic_store_explicit(&words[writes][i], 0, memory_order_relaxed);
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	pthread_atfork(NULL, NULL, forget_all);
 }
 
 /* Waits a moment, because another task has the turn although the descriptor is ready. */

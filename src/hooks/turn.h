@@ -25,7 +25,9 @@
  * the owner's struct sn_hook_turn, which is on its stack. Only the owner stores that address and
  * replaces it by 0, by compare-and-swap; a thread that closes the descriptor stores 0. If the
  * descriptor was closed during the call, the owner's compare-and-swap fails, so that the owner does
- * not give another task's turn back.
+ * not give another task's turn back. In a child of fork() all words become 0. A handler of a signal
+ * that leaves the call by siglongjmp() leaves the word as it is, until the descriptor is closed
+ * (docs/hooks.md).
  *
  * models/hook_turn.pml models this.
  *

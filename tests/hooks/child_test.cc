@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+// Labels: machine
+//
+// A run in a child of fork(), whose parent has hooked calls under way: what they hold is not held
+// in the child, where their tasks do not exist.
+#include <atomic>
+#include <cstdio>
+#include <string>
+
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+
+#include "hooks.h"
+#include "support/child.h"
+
+// As in tests/net/fork_test.cc.
+#if !TEST_TSAN && !TEST_ASAN && !TEST_EMULATED
+
+namespace
+{
+
+using namespace test;
+
+// Whether the thread is blocked in this system call.
+bool blocks_in(pid_t thread, long call)
+{
+	const std::string path = "/proc/self/task/" + std::to_string(thread) + "/syscall";
+	FILE *file = fopen(path.c_str(), "re");
+	long found = -1;
+
+	if (!file)
+		return false;
+	const bool known = fscanf(file, "%ld", &found) == 1;
+	fclose(file);
+	return known && found == call;
+}
+
+// A write to an eventfd of more than there is room for blocks in turn (turn.h).
+TASK_TEST(Child, HasNoTurns, 2)
+{
+	const uint64_t there = UINT64_MAX - 2, two = 2, one = 1;
+	const int fd = eventfd(0, EFD_CLOEXEC);
+	std::atomic<pid_t> writer{0};
+	uint64_t sum = 0;
+
+	ASSERT_EQ(8, write(fd, &there, sizeof there));
+	Task stuck = hooked([&] {
+		writer = gettid();
+		EXPECT_EQ(8, outcome(write(fd, &two, sizeof two)));
+	});
+	EXPECT_TRUE(test::eventually([&] { return writer && blocks_in(writer, SYS_write); }));
+	EXPECT_EQ(0, in_child([&] {
+			  test::run(1, [&] {
+				  hooked([&] {
+					  const uint64_t passed = hooks().passed_other;
+
+					  CHILD_CHECK(write(fd, &one, sizeof one) == 8);
+					  CHILD_CHECK(hooks().passed_other == passed);
+				  }).join();
+			  });
+		  }));
+	EXPECT_EQ(8, read(fd, &sum, sizeof sum));
+	EXPECT_EQ(UINT64_MAX - 1, sum);
+	stuck.join();
+	close(fd);
+}
+
+} // namespace
+
+#endif
