@@ -16,6 +16,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,17 @@ struct lookup {
 };
 
 static _Atomic int under_way;
+
+/* In a child of fork() there are no lookups. */
+static void forget_all(void)
+{
+	atomic_store(&under_way, 0);
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	pthread_atfork(NULL, NULL, forget_all);
+}
 
 static void leave(struct lookup *lookup)
 {
