@@ -251,19 +251,24 @@ SN_HOOK(int, dup, (int fd))
 	return sn_real.dup(fd);
 }
 
-SN_HOOK(int, dup2, (int fd, int to))
+/* dup2() and dup3() close `to` only if there is something to put in its place. */
+static void replacing(int fd, int to)
 {
 	note(fd, 0);
-	if (to != fd)
+	if (to != fd && sn_real.fcntl(fd, F_GETFD, 0L) >= 0)
 		closing(to);
+}
+
+SN_HOOK(int, dup2, (int fd, int to))
+{
+	replacing(fd, to);
 	return sn_real.dup2(fd, to);
 }
 
 SN_HOOK(int, dup3, (int fd, int to, int flags))
 {
-	note(fd, 0);
-	if (to != fd)
-		closing(to);
+	if (!(flags & ~O_CLOEXEC))
+		replacing(fd, to);
 	return sn_real.dup3(fd, to, flags);
 }
 

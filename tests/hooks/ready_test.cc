@@ -11,6 +11,7 @@
 #include <sys/select.h>
 
 #include "hooks/hooks.h"
+#include "support/internals.h"
 
 namespace
 {
@@ -81,6 +82,31 @@ TASK_TEST(Reuse, OfASelectedDescriptorIsNoticed, 1)
 		});
 	for (const int fd : {ends[1], others[0], others[1]})
 		close(fd);
+}
+
+// A call that fails, and closes nothing, ends no wait.
+TASK_TEST(Reuse, ThatFailsEndsNoWait, 2)
+{
+	SocketPair pair;
+	const uint64_t before = hooks().parked;
+	Task reader = hooked([&] {
+		char byte = 0;
+
+		EXPECT_EQ(1, outcome(recv(pair.fd[0], &byte, 1, 0)));
+		EXPECT_EQ('x', byte);
+	});
+
+	EXPECT_TRUE(test::eventually([&] { return probe_watch_waits(pair.fd[0]) == 1; }));
+	EXPECT_LT(before, hooks().parked);
+	hooked([&] {
+		EXPECT_EQ(-EBADF, outcome(dup2(-1, pair.fd[0])));
+		EXPECT_EQ(-EBADF, outcome(dup3(-1, pair.fd[0], 0)));
+		EXPECT_EQ(-EINVAL, outcome(dup3(pair.fd[1], pair.fd[0], O_NONBLOCK)));
+		EXPECT_EQ(pair.fd[0], outcome(dup2(pair.fd[0], pair.fd[0])));
+		EXPECT_EQ(1, probe_watch_waits(pair.fd[0]));
+		EXPECT_EQ(1, write(pair.fd[1], "x", 1));
+	}).join();
+	reader.join();
 }
 
 // ---- events that poll() does not know ----
