@@ -114,7 +114,10 @@ static int begin(sn_stream *stream, sn_tls_config *config, const char *name)
 	tls->config = sn_tls_config_ref(config);
 	take_present(tls, config);
 	tls->fd = sn_stream_fd(stream);
-	err = tls->fd < 0 ? tls->fd : prepare(tls, name);
+	if (tls->fd < 0)
+		err = sn_tls_say(tls->fd, "the stream cannot be used: %s", strerror(-tls->fd));
+	else
+		err = prepare(tls, name);
 	if (err == 0) {
 		sn_tls_session_offer(tls);
 		err = sn_layer_push(stream, &sn_tls_layer, tls);
@@ -153,9 +156,13 @@ int sn_tls_handshake(sn_stream *stream, int64_t deadline)
 	void *state;
 	int err = sn_layer_run(stream, &sn_tls_layer, sn_tls_handshake_attempt, NULL, deadline);
 
-	if (err == -ETIMEDOUT || err == -EBUSY || err == -EPROTOTYPE)
-		return sn_tls_say(err, "the handshake has failed: %s", strerror(-err));
-	if (err < 0 && sn_layer_use(stream, &sn_tls_layer, &state) == 0) {
+	if (err == 0)
+		return 0;
+	sn_tls_say(err, "the handshake has failed: %s", strerror(-err));
+	/* These are no errors of the connection, which may have one all the same. */
+	if (err == -ETIMEDOUT || err == -EBUSY || err == -EPROTOTYPE || err == -ECANCELED)
+		return err;
+	if (sn_layer_use(stream, &sn_tls_layer, &state) == 0) {
 		sn_tls_say_of(state, err);
 		sn_layer_unuse(stream);
 	}
@@ -244,21 +251,27 @@ static int unuse(sn_stream *stream, struct sn_tls *tls, int result)
 
 int sn_tls_update_keys(sn_stream *stream)
 {
+	const char *why = NULL;
 	struct sn_tls *tls;
 	int err = use(stream, &tls);
 
 	if (err < 0)
 		return err;
 	ERR_clear_error();
-	if (!tls->established)
+	if (!tls->established) {
 		err = -ENOTCONN;
-	else if (SSL_version(tls->ssl) < TLS1_3_VERSION)
+		why = "the handshake is not complete";
+	} else if (SSL_version(tls->ssl) < TLS1_3_VERSION) {
 		err = -EOPNOTSUPP;
-	else if (SSL_key_update(tls->ssl, SSL_KEY_UPDATE_REQUESTED) != 1 &&
-		 SSL_get_key_update_type(tls->ssl) == SSL_KEY_UPDATE_NONE)
+		why = "TLS 1.2 cannot change keys";
+	} else if (SSL_key_update(tls->ssl, SSL_KEY_UPDATE_REQUESTED) != 1 &&
+		   SSL_get_key_update_type(tls->ssl) == SSL_KEY_UPDATE_NONE) {
 		err = -EPROTO;
+		why = "the keys cannot be changed";
+	}
 	ERR_clear_error();
-	return unuse(stream, tls, err);
+	unuse(stream, tls, 0);
+	return why ? sn_tls_say(err, "%s", why) : 0;
 }
 
 const char *sn_tls_error(sn_stream *stream)
@@ -318,12 +331,13 @@ int sn_tls_info(sn_stream *stream, struct sn_tls_info *info)
 {
 	struct sn_tls_info current;
 	struct sn_tls *tls;
-	int err = info ? use(stream, &tls) : -EINVAL;
+	int err = info ? use(stream, &tls) : sn_tls_say(-EINVAL, "no place for the result");
 
 	if (err < 0)
 		return err;
 	fill(&current, tls);
-	return unuse(stream, tls, SN_SIZED_GIVE(info, &current));
+	err = unuse(stream, tls, SN_SIZED_GIVE(info, &current));
+	return err < 0 ? sn_tls_say(err, "the result has an unknown size") : err;
 }
 
 ssize_t sn_tls_peer_certificate(sn_stream *stream, void *buf, size_t size)
@@ -341,5 +355,8 @@ ssize_t sn_tls_peer_certificate(sn_stream *stream, void *buf, size_t size)
 		needed = -ENOSPC;
 	if (needed > 0)
 		i2d_X509(peer, &to);
-	return unuse(stream, tls, needed);
+	unuse(stream, tls, 0);
+	if (needed == -ENOSPC)
+		return sn_tls_say(needed, "the peer's certificate is larger than the buffer");
+	return needed < 0 ? sn_tls_say(needed, "the peer has shown no certificate") : needed;
 }
