@@ -109,8 +109,8 @@ SN_API int sn_tls_config_add_system_ca(sn_tls_config *config);
  * Adds revocation lists, from a file or PEM text. Once there is one, the peer's own certificate is
  * checked, and is refused if its issuer has no list here, or one that has expired; those of the
  * authorities in between are not. The first has to come before the first connection (-EBUSY);
- * others may be added at any time, and the newest list of an issuer counts. A session that is
- * resumed is not checked again.
+ * others may be added at any time, and of those of an issuer that are in time the newest counts. A
+ * session that is resumed is not checked again.
  */
 SN_API int sn_tls_config_add_crl(sn_tls_config *config, const char *where);
 

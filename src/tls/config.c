@@ -113,6 +113,7 @@ int sn_tls_config_new(sn_tls_config **out, enum sn_tls_role role)
 	atomic_init(&config->references, 1);
 	config->role = role;
 	config->key_log = -1;
+	pthread_mutex_init(&config->lists_lock, NULL);
 	config->verify = role == SN_TLS_CLIENT ? SN_TLS_VERIFY_REQUIRE : SN_TLS_VERIFY_NONE;
 	ERR_clear_error();
 	err = setup(config);
@@ -141,6 +142,7 @@ void sn_tls_config_unref(sn_tls_config *config)
 	sn_tls_set_release(config->set);
 	sn_tls_ring_release(config->ring);
 	SSL_CTX_free(config->ctx);
+	sk_X509_CRL_pop_free(config->lists, X509_CRL_free);
 	if (config->key_log >= 0)
 		close(config->key_log);
 	free(config->alpn);

@@ -19,6 +19,7 @@
 #ifndef SENNIT_TLS_INTERNAL_H
 #define SENNIT_TLS_INTERNAL_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -93,6 +94,10 @@ struct sn_tls_config {
 	bool checks_lists;        /* there is a revocation list */
 	struct sn_tls_set *set;   /* NULL: none */
 	struct sn_tls_ring *ring; /* NULL: OpenSSL's own key */
+	/* The revocation lists that have come since the first connection; NULL: none. Written under
+	 * both locks. The second is held for moments, because verifications take it. */
+	STACK_OF(X509_CRL) * lists;
+	pthread_mutex_t lists_lock;
 	struct sn_tls_session *sessions;
 	unsigned nsessions;
 };

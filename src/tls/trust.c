@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Whom a configuration trusts: certificate authorities and revocation lists, in the store of its
- * SSL_CTX. The store has a lock of its own, so lists can be added while connections are made.
+ * SSL_CTX. A store forgets nothing, but lists are renewed for as long as a program runs. Those that
+ * come after the first connection are therefore kept here, where they replace one another, and the
+ * store asks for them.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +15,7 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
 
 #include "tls/pem.h"
 #include "tls/tls.h"
@@ -120,21 +124,163 @@ static int read_lists(STACK_OF(X509_CRL) * lists, const char *where)
 	return err;
 }
 
-/* The first list changes the store's flags, which connections read, so it must be added before the
- * first connection. The lock is held, so that no first connection begins during this call. */
-static int add_lists(sn_tls_config *config, STACK_OF(X509_CRL) * lists)
+/* Whether both have the same value of an extension, or neither has it. */
+static bool agree_on(const X509_CRL *a, const X509_CRL *b, int extension)
 {
+	const int in_a = X509_CRL_get_ext_by_NID(a, extension, -1),
+		  in_b = X509_CRL_get_ext_by_NID(b, extension, -1);
+
+	if (in_a < 0 || in_b < 0)
+		return in_a < 0 && in_b < 0;
+	return ASN1_OCTET_STRING_cmp(X509_EXTENSION_get_data(X509_CRL_get_ext(a, in_a)),
+				     X509_EXTENSION_get_data(X509_CRL_get_ext(b, in_b))) == 0;
+}
+
+/* Whether one of the lists can replace the other: they are of the same issuer, and of the same key
+ * and about the same part of its certificates, if they say that. */
+static bool is_same_list(const X509_CRL *a, const X509_CRL *b)
+{
+	return X509_NAME_cmp(X509_CRL_get_issuer(a), X509_CRL_get_issuer(b)) == 0 &&
+	       agree_on(a, b, NID_authority_key_identifier) &&
+	       agree_on(a, b, NID_issuing_distribution_point) && agree_on(a, b, NID_delta_crl);
+}
+
+/* Whether a list that is in force is preferred to the other now and for ever: it is as new, and
+ * expires no earlier. OpenSSL takes one in force before one that is not, and then the newest. */
+static bool supersedes(const X509_CRL *list, const X509_CRL *other)
+{
+	const ASN1_TIME *begin = X509_CRL_get0_lastUpdate(list),
+			*end = X509_CRL_get0_nextUpdate(list),
+			*other_end = X509_CRL_get0_nextUpdate(other);
+	const int older = ASN1_TIME_compare(X509_CRL_get0_lastUpdate(other), begin);
+
+	if (X509_cmp_current_time(begin) >= 0 || (older != -1 && older != 0))
+		return false;
+	if (!end)
+		return true;
+	return other_end && ASN1_TIME_compare(end, other_end) >= 0;
+}
+
+/* Adds a list, and drops those that it replaces. Returns false if there is no memory. */
+static bool renew(STACK_OF(X509_CRL) * lists, X509_CRL *list)
+{
+	for (int i = sk_X509_CRL_num(lists) - 1; i >= 0; i--) {
+		X509_CRL *each = sk_X509_CRL_value(lists, i);
+
+		if (!is_same_list(each, list))
+			continue;
+		if (supersedes(list, each))
+			X509_CRL_free(sk_X509_CRL_delete(lists, i));
+		else if (supersedes(each, list))
+			return true;
+	}
+	if (X509_CRL_up_ref(list) != 1)
+		return false;
+	if (sk_X509_CRL_push(lists, list) > 0)
+		return true;
+	X509_CRL_free(list);
+	return false;
+}
+
+static STACK_OF(X509_CRL) * copy_of(const STACK_OF(X509_CRL) * lists)
+{
+	STACK_OF(X509_CRL) *copy = sk_X509_CRL_new_null();
+
+	for (int i = 0; copy && i < sk_X509_CRL_num(lists); i++)
+		if (!renew(copy, sk_X509_CRL_value(lists, i))) {
+			sk_X509_CRL_pop_free(copy, X509_CRL_free);
+			return NULL;
+		}
+	return copy;
+}
+
+/* ---- the store asks ---- */
+
+static int config_of_store; /* the index of this datum */
+
+static void make_index(void)
+{
+	config_of_store = X509_STORE_get_ex_new_index(0, NULL, NULL, NULL, NULL);
+}
+
+/* OpenSSL's callback, which frees what it gets: the lists of this issuer, with those of the store
+ * and of its folders. */
+static STACK_OF(X509_CRL) * lists_of(const X509_STORE_CTX *verification, const X509_NAME *issuer)
+{
+	X509_STORE *store = X509_STORE_CTX_get0_store(verification);
+	sn_tls_config *config = X509_STORE_get_ex_data(store, config_of_store);
+	STACK_OF(X509_CRL) *found = X509_STORE_CTX_get1_crls(verification, issuer);
+
+	if (!found)
+		found = sk_X509_CRL_new_null();
+	pthread_mutex_lock(&config->lists_lock);
+	for (int i = 0; found && i < sk_X509_CRL_num(config->lists); i++) {
+		X509_CRL *each = sk_X509_CRL_value(config->lists, i);
+
+		if (X509_NAME_cmp(X509_CRL_get_issuer(each), issuer) != 0)
+			continue;
+		X509_CRL_up_ref(each);
+		if (sk_X509_CRL_push(found, each) <= 0) {
+			/* Without it an older list would count. With none the peer is refused. */
+			X509_CRL_free(each);
+			sk_X509_CRL_pop_free(found, X509_CRL_free);
+			found = NULL;
+		}
+	}
+	pthread_mutex_unlock(&config->lists_lock);
+	return found;
+}
+
+/* Adds lists to the store. The first one changes what connections read, so it must be added before
+ * the first connection. */
+static int begin_lists(sn_tls_config *config, STACK_OF(X509_CRL) * added)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	X509_STORE *store = SSL_CTX_get_cert_store(config->ctx);
 
-	if (config->used && !config->checks_lists)
-		return sn_tls_say(-EBUSY, "the configuration is in use, without revocation lists");
-	for (int i = 0; i < sk_X509_CRL_num(lists); i++)
-		if (X509_STORE_add_crl(store, sk_X509_CRL_value(lists, i)) != 1)
+	for (int i = 0; i < sk_X509_CRL_num(added); i++)
+		if (X509_STORE_add_crl(store, sk_X509_CRL_value(added, i)) != 1)
 			return sn_tls_say_openssl(-EBADMSG, "a revocation list cannot be added");
-	if (!config->checks_lists)
-		X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK);
+	if (config->checks_lists)
+		return 0;
+	pthread_once(&once, make_index);
+	if (X509_STORE_set_ex_data(store, config_of_store, config) != 1)
+		return sn_tls_say(-ENOMEM, "no memory");
+	X509_STORE_set_lookup_crls(store, lists_of);
+	X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK);
 	config->checks_lists = true;
 	return 0;
+}
+
+/* Adds lists to those that replace one another. */
+static int renew_lists(sn_tls_config *config, STACK_OF(X509_CRL) * added)
+{
+	STACK_OF(X509_CRL) *lists = copy_of(config->lists), *former;
+
+	for (int i = 0; lists && i < sk_X509_CRL_num(added); i++)
+		if (!renew(lists, sk_X509_CRL_value(added, i))) {
+			sk_X509_CRL_pop_free(lists, X509_CRL_free);
+			lists = NULL;
+		}
+	if (!lists)
+		return sn_tls_say(-ENOMEM, "no memory");
+	pthread_mutex_lock(&config->lists_lock);
+	former = config->lists;
+	config->lists = lists;
+	pthread_mutex_unlock(&config->lists_lock);
+	sk_X509_CRL_pop_free(former, X509_CRL_free);
+	return 0;
+}
+
+/* The lock is held, so that no first connection begins during this call, and no other one of this
+ * function. */
+static int add_lists(sn_tls_config *config, STACK_OF(X509_CRL) * added)
+{
+	if (!config->used)
+		return begin_lists(config, added);
+	if (!config->checks_lists)
+		return sn_tls_say(-EBUSY, "the configuration is in use, without revocation lists");
+	return renew_lists(config, added);
 }
 
 int sn_tls_config_add_crl(sn_tls_config *config, const char *where)

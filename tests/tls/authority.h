@@ -152,8 +152,9 @@ public:
 	const Identity &self() const { return self_; }
 	Identity sign(const Terms &terms) const { return certify(terms, &self_); }
 
-	// A list that revokes these certificates, issued so many seconds from now.
-	std::string revoke(const std::vector<const Identity *> &revoked, long issued = -60) const
+	// A list that revokes these certificates, issued and renewed so many seconds from now.
+	std::string revoke(const std::vector<const Identity *> &revoked, long issued = -60,
+			   long next = 3600) const
 	{
 		std::unique_ptr<X509_CRL, Freer<X509_CRL_free>> list(X509_CRL_new());
 		std::unique_ptr<ASN1_TIME, Freer<ASN1_TIME_free>> time(ASN1_TIME_new());
@@ -171,7 +172,7 @@ public:
 			X509_REVOKED_set_revocationDate(entry, time.get());
 			X509_CRL_add0_revoked(crl, entry);
 		}
-		X509_gmtime_adj(time.get(), 3600);
+		X509_gmtime_adj(time.get(), next);
 		X509_CRL_set1_nextUpdate(crl, time.get());
 		X509_CRL_sort(crl);
 		need(X509_CRL_sign(crl, self_.key.get(), EVP_sha256()) > 0);

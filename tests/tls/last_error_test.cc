@@ -53,12 +53,10 @@ TEST(TlsLastError, IsOfTheLastCall)
 			sn_scope_close(scope);
 		}
 		pair.handshake();
-		expect_said(-ENOENT, [&] {
-			return sn_tls_peer_certificate(pair.server, der, sizeof der);
-		});
-		expect_said(-ENOSPC, [&] {
-			return sn_tls_peer_certificate(pair.client, der, sizeof der);
-		});
+		expect_said(-ENOENT,
+			    [&] { return sn_tls_peer_certificate(pair.server, der, sizeof der); });
+		expect_said(-ENOSPC,
+			    [&] { return sn_tls_peer_certificate(pair.client, der, sizeof der); });
 		sn_tcp_close(plain.release_client());
 		expect_said(-EBADF, [&] { return handshake(stream); });
 		expect_said(-EBADF, [&] { return sn_tls_client(stream, usual.client, "a"); });
