@@ -166,6 +166,8 @@ struct sn_udp_message {
 	 * Received, with SN_UDP_PACKET_INFO: the address that it was sent to. To send: the address
 	 * to send it from; none leaves the choice to the system. The port is not used. An answer
 	 * that copies this and the interface therefore goes back the way that the question came.
+	 * For a question to a group, or to 255.255.255.255, the system chooses the address. The
+	 * broadcast address of a subnet is -EINVAL: whoever serves that has to set another one.
 	 */
 	struct sn_address local;
 	unsigned interface; /* the same: the index of the interface, or 0 */

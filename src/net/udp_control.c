@@ -45,12 +45,29 @@ _Static_assert(CMSG_SPACE(sizeof(struct in6_pktinfo)) + 2 * CMSG_SPACE(sizeof(in
 		       SN_UDP_CONTROL_SIZE,
 	       "all that is written fits");
 
+/* The address from which a message is sent that has this one: itself, except that a group and the
+ * broadcast of all networks are no sources, so that the system chooses one of the same family. */
+static struct sn_address source_of(const struct sn_address *local)
+{
+	static const unsigned char all[4] = {255, 255, 255, 255};
+	struct sn_address source = *local;
+
+	if ((local->family == AF_INET &&
+	     (local->bytes[0] >> 4 == 14 || memcmp(local->bytes, all, sizeof all) == 0)) ||
+	    (local->family == AF_INET6 && local->bytes[0] == 255)) {
+		memset(source.bytes, 0, sizeof source.bytes);
+		source.scope = 0;
+	}
+	return source;
+}
+
 static int put_local(struct msghdr *header, const struct sn_udp_message *message, int family)
 {
 	struct in6_pktinfo v6 = {.ipi6_ifindex = message->interface};
 	struct in_pktinfo v4 = {.ipi_ifindex = (int)message->interface};
+	const struct sn_address source = source_of(&message->local);
 	union sn_sockaddr local;
-	const socklen_t length = sn_address_to(&local, &message->local, family);
+	const socklen_t length = sn_address_to(&local, &source, family);
 
 	if (family == AF_INET) {
 		if (message->local.family == AF_INET6)

@@ -524,6 +524,35 @@ TEST(UdpGroups, AreJoinedAndLeft)
 	});
 }
 
+// The answer to a question that was sent to a group copies what is known of the question.
+TEST(UdpGroups, AreAnsweredFromAnAddressOfTheHost)
+{
+	if (test::emulator_lacks_groups() || TEST_SWAPPED)
+		GTEST_SKIP() << "the emulator does not know MCAST_JOIN_GROUP";
+	test::run(1, [] {
+		for (const char *bound : {"0.0.0.0:0", "[::]:0"}) {
+			if (!test::have(bound))
+				continue;
+			Socket sender, member(bound, SN_UDP_PACKET_INFO);
+			const sn_address group = test::address("239.1.2.3:0");
+			sn_address to = group;
+			Message got, answer("answer", sender.address());
+
+			to.port = member.address().port;
+			ASSERT_EQ(0, sn_udp_join(member.get(), &group, lo));
+			ASSERT_EQ(0, sn_udp_set(sender.get(), SN_UDP_MULTICAST_INTERFACE, int(lo)));
+			ASSERT_EQ(0, sn_udp_set(sender.get(), SN_UDP_MULTICAST_TTL, 0));
+			ASSERT_EQ(1, sender.send("x", to));
+			ASSERT_EQ(1, sn_udp_recv_messages(member.get(), &got, 1));
+			EXPECT_EQ("239.1.2.3:0", test::text(got.local));
+			answer.local = got.local;
+			answer.interface = got.interface;
+			EXPECT_EQ(1, sn_udp_send_messages(member.get(), &answer, 1)) << bound;
+			EXPECT_EQ("answer", sender.receive());
+		}
+	});
+}
+
 // Sends to a group of IPv6 on the interface. Few systems have a route for that on lo; returns 0 if
 // there is none.
 ssize_t send_to_group(Socket &sender, sn_address &to, unsigned interface)
