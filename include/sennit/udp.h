@@ -261,8 +261,9 @@ enum sn_udp_setting {
  */
 SN_API int sn_udp_set(sn_udp *udp, enum sn_udp_setting setting, int value);
 
-/* The value of the setting, or a negative errno; -ENOTCONN for the MTU without a peer. Does not
- * park. Any thread. */
+/* The value of the setting, or a negative errno; -ENOTCONN for the MTU without a peer. The
+ * interface for groups is that of sn_udp_set() on an IPv4 socket, whose kernel does not tell. Does
+ * not park. Any thread. */
 SN_API int sn_udp_get(sn_udp *udp, enum sn_udp_setting setting);
 
 /*

@@ -37,6 +37,7 @@ struct sn_udp_state {
 	 * clears it.
 	 */
 	_Atomic int error;
+	_Atomic int group_interface; /* as set; IPv4 cannot ask the kernel for the index */
 };
 
 static inline struct sn_udp_state *sn_udp_state(const struct sn_fd *d)

@@ -166,6 +166,9 @@ static int set_interface(const struct sn_fd *d, int index)
 		err = sn_sys_set_option(d->fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, index);
 	if (err == 0 && takes_v4(sn_udp_state(d)))
 		err = sn_sys_set_value(d->fd, IPPROTO_IP, IP_MULTICAST_IF, &v4, sizeof v4);
+	if (err == 0)
+		atomic_store_explicit(&sn_udp_state(d)->group_interface, index,
+				      memory_order_relaxed);
 	return err;
 }
 
@@ -205,6 +208,12 @@ static int get(const struct sn_fd *d, enum sn_udp_setting setting)
 					setting == SN_UDP_SEND_BUFFER ? SO_SNDBUF : SO_RCVBUF,
 					&value);
 		return err < 0 ? err : value / 2;
+	case SN_UDP_MULTICAST_INTERFACE:
+		if (!v6)
+			return atomic_load_explicit(&sn_udp_state(d)->group_interface,
+						    memory_order_relaxed);
+		err = sn_sys_get_option(d->fd, level, IPV6_MULTICAST_IF, &value);
+		return err < 0 ? err : value;
 	case SN_UDP_MTU:
 		err = sn_sys_get_option(d->fd, level, v6 ? IPV6_MTU : IP_MTU, &value);
 		return err < 0 ? err : value;

@@ -637,6 +637,8 @@ TASK_TEST(UdpSettings, AreKept, 1)
 			{SN_UDP_MULTICAST_TTL, 0, -1},
 			{SN_UDP_MULTICAST_LOOP, 0, 2},
 			{SN_UDP_MULTICAST_LOOP, 1, -1},
+			{SN_UDP_MULTICAST_INTERFACE, int(lo), -1},
+			{SN_UDP_MULTICAST_INTERFACE, 0, -1},
 		};
 
 		for (const auto &each : all) {
