@@ -17,7 +17,7 @@
  * Mutants, each of which must be caught:
  *   CLEAR_LATE      pass_on() clears the bit after it has passed the signal on
  *   READ_LATE       the poller reads the eventfd after it has looked at the bits
- *   LOOK_UNLOCKED   the task looks at the bits before it has the lock
+ *   LISTED_LATE     the task passes on what is noted before it has entered the list
  *   NO_CLAIM        the signal is passed to a task whose deadline has come
  *   FORGETS         a signal that nobody wants is not noted again
  */
@@ -47,6 +47,51 @@ active proctype sender()
 	od
 }
 
+/* The lock is held. */
+inline pass_on(given)
+{
+	if
+	:: noted ->
+		given = 0;
+#ifndef CLEAR_LATE
+		noted = 0;
+#endif
+#ifdef TASK
+		d_step {
+			if
+#	ifdef NO_CLAIM
+			:: listed -> claimed = 1; given = 1; listed = 0
+#	else
+			:: listed && !claimed -> claimed = 1; given = 1; listed = 0
+#	endif
+			:: else
+			fi
+		};
+		if
+		:: given -> ended = 1
+		:: else
+		fi;
+#else
+		given = 1;
+		buffer = 1; /* or the buffer was full, and the receiver will look */
+#endif
+#ifdef CLEAR_LATE
+		if
+		:: given -> noted = 0
+		:: else
+		fi
+#elif defined(FORGETS)
+		skip
+#else
+		if
+		:: !given -> noted = 1
+		:: else
+		fi
+#endif
+	:: else
+	fi
+}
+
 active proctype poller()
 {
 	bool given;
@@ -57,46 +102,7 @@ end:
 		readable = 0;
 #endif
 		lock();
-		if
-		:: noted ->
-			given = 0;
-#ifndef CLEAR_LATE
-			noted = 0;
-#endif
-#ifdef TASK
-			d_step {
-				if
-#	ifdef NO_CLAIM
-				:: listed -> claimed = 1; given = 1; listed = 0
-#	else
-				:: listed && !claimed -> claimed = 1; given = 1; listed = 0
-#	endif
-				:: else
-				fi
-			};
-			if
-			:: given -> ended = 1
-			:: else
-			fi;
-#else
-			given = 1;
-			buffer = 1; /* or the buffer was full, and the receiver will look */
-#endif
-#ifdef CLEAR_LATE
-			if
-			:: given -> noted = 0
-			:: else
-			fi
-#elif defined(FORGETS)
-			skip
-#else
-			if
-			:: !given -> noted = 1
-			:: else
-			fi
-#endif
-		:: else
-		fi;
+		pass_on(given);
 #ifdef READ_LATE
 		readable = 0;
 #endif
@@ -107,23 +113,19 @@ end:
 #ifdef TASK
 active proctype receiver()
 {
-	bool got;
+	bool got, given;
 again:
 	got = 0;
-#ifdef LOOK_UNLOCKED
-	if
-	:: noted -> lock(); noted = 0; unlock(); got = 1; goto handle
-	:: else
-	fi;
+#ifdef LISTED_LATE
 	lock();
-#else
-	lock();
-	if
-	:: noted -> noted = 0; unlock(); got = 1; goto handle
-	:: else
-	fi;
+	pass_on(given);
+	unlock();
 #endif
+	lock();
 	d_step { listed = 1; claimed = 0; ended = 0 };
+#ifndef LISTED_LATE
+	pass_on(given);
+#endif
 	unlock();
 end:
 	if
@@ -134,11 +136,9 @@ end:
 	listed = 0;
 	unlock();
 	if
-	:: got
-	:: else -> goto again
+	:: got -> handled = sent
+	:: else
 	fi;
-handle:
-	handled = sent;
 	goto again
 }
 #else

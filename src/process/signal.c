@@ -8,8 +8,9 @@
  *
  * No signal is lost. The handler sets the bit before it writes to the eventfd, and pass_on() reads
  * the eventfd before it looks at the bits, so a bit that pass_on() misses comes with another event.
- * A task looks at the bits and enters the list under one lock, which pass_on() also holds while it
- * looks at both. A signal that no task or channel wants is noted again.
+ * A task enters the list and passes on what is noted, to itself or to one that has waited longer,
+ * under the lock under which all of that happens. A signal that no task or channel wants is noted
+ * again.
  *
  * Each noted signal goes to one task or to channels. One party clears its bit, and does so before
  * it gives the signal, so a signal that comes when the receiver has this one is a new one. A task
@@ -179,15 +180,10 @@ static int first_of(signal_set set)
 	return set ? __builtin_ctzll(set) + 1 : 0;
 }
 
-/* Takes one of the noted signals of the set; returns 0 if none is noted. passing is held, so no
- * other thread clears bits. */
-static int take_noted(signal_set set)
+/* passing is held, so no other thread clears bits. */
+static void clear_noted(int signum)
 {
-	int signum = first_of(noted_now() & set);
-
-	if (signum)
-		atomic_fetch_and(&noted[(signum - 1) / 32], ~(1u << (signum - 1) % 32));
-	return signum;
+	atomic_fetch_and(&noted[(signum - 1) / 32], ~(1u << (signum - 1) % 32));
 }
 
 /* ---- passing signals on; passing is held ---- */
@@ -258,7 +254,7 @@ static int pass_on(struct sn_queue *ready, struct sn_chan_node **met)
 		left &= ~bit_of(signum);
 		/* Cleared first: a receiver may take the signal out of its channel immediately, and
 		 * one that comes after that is another signal. */
-		take_noted(bit_of(signum));
+		clear_noted(signum);
 		if (!give_to_channels(signum, met) && !give_to_task(signum, ready, &count))
 			note_again(signum);
 	}
@@ -364,25 +360,11 @@ static signal_set set_of(const int *signums, size_t n)
 
 /* ---- waiting ---- */
 
-/* The signals that go to channels. A task must not take one of these before the poller passes it
- * on. */
-static signal_set of_channels(void)
-{
-	signal_set set = 0;
-
-	for (const struct sink *sink = sinks; sink; sink = sink->next)
-		set |= sink->set;
-	return set;
-}
-
-/* Takes a signal that is noted, or enters the list and returns 0. passing is held. */
-static int begin_wait(struct wait *wait, signal_set set, int64_t deadline)
+/* Enters the list. passing is held. */
+static void begin_wait(struct wait *wait, signal_set set, int64_t deadline)
 {
 	struct wait **last = &waits;
-	int signum = take_noted(set & ~of_channels());
 
-	if (signum)
-		return signum;
 	sn_waiter_init(&wait->waiter, sn_thread_self(), deadline, SN_WAITER_SHARED);
 	wait->set = set;
 	wait->signum = 0;
@@ -390,12 +372,25 @@ static int begin_wait(struct wait *wait, signal_set set, int64_t deadline)
 	while (*last)
 		last = &(*last)->next;
 	*last = wait;
-	return 0;
+}
+
+/* Wakes those to whom pass_on() has given signals, for a task. No lock is held. */
+static void wake(struct sn_queue *ready, struct sn_chan_node *met)
+{
+	while (met) {
+		struct sn_chan_node *next = met->next;
+
+		sn_chan_wake_met(NULL, met);
+		met = next;
+	}
+	sn_ready_each(sn_thread_self(), ready);
 }
 
 /* May park, after which the caller's self is stale. */
 static int wait_signal(signal_set set, int64_t deadline)
 {
+	struct sn_queue ready = {0};
+	struct sn_chan_node *met = NULL;
 	struct wait wait;
 	int err = sn_cancel_reason(sn_thread_self()->task), signum;
 
@@ -403,17 +398,19 @@ static int wait_signal(signal_set set, int64_t deadline)
 		return err;
 	sn_netpoll_wait_begins();
 	sn_lock(&passing);
-	signum = begin_wait(&wait, set, deadline);
+	begin_wait(&wait, set, deadline);
+	/* The signals that have come already, which others may have waited for before. One that is
+	 * given to this task ends its wait before that has begun. */
+	pass_on(&ready, &met);
 	sn_unlock(&passing);
-	if (signum == 0) {
-		SN_RACE_WINDOW();
-		sn_task_waits(wait.waiter.task, "a signal", NULL);
-		err = sn_waiter_park(&wait.waiter, NULL);
-		sn_lock(&passing);
-		take_out(&wait);
-		signum = wait.signum;
-		sn_unlock(&passing);
-	}
+	wake(&ready, met);
+	SN_RACE_WINDOW();
+	sn_task_waits(wait.waiter.task, "a signal", NULL);
+	err = sn_waiter_park(&wait.waiter, NULL);
+	sn_lock(&passing);
+	take_out(&wait);
+	signum = wait.signum;
+	sn_unlock(&passing);
 	sn_netpoll_wait_ends();
 	return signum ? signum : err;
 }
@@ -476,13 +473,7 @@ static void add_to_sink(sn_chan *chan, signal_set set, struct sink **made)
 	/* Passes on the signals that have come already and that no other receiver wanted. */
 	pass_on(&ready, &met);
 	sn_unlock(&passing);
-	while (met) {
-		struct sn_chan_node *next = met->next;
-
-		sn_chan_wake_met(NULL, met);
-		met = next;
-	}
-	sn_ready_each(sn_thread_self(), &ready);
+	wake(&ready, met);
 }
 
 static int send_to(sn_chan *chan, const int *signums, size_t n)

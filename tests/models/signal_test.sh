@@ -12,6 +12,6 @@ reached
 caught '-DCLEAR_LATE'
 caught '-DREAD_LATE'
 caught '-DREAD_LATE -DTASK'
-caught '-DLOOK_UNLOCKED -DTASK'
+caught '-DLISTED_LATE -DTASK'
 caught '-DNO_CLAIM -DTASK'
 caught '-DFORGETS -DTASK'

@@ -102,6 +102,23 @@ TASK_TEST(Signal, EachWakesOneOfSeveralWaiters)
 	test::join_all(tasks);
 }
 
+// Also when a task comes after the signal, and before the poller has seen that.
+TASK_TEST(Signal, GoesToTheTaskThatHasWaitedLonger, 1)
+{
+	ASSERT_EQ(0, sn_signal_catch(SIGUSR1));
+	std::atomic<bool> about_to{false};
+	Task first([&] {
+		about_to = true;
+		return sn_signal_wait(soon());
+	});
+
+	while (!about_to)
+		sn_yield();
+	kill(getpid(), SIGUSR1);
+	EXPECT_EQ(-ETIMEDOUT, sn_signal_wait(sn_now() + 5 * test::ms));
+	EXPECT_EQ(SIGUSR1, first.join());
+}
+
 TASK_TEST(Signal, WaitersChoose)
 {
 	const int first[] = {SIGUSR1}, second[] = {SIGUSR2, SIGUSR2};
