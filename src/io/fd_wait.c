@@ -224,6 +224,8 @@ void sn_fd_park_new(struct sn_thread *self, struct sn_fd *d, struct sn_task *tas
 
 	if (!task->cancel)
 		task->in_side = side;
+	if (sn_unlikely(sn_fd_is_disarmed(d)))
+		sn_fd_rearm(d);
 	sn_task_waits(task, "a descriptor to be readable, to begin", d);
 	sn_status_set(&task->word, SN_TASK_PARKED, SN_BY_CREATOR);
 	SN_RACE_WINDOW();

@@ -227,6 +227,9 @@ static int push(struct sn_fd *d, const struct sn_layer *layer, void *state)
 	/* With a layer, a read that gets less than it asked for does not mean that the socket is
 	 * empty. */
 	sn_conn_marks(d)->tcp = false;
+	/* A task that writes arms no bytes (sn_fd_rearm()), but the layer may wait for them. */
+	if (sn_unlikely(sn_fd_is_disarmed(d)))
+		sn_fd_rearm(d);
 	/* Relaxed: an edge whose thread does not see this makes only its own side ready, and such
 	 * an edge is older than the first attempt of the layer. */
 	atomic_store_explicit(&d->crossed, true, memory_order_relaxed);

@@ -14,6 +14,9 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include <sennit/layer.h>
+#include <sennit/when_readable.h>
+
 #include "support/child.h"
 #include "support/refused.h"
 #include "support/routes.h"
@@ -306,35 +309,41 @@ TEST(Splice, DisarmsTheSourceWhileItWaitsForRoom)
 		});
 }
 
+// Makes the copy of a new route fail while its source is disarmed, and takes all bytes out of the
+// source. Reads without the runtime, because a read that does not wait does not arm the source.
+void leave_disarmed(Route &route)
+{
+	const std::string &sent = two_flows();
+	Task copy([&] { return route.copy(); });
+	Task writer([&] { route.send(sent); });
+	sn_tcp *const source = route.source.server;
+
+	EXPECT_TRUE(route.stalls_in_a_pipe());
+	EXPECT_TRUE(test::eventually([&] { return probe_fd_disarmed(source); }));
+	sn_tcp_cancel(route.sink.client);
+	EXPECT_EQ(-ECANCELED, copy.join());
+	std::string rest(sent.size() - route.result.bytes_read, 0);
+	for (size_t done = 0; done < rest.size();) {
+		const ssize_t n =
+			recv(sn_tcp_fd(source), &rest[done], rest.size() - done, MSG_DONTWAIT);
+
+		done += n > 0 ? size_t(n) : 0;
+		if (n <= 0)
+			sn_sleep(test::ms);
+	}
+	writer.join();
+	EXPECT_TRUE(probe_fd_disarmed(source));
+}
+
 // The same for a relay that waits for both of its connections.
 TEST(Splice, LeavesASourceThatTheNextRelayArms)
 {
 	for (const bool first : {false, true})
 		test::run([first] {
 			Route route;
-			const std::string &sent = two_flows();
-			Task copy([&] { return route.copy(); });
-			Task writer([&] { route.send(sent); });
 			sn_tcp *const source = route.source.server;
 
-			EXPECT_TRUE(route.stalls_in_a_pipe());
-			EXPECT_TRUE(test::eventually([&] { return probe_fd_disarmed(source); }));
-			sn_tcp_cancel(route.sink.client);
-			EXPECT_EQ(-ECANCELED, copy.join());
-			// Reads without the runtime, because a read that does not wait does not arm
-			// the source.
-			std::string rest(sent.size() - route.result.bytes_read, 0);
-			for (size_t done = 0; done < rest.size();) {
-				const ssize_t n = recv(sn_tcp_fd(source), &rest[done],
-						       rest.size() - done, MSG_DONTWAIT);
-
-				done += n > 0 ? size_t(n) : 0;
-				if (n <= 0)
-					sn_sleep(test::ms);
-			}
-			writer.join();
-			EXPECT_TRUE(probe_fd_disarmed(source));
-
+			leave_disarmed(route);
 			test::Pair other;
 			sn_tcp *ends[] = {source, other.server};
 			struct sn_relay_result result;
@@ -355,6 +364,63 @@ TEST(Splice, LeavesASourceThatTheNextRelayArms)
 			sn_tcp_shutdown(other.client, SN_SHUT_WRITE);
 			EXPECT_EQ(0, relay.join());
 		});
+}
+
+// The same for a task that begins when the source can be read.
+TEST(Splice, LeavesASourceThatAQuietTaskArms)
+{
+	test::run([] {
+		Route route;
+		static std::atomic<bool> begun;
+
+		begun = false;
+		leave_disarmed(route);
+		ASSERT_EQ(0, sn_go_when_readable(
+				     sn_tcp_stream(route.source.server),
+				     [](void *) {
+					     begun = true;
+					     return 0;
+				     },
+				     nullptr));
+		EXPECT_TRUE(test::someone_reads(route.source.server));
+		route.send("more");
+		EXPECT_TRUE(test::eventually([] { return begun.load(); }));
+	});
+}
+
+// The same for a layer whose write waits for bytes: a task that writes does not arm the source.
+TEST(Splice, LeavesASourceThatALayerArms)
+{
+	static const struct sn_layer layer = [] {
+		struct sn_layer made = {};
+
+		made.read = [](void *, void *, size_t) { return ssize_t(-EAGAIN); };
+		made.write = [](void *state, const void *, size_t size) {
+			char c;
+
+			return recv(*static_cast<int *>(state), &c, 1, MSG_DONTWAIT) < 0
+				       ? ssize_t(-errno)
+				       : ssize_t(size);
+		};
+		made.settle = [](void *) { return size_t(0); };
+		made.shutdown = [](void *, enum sn_stream_half) { return 0; };
+		made.close = [](void *, int) {};
+		return made;
+	}();
+
+	test::run([] {
+		Route route;
+		sn_stream *const source = sn_tcp_stream(route.source.server);
+		int fd = sn_stream_fd(source);
+
+		leave_disarmed(route);
+		ASSERT_EQ(0, sn_layer_push(source, &layer, &fd));
+		sn_stream_set_write_deadline(source, test::soon());
+		Task writer([&] { EXPECT_EQ(1, sn_stream_write(source, "x", 1)); });
+		EXPECT_TRUE(test::someone_writes(source));
+		route.send("1");
+		writer.join();
+	});
 }
 
 // ---- the traps ----
