@@ -318,6 +318,16 @@ static ssize_t move_directly(struct sn_copy_job *job, size_t size, enum sn_copy_
 	return n;
 }
 
+/* The result of a pass whose splice has reported an end, which may be urgent data. */
+static int end_directly(struct sn_copy_job *job)
+{
+	ssize_t n = sn_conn_kind(job->src) == SN_KIND_SOCKET ? sn_copy_peek(job) : 0;
+
+	if (n > 0)
+		return SN_PASS_SWITCH;
+	return n == -EAGAIN ? SN_PASS_DRAINED : ended(job, n);
+}
+
 int sn_direct_pass(struct sn_copy_job *job)
 {
 	for (;;) {
@@ -329,7 +339,7 @@ int sn_direct_pass(struct sn_copy_job *job)
 			return sn_copy_limit_reached(job);
 		n = move_directly(job, size, &refused);
 		if (n == 0)
-			return SN_PASS_END;
+			return end_directly(job);
 		if (n < 0 && refused != SN_COPY_NONE)
 			return sn_copy_fail(job, refused, n);
 		if (n == -EAGAIN)

@@ -20,6 +20,7 @@
 #include "support/child.h"
 #include "support/refused.h"
 #include "support/routes.h"
+#include "support/streams.h"
 #include "support/tcp_state.h"
 
 namespace
@@ -576,6 +577,58 @@ TEST(SpliceTrap, UrgentDataDoesNotStopTheStream)
 			sn_tcp_shutdown(route.source.client, SN_SHUT_WRITE);
 			EXPECT_EQ(0, copy.join());
 			expect_exact(route.result);
+		});
+}
+
+// The same without a pipe in between, because dst is one.
+TEST(SpliceTrap, UrgentDataDoesNotEndACopyToAPipe)
+{
+	for (const bool fin_at_once : {false, true})
+		test::run([fin_at_once] {
+			test::Pair source;
+			const std::unique_ptr<test::Ends> sink = test::Ends::pipe();
+			const std::string piece(8192, 'p');
+			struct sn_copy_result result;
+			const auto send = [&](const std::string &bytes) {
+				EXPECT_EQ(ssize_t(bytes.size()),
+					  sn_tcp_write_all(source.client, bytes.data(),
+							   bytes.size(), nullptr));
+			};
+			std::string got;
+			const auto receive = [&](size_t size) {
+				size_t done = 0;
+
+				got.assign(size, 0);
+				EXPECT_EQ(ssize_t(size),
+					  sn_stream_read_full(sink->from(), &got[0], size, &done));
+				got.resize(done);
+				return got;
+			};
+			Task copy([&] {
+				const int err = sn_copy(sink->to(), sn_tcp_stream(source.server),
+							-1, nullptr, nullptr, &result);
+
+				sink->close_to();
+				return err;
+			});
+
+			sn_stream_set_read_deadline(sink->from(), test::soon());
+			// Makes the copy splice.
+			for (int i = 0; i < 10; i++) {
+				send(piece);
+				EXPECT_EQ(piece, receive(piece.size()));
+			}
+			EXPECT_TRUE(test::someone_reads(source.server));
+			send("before");
+			ASSERT_EQ(1, ::send(sn_tcp_fd(source.client), "!", 1, MSG_OOB));
+			send("after");
+			if (fin_at_once)
+				sn_tcp_shutdown(source.client, SN_SHUT_WRITE);
+			EXPECT_EQ("beforeafter", receive(11));
+			sn_tcp_shutdown(source.client, SN_SHUT_WRITE);
+			EXPECT_EQ(0, copy.join());
+			EXPECT_GT(result.bytes_spliced, 0u);
+			expect_exact(result);
 		});
 }
 
