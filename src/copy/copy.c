@@ -169,7 +169,7 @@ int sn_copy_run(struct sn_copy_job *job)
 
 	SN_ASSERT(!job->holds_src);
 	end = run(job);
-	sn_piece_settle(job, end);
+	sn_piece_settle(job);
 	sn_piece_return(&job->piece);
 	if (sn_copy_is_rate_limited(job))
 		sn_rate_limit_end(&job->relay->rate_limit);

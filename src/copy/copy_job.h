@@ -74,6 +74,8 @@ struct sn_copy_job {
 	/* An operation that reads from src has begun, and attempts to read are part of it
 	 * (sn_copy_hold_src()). */
 	bool holds_src;
+	/* The same for writing to dst: the last attempt has found no room (sn_copy_write_done()). */
+	bool holds_dst;
 	/* These are explained in copy_late.h. */
 	bool waited[2];    /* the job has waited for the side, and made no attempt since */
 	bool read_late;    /* the last attempt to read was made past src's deadline */

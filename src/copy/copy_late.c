@@ -53,17 +53,33 @@ void sn_copy_release_src(struct sn_copy_job *job)
 	sn_fd_end(job->src, SN_SIDE_READ);
 }
 
+void sn_copy_write_done(struct sn_copy_job *job, ssize_t n)
+{
+	job->holds_dst = n == -EAGAIN && job->dst->registered;
+	if (!job->holds_dst)
+		sn_fd_end(job->dst, SN_SIDE_WRITE);
+}
+
+void sn_copy_release_dst(struct sn_copy_job *job)
+{
+	if (!job->holds_dst)
+		return;
+	job->holds_dst = false;
+	sn_fd_end(job->dst, SN_SIDE_WRITE);
+}
+
 /* Whether the attempt is part of the operation that the job holds. */
 static bool is_held(const struct sn_copy_job *job, enum sn_side_index side)
 {
-	return side == SN_SIDE_READ && job->holds_src;
+	return side == SN_SIDE_READ ? job->holds_src : job->holds_dst;
 }
 
-static int continue_held(struct sn_copy_job *job)
+static int continue_held(struct sn_copy_job *job, enum sn_side_index side)
 {
-	int err = sn_fd_check(job->src);
+	struct sn_fd *d = fd_of(job, side);
+	int err = sn_fd_check(d);
 
-	return err ? err : sn_conn_check_deadline_at(job->src, SN_SIDE_READ, job->now);
+	return err ? err : sn_conn_check_deadline_at(d, side, job->now);
 }
 
 int sn_copy_attempt(struct sn_copy_job *job, enum sn_side_index side)
@@ -72,9 +88,9 @@ int sn_copy_attempt(struct sn_copy_job *job, enum sn_side_index side)
 	int err;
 
 	if (owes_look(job, side))
-		return sn_fd_begin(d, side);
+		return is_held(job, side) ? sn_fd_check(d) : sn_fd_begin(d, side);
 	do {
-		err = is_held(job, side) ? continue_held(job)
+		err = is_held(job, side) ? continue_held(job, side)
 					 : sn_conn_attempt_begin_at(d, side, job->now);
 	} while (sn_unlikely(err < 0) && sn_copy_goes_on(job, side, err));
 	return err;
@@ -125,8 +141,11 @@ int sn_copy_await_room(struct sn_copy_job *job)
 
 static int wait_for_room(struct sn_copy_job *job)
 {
-	int err = sn_fd_begin(job->dst, SN_SIDE_WRITE);
+	int err;
 
+	if (job->holds_dst)
+		return sn_copy_await_room(job);
+	err = sn_fd_begin(job->dst, SN_SIDE_WRITE);
 	if (err < 0)
 		return err;
 	err = job->dst->registered ? sn_copy_await_room(job) : -EAGAIN;

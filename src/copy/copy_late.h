@@ -38,6 +38,16 @@ struct sn_copy_job;
 int sn_copy_attempt(struct sn_copy_job *job, enum sn_side_index side);
 void sn_copy_attempt_end(struct sn_copy_job *job, enum sn_side_index side);
 
+/*
+ * Ends an attempt to write that has returned n, and that the job continues with the same bytes. If
+ * dst has no room, the operation goes on through the wait and the next attempt, as in
+ * sn_stream_write(). Nobody else writes in between, who could take the edge for which the job
+ * waits, or to whom a layer would report the bytes that it has taken over from the job.
+ */
+void sn_copy_write_done(struct sn_copy_job *job, ssize_t n);
+/* Ends that operation, if there is one. */
+void sn_copy_release_dst(struct sn_copy_job *job);
+
 /* Begins an operation that reads from src, unless the job holds src already, and keeps it for the
  * wait for both connections and the attempts that follow. sn_copy_run() and what waits within it
  * begin operations of their own, so the job must not hold src there. Returns 0 or an error of

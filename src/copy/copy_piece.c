@@ -36,24 +36,22 @@ static ssize_t write_some(struct sn_copy_job *job, const char *data, size_t size
 	sn_copy_write_begin(job);
 	n = sn_conn_attempt_write(job->dst, data, size, more);
 	sn_copy_write_end(job, n);
-	sn_fd_end(job->dst, SN_SIDE_WRITE);
+	if (n != -EAGAIN)
+		n = sn_conn_settle(job->dst, n);
+	sn_copy_write_done(job, n);
 	return n;
 }
 
-void sn_piece_settle(struct sn_copy_job *job, int end)
+void sn_piece_settle(struct sn_copy_job *job)
 {
-	struct sn_copy_piece *piece = &job->piece;
 	ssize_t n;
 
-	/* A descriptor that was closed may belong to another stream by now. */
-	if (!piece->buffer || end == -EBADF || sn_fd_use(job->dst) < 0)
+	if (!job->holds_dst)
 		return;
 	n = sn_layer_settle_some(job->dst);
-	sn_fd_unuse(job->dst);
-	if (n > 0) {
-		piece->written += (uint32_t)n;
+	sn_copy_release_dst(job);
+	if (n > 0)
 		sn_copy_delivered(job, (size_t)n, &job->result->bytes_userspace);
-	}
 }
 
 int sn_piece_write(struct sn_copy_job *job)

@@ -38,8 +38,8 @@ void sn_piece_return(struct sn_copy_piece *piece);
 /* Writes the rest of the job's piece to dst. Returns 0, SN_PASS_FULL, or an error. */
 int sn_piece_write(struct sn_copy_job *job);
 
-/* For a job that ends: the bytes of the piece that a layer of dst has taken over count as
- * written. */
-void sn_piece_settle(struct sn_copy_job *job, int end);
+/* For a job that ends: ends the operation that a write without room has left (copy_late.h). The
+ * bytes of the piece that a layer of dst has taken over count as written. */
+void sn_piece_settle(struct sn_copy_job *job);
 
 #endif

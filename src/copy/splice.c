@@ -116,7 +116,7 @@ static ssize_t empty_some(struct sn_copy_job *job, struct sn_pipe *pipe, size_t 
 		sn_copy_write_end(job, n);
 	} while (n == -EAGAIN && dst->registered && !pipe->is_short &&
 		 (n = wait_for_room(job)) == 0);
-	sn_fd_end(dst, SN_SIDE_WRITE);
+	sn_copy_write_done(job, n);
 	return n;
 }
 

@@ -10,6 +10,7 @@
 
 #include <sennit/copy.h>
 #include <sennit/layer.h>
+#include <sennit/scope.h>
 
 #include "support/streams.h"
 
@@ -75,6 +76,53 @@ TASK_TEST(CopyPiece, WhatALayerHasTakenOverCountsAsWritten)
 		EXPECT_EQ(most, reported);
 		sink->close_to();
 	}
+}
+
+// The bytes are settled also if the copy is cancelled between a wait for room and the next attempt;
+// and nobody writes in between, to whom the layer would report them.
+TEST(CopyPiece, WhatALayerHasTakenOverIsNobodyElses)
+{
+	static const struct sn_layer layer = stuck_layer();
+
+	test::run(1, [] {
+		const auto source = test::Ends::unix_sockets(), sink = test::Ends::unix_sockets();
+		Stuck stuck = {sn_stream_fd(sink->to()), 7};
+		struct sn_copy_result result = {};
+		sn_scope *scope;
+		struct Copy {
+			sn_stream *to, *from;
+			struct sn_copy_result *result;
+			int err;
+		} copy = {sink->to(), source->from(), &result, 0};
+
+		ASSERT_EQ(0, sn_layer_push(sink->to(), &layer, &stuck));
+		ASSERT_EQ(10, sn_stream_write(source->to(), "0123456789", 10));
+		ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
+		ASSERT_EQ(0, sn_scope_go(
+				     scope,
+				     [](void *arg) {
+					     auto *c = static_cast<Copy *>(arg);
+
+					     c->err = sn_copy(c->to, c->from, -1, nullptr, nullptr,
+							      c->result);
+					     return 0;
+				     },
+				     &copy));
+		EXPECT_TRUE(test::someone_writes(sink->to()));
+		// Another writer gets nothing of what the layer has taken over.
+		EXPECT_EQ(-EBUSY, sn_stream_write(sink->to(), "abc", 3));
+		probe_fd_wake(sink->to(), 1);
+		EXPECT_FALSE(probe_fd_waiting(sink->to(), 1)); // woken, but not resumed yet
+		EXPECT_EQ(-EBUSY, sn_stream_write(sink->to(), "abc", 3));
+		sn_scope_cancel(scope);
+		EXPECT_EQ(-ECANCELED, sn_scope_close(scope));
+		EXPECT_EQ(-ECANCELED, copy.err);
+		EXPECT_EQ(SN_COPY_WRITE, result.failed);
+		EXPECT_EQ(10u, result.bytes_read);
+		EXPECT_EQ(7u, result.bytes_written);
+		EXPECT_EQ(0u, stuck.taken);
+		sink->close_to();
+	});
 }
 
 } // namespace

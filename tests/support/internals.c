@@ -586,6 +586,14 @@ bool probe_fd_disarmed(const void *conn)
 	return atomic_load(&((struct sn_fd *)sn_handle_object(conn))->disarmed);
 }
 
+void probe_fd_wake(const void *conn, int side)
+{
+	struct sn_thread *self = sn_runtime_enter();
+
+	sn_fd_wake(self, sn_handle_object(conn), (enum sn_side_index)side);
+	sn_runtime_leave();
+}
+
 int probe_fd_begin(const void *conn, int side)
 {
 	return sn_fd_begin_handle(sn_handle_object(conn), conn, (enum sn_side_index)side);

@@ -161,6 +161,8 @@ bool probe_fd_waiting(const void *conn, int side);
 /* Whether the poller has reported an end or an error of the connection. */
 bool probe_fd_irregular(const void *conn);
 bool probe_fd_disarmed(const void *conn);
+/* Wakes the task that sleeps on the side as an edge does: sn_fd_wake(). */
+void probe_fd_wake(const void *conn, int side);
 /* io/side_queue.h: how many tasks wait to receive on a UDP socket (side 0), or to send (1): the one
  * on the side and those queued behind it. */
 size_t probe_udp_waiting(const void *udp, int side);
