@@ -76,6 +76,8 @@ struct sn_copy_job {
 	bool holds_src;
 	/* The same for writing to dst: the last attempt has found no room (sn_copy_write_done()). */
 	bool holds_dst;
+	/* A relay: how often in a row another task was writing to dst (sn_copy_attempt()). */
+	uint8_t busy;
 	/* These are explained in copy_late.h. */
 	bool waited[2];    /* the job has waited for the side, and made no attempt since */
 	bool read_late;    /* the last attempt to read was made past src's deadline */

@@ -3,8 +3,16 @@
 
 #include <errno.h>
 
+#include <sennit/task.h>
+
 #include "copy/copy_job.h"
 #include "io/sys.h"
+#include "sched/switch.h"
+
+/* How long a relay waits for another writer: the pause doubles from the first, MOST_BUSY - 1 times.
+ * Nothing wakes the relay when the other ends, because that would cost every write a look. */
+#define FIRST_PAUSE_NS INT64_C(1000000)
+#define MOST_BUSY 5
 
 static struct sn_fd *fd_of(const struct sn_copy_job *job, enum sn_side_index side)
 {
@@ -93,7 +101,10 @@ int sn_copy_attempt(struct sn_copy_job *job, enum sn_side_index side)
 		err = is_held(job, side) ? continue_held(job, side)
 					 : sn_conn_attempt_begin_at(d, side, job->now);
 	} while (sn_unlikely(err < 0) && sn_copy_goes_on(job, side, err));
-	return err;
+	if (side == SN_SIDE_READ || !job->relay)
+		return err;
+	job->busy = err == -EBUSY ? (uint8_t)(job->busy + (job->busy < MOST_BUSY)) : 0;
+	return err == -EBUSY ? -EAGAIN : err;
 }
 
 void sn_copy_attempt_end(struct sn_copy_job *job, enum sn_side_index side)
@@ -139,10 +150,23 @@ int sn_copy_await_room(struct sn_copy_job *job)
 	return err;
 }
 
+int sn_copy_wait_for_writer(struct sn_copy_job *job)
+{
+	/* A reason to stop is found by the next attempt. */
+	sn_runtime_leave();
+	(void)!sn_sleep(FIRST_PAUSE_NS << (job->busy ? job->busy - 1 : 0));
+	sn_runtime_enter();
+	return is_late(job, SN_SIDE_WRITE) && !sn_copy_goes_on(job, SN_SIDE_WRITE, -ETIMEDOUT)
+		       ? -ETIMEDOUT
+		       : 0;
+}
+
 static int wait_for_room(struct sn_copy_job *job)
 {
 	int err;
 
+	if (sn_unlikely(job->busy))
+		return sn_copy_wait_for_writer(job);
 	if (job->holds_dst)
 		return sn_copy_await_room(job);
 	err = sn_fd_begin(job->dst, SN_SIDE_WRITE);

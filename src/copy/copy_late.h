@@ -35,6 +35,8 @@ struct sn_copy_job;
  * sn_conn_attempt_begin_at() at the job's time, and sn_fd_end(). If the job holds src, an attempt
  * to read belongs to that operation, and is refused for the same reasons.
  */
+/* While another task writes to dst of a relay, which relay.h allows, an attempt to write returns
+ * -EAGAIN, as if there was no room; sn_copy_wait() then waits for a moment instead of an edge. */
 int sn_copy_attempt(struct sn_copy_job *job, enum sn_side_index side);
 void sn_copy_attempt_end(struct sn_copy_job *job, enum sn_side_index side);
 
@@ -62,6 +64,10 @@ ssize_t sn_copy_peek(struct sn_copy_job *job);
 
 /* Waits for src or dst, like sn_conn_wait(). */
 int sn_copy_wait(struct sn_copy_job *job, enum sn_side_index side);
+
+/* Waits for a moment while another task writes to dst. Returns 0, or -ETIMEDOUT past the
+ * deadline. */
+int sn_copy_wait_for_writer(struct sn_copy_job *job);
 
 /* Waits for room in dst, within a write operation, like sn_fd_await(). */
 int sn_copy_await_room(struct sn_copy_job *job);

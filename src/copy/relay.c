@@ -190,6 +190,18 @@ static void pausing(struct sn_copy_job *job, int64_t until)
 	sn_idle_timeout_hold(&sn_container_of(job, struct direction, job)->relay->idle, until);
 }
 
+/* Ends the writing half of dst. A layer's end is written, so it comes after what another task is
+ * writing. */
+static int shut_dst(struct direction *d)
+{
+	int err;
+
+	while ((err = sn_conn_shutdown(d->job.dst, SN_SHUT_WRITE)) == -EBUSY)
+		if ((err = sn_copy_wait_for_writer(&d->job)) < 0)
+			break;
+	return err;
+}
+
 /* Shuts dst for writing. On failure *side says whose connection failed. */
 static int shut(struct direction *d, int *side)
 {
@@ -199,7 +211,7 @@ static int shut(struct direction *d, int *side)
 	/* A layer may have to wait, until the deadline. The kernel's own ETIMEDOUT looks the same,
 	 * so the deadline is checked. */
 	do {
-		err = sn_conn_shutdown(dst, SN_SHUT_WRITE);
+		err = shut_dst(d);
 	} while (err == -ETIMEDOUT && sn_fd_check_deadline(dst, SN_SIDE_WRITE) < 0 &&
 		 is_ahead(d->relay, err));
 	if (err == 0)

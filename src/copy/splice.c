@@ -104,8 +104,13 @@ static int wait_for_room(struct sn_copy_job *job)
 static ssize_t empty_some(struct sn_copy_job *job, struct sn_pipe *pipe, size_t size)
 {
 	struct sn_fd *dst = job->dst;
-	ssize_t n = sn_copy_attempt(job, SN_SIDE_WRITE);
+	ssize_t n;
 
+	while ((n = sn_copy_attempt(job, SN_SIDE_WRITE)) == -EAGAIN && !pipe->is_short) {
+		n = sn_copy_wait(job, SN_SIDE_WRITE);
+		if (n < 0)
+			return n;
+	}
 	if (n < 0)
 		return n;
 	do {

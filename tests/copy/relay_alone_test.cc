@@ -147,6 +147,35 @@ TASK_TEST(RelayAlone, AStuckDirectionDoesNotBlockTheOther)
 	}
 }
 
+// The program may write to the streams of a relay. While its task waits for room, the relay waits
+// for that task, and the other direction continues.
+TASK_TEST(RelayAlone, WaitsForAnotherWriter)
+{
+	Listener listener;
+	Relay relay(listener);
+	std::string got;
+	char buf[16384];
+
+	relay.start();
+	EXPECT_TRUE(relay.is_waiting());
+	fill(relay.right.server);
+	Task writer([&] { EXPECT_EQ(1, sn_tcp_write(relay.right.server, "w", 1)); });
+	EXPECT_TRUE(someone_writes(relay.right.server));
+	const uint64_t tasks = test::stats().tasks_spawned;
+	EXPECT_EQ(1, sn_tcp_write(relay.left.client, "x", 1));
+	EXPECT_TRUE(eventually([&] { return test::stats().tasks_spawned > tasks; }));
+	pass(relay.right.client, relay.left.client, "back");
+	while (got.find('w') == got.npos || got.find('x') == got.npos) {
+		const ssize_t n = sn_tcp_read(relay.right.client, buf, sizeof buf);
+
+		ASSERT_GT(n, 0);
+		got.append(buf, size_t(n));
+	}
+	writer.join();
+	pass(relay.left.client, relay.right.client, "there");
+	relay.finish();
+}
+
 TASK_TEST(RelayAlone, IsCancelledByEither)
 {
 	for (const bool left : {false, true}) {
