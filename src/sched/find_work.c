@@ -191,16 +191,24 @@ static struct sn_task *steal(struct sn_thread *self, struct sn_processor *p, boo
 	return NULL;
 }
 
-/* Watches the next processor. Which ones are not in use does not matter: they have no tasks. */
+/*
+ * Watches the next processor that has a thread. The others have no tasks, and there may be many:
+ * those for CPUs that the program must not use. So many at most are passed over at a time.
+ */
+#define PASSED_OVER 32
+
 static void watch_next(struct sn_processor *p, uint32_t tick)
 {
 	const uint32_t n = (uint32_t)sn_runtime.capacity;
+	struct sn_processor *next;
 
-	p->watched = (p->watched + 1) % n;
-	if (p->watched == p->id)
+	for (int i = 0; i < PASSED_OVER; i++) {
 		p->watched = (p->watched + 1) % n;
-	p->watched_tick =
-		atomic_load_explicit(&sn_runtime.processors[p->watched].tick, memory_order_relaxed);
+		next = &sn_runtime.processors[p->watched];
+		if (next != p && atomic_load_explicit(&next->thread, memory_order_relaxed))
+			break;
+	}
+	p->watched_tick = atomic_load_explicit(&next->tick, memory_order_relaxed);
 	p->watched_since = tick;
 }
 
