@@ -135,10 +135,14 @@ struct detached_body {
 		try {
 			/* The value is of interest only in a child of fork(): the process exits
 			 * with it. */
-			if constexpr (std::is_convertible_v<std::invoke_result_t<C &>, int>)
-				return static_cast<int>(std::invoke(callable));
-			else
+			if constexpr (std::is_convertible_v<std::invoke_result_t<C &>, int>) {
+				auto &&value = std::invoke(callable);
+				if (!sn_self())
+					return static_cast<int>(
+						std::forward<decltype(value)>(value));
+			} else {
 				static_cast<void>(std::invoke(callable));
+			}
 		} catch (...) {
 			exception_left_task();
 		}
@@ -216,8 +220,8 @@ requires std::invocable < std::decay_t<F>
  * A task to be joined, and the T (or nothing) that it returns. Move-only. The handle must be
  * joined, or destroyed, in a task, before run() returns. Destroying a handle that was not joined
  * joins it, so what the task borrows from its creator lives long enough; its value or exception is
- * discarded then. In a child of fork(), which has no tasks, the destructor drops the handle. To
- * start a task without waiting for it, use go().
+ * discarded then. Where the task does not exist, because its run is over or in a child of fork(),
+ * the destructor drops the handle. To start a task without waiting for it, use go().
  */
 template <class T>
 class [[nodiscard]] task
@@ -225,7 +229,8 @@ class [[nodiscard]] task
 public:
 	task() = default;
 	task(task &&other) noexcept
-	    : handle_(std::exchange(other.handle_, nullptr)), state_(std::move(other.state_))
+	    : handle_(std::exchange(other.handle_, nullptr)), run_(other.run_),
+	      state_(std::move(other.state_))
 	{
 	}
 	task &operator=(task &&other) noexcept
@@ -233,6 +238,7 @@ public:
 		if (this != &other) {
 			finish();
 			handle_ = std::exchange(other.handle_, nullptr);
+			run_ = other.run_;
 			state_ = std::move(other.state_);
 		}
 		return *this;
@@ -269,7 +275,7 @@ public:
 		const int err = sn_join_until(handle_, nullptr, detail::to_ns(until));
 		if (err == -ETIMEDOUT && detail::is_own_timeout(detail::to_ns(until)))
 			return false;
-		detail::throw_if_error(err, "sn::task::wait_until");
+		detail::throw_if_error(detail::reason_of(err), "sn::task::wait_until");
 		handle_ = nullptr;
 		return true;
 	}
@@ -315,9 +321,9 @@ private:
 
 	void finish() noexcept
 	{
-		if (handle_ && sn_private_run() == SN_PRIVATE_FORKED) {
-			/* The task does not exist in this child of fork(), where it may have left
-			 * its state half written. */
+		if (handle_ && run_ != sn_private_run()) {
+			/* The task does not exist in this child of fork(), which may have runs of
+			 * its own. It may have left its state half written. */
 			handle_ = nullptr;
 			static_cast<void>(state_.release());
 		} else if (handle_) {
@@ -335,6 +341,7 @@ private:
 			-> task<std::invoke_result_t<std::decay_t<F> &>>;
 
 	sn_task *handle_ = nullptr;
+	std::uint32_t run_ = 0;        /* the task's */
 	std::unique_ptr<state> state_; /* the task writes it until it has been joined */
 };
 
@@ -349,6 +356,7 @@ requires std::invocable < std::decay_t<F>
 	joinable started;
 	auto state = std::make_unique<with_f>(std::forward<F>(f));
 	detail::start(&started.handle_, &with_f::body, state.get(), attr, "sn::spawn");
+	started.run_ = sn_private_run();
 	started.state_ = std::move(state);
 	return started;
 }

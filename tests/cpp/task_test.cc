@@ -331,6 +331,51 @@ TEST(Spawn, AChildOfForkDropsItsHandles)
 	});
 }
 
+/* The number of the child's own run is another one than that of the handle's. */
+TEST(Spawn, AChildOfForkDropsItsHandlesAlsoAroundARunOfItsOwn)
+{
+	for (const bool within : {false, true})
+		sn::run([within] {
+			std::atomic<int> over = 0;
+			auto forks = sn::spawn([&] {
+				auto waits = sn::spawn([&] { until(over, 1); });
+				sn::yield();
+				const pid_t child = fork();
+				if (child == 0) {
+					exit_without_checks();
+					sn::run([&] {
+						if (within)
+							const auto dropped = std::move(waits);
+					});
+					return 7;
+				}
+				over = 1;
+				return test::status_of(child);
+			});
+			EXPECT_EQ(forks.join(), 7) << within;
+		});
+}
+
+/* Becomes an int, but not without an error. */
+struct NoInt {
+	operator int() const { throw std::runtime_error("asked for an int"); }
+};
+
+TEST(Go, ValuesAreNotConvertedWhereNobodyAsksForThem)
+{
+	sn::run([] {
+		std::atomic<int> ended = 0;
+
+		sn::go([&] {
+			ended++;
+			return NoInt();
+		});
+		until(ended, 1);
+		sn::yield();
+		sn::spawn([] { return NoInt(); }).join();
+	});
+}
+
 TEST(SpawnDeathTest, AHandleIsNotDestroyedOnAThread)
 {
 	GTEST_FLAG_SET(death_test_style, TEST_DEATH_STYLE);
