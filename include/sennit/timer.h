@@ -74,7 +74,7 @@ SN_API int sn_alarm_stop(sn_alarm *alarm);
 
 /* A ticker. */
 typedef struct sn_ticker {
-	uint64_t opaque[12]; /* not for programs */
+	uint64_t opaque[14]; /* not for programs */
 } sn_ticker;
 
 /* Not set. */

@@ -13,7 +13,7 @@
  *   timer    the heap; started by the thread with the guard
  *   period   the thread with the guard, while the timer is inactive
  *   run      the thread with the guard, under the lock of the list
- *   ticks, waits, waits_run   any thread, under the lock of the list
+ *   ticks, waits, waits_run, outside, outside_next   any thread, under the lock of the list
  */
 #include <sennit/timer.h>
 
@@ -30,14 +30,29 @@ struct ticker {
 	struct sn_timer timer;
 	struct sn_lock guard; /* held to start or stop the ticker */
 	uint32_t run;         /* the run that the timer and the ticks belong to */
-	uint32_t waits_run;   /* the run whose tasks may be among the waits; 0: none has been since
-	                       * there were no waits */
+	uint32_t waits_run;   /* the run whose tasks may be among the waits */
+	bool outside_next;    /* which of the two lists gets a tick when both have waits */
 	int64_t period;
 	int64_t ticks;
 	struct sn_private_waits waits;
+	/* Those of threads outside the runtime, which the end of a run does not abandon: they must
+	 * not be linked with waits whose memory may be gone. */
+	struct sn_private_waits outside;
 };
 _Static_assert(sizeof(struct ticker) <= sizeof(sn_ticker), "sn_ticker has room");
 _Static_assert(_Alignof(struct ticker) <= _Alignof(sn_ticker), "sn_ticker is aligned");
+
+/* Takes a wait that it can claim; in turns from the tasks and from the other threads. The lock is
+ * held. */
+static struct sn_wait *claim(struct ticker *ticker)
+{
+	struct sn_private_waits *first = ticker->outside_next ? &ticker->outside : &ticker->waits;
+	struct sn_private_waits *second = ticker->outside_next ? &ticker->waits : &ticker->outside;
+	struct sn_wait *wait = sn_waits_claim(first);
+
+	ticker->outside_next = !ticker->outside_next;
+	return wait ? wait : sn_waits_claim(second);
+}
 
 static struct sn_task *fire(struct sn_timer *timer, int64_t now, struct sn_fired *fired)
 {
@@ -50,7 +65,7 @@ static struct sn_task *fire(struct sn_timer *timer, int64_t now, struct sn_fired
 		fired->again = sn_period_next(timer->when, ticker->period, now, &due);
 	sn_lock(lock);
 	ticker->ticks += due;
-	wait = sn_waits_claim(&ticker->waits);
+	wait = claim(ticker);
 	if (wait) {
 		wait->ticks = ticker->ticks;
 		ticker->ticks = 0;
@@ -84,10 +99,8 @@ static bool stop(struct ticker *ticker)
  * lock of the list is held. */
 static void forget_abandoned(struct ticker *ticker)
 {
-	if (ticker->waits_run == 0 || ticker->waits_run == sn_private_run())
-		return;
-	ticker->waits = (struct sn_private_waits){0};
-	ticker->waits_run = 0;
+	if (ticker->waits_run != sn_private_run())
+		ticker->waits = (struct sn_private_waits){0};
 }
 
 /* Begins a call that starts or stops the ticker; as sn_period_begin(). */
@@ -169,12 +182,11 @@ static int64_t wait_inside(struct sn_thread *self, struct ticker *ticker, int64_
 	}
 	/* Shared, because exclusive waiters cannot be ended under the lock of a heap. */
 	sn_waiter_init(&wait.waiter, self, deadline, SN_WAITER_SHARED);
-	forget_abandoned(ticker);
-	if (self)
+	if (self) {
+		forget_abandoned(ticker);
 		ticker->waits_run = atomic_load(&sn_runtime.run);
-	else if (!ticker->waits.first)
-		ticker->waits_run = 0;
-	sn_waits_put_last(&ticker->waits, &wait);
+	}
+	sn_waits_put_last(self ? &ticker->waits : &ticker->outside, &wait);
 	err = sn_wait_park(&wait, lock, "a ticker");
 	if (err < 0) {
 		sn_unlock(lock);

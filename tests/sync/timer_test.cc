@@ -487,6 +487,46 @@ TEST(Ticker, IsSetAgainInALaterRun)
 	});
 }
 
+// The run ends while a task waits in a ticker, and a thread of the program behind it. The thread
+// gives up when the stack of the task is gone, or another's; or it gets a tick of the next run.
+TEST(Ticker, AThreadWaitsBeyondTheEndOfARun)
+{
+	for (const bool gives_up : {true, false}) {
+		sn_ticker ticker = SN_TICKER_INIT;
+		std::atomic<int> waiting{0};
+		std::atomic<int64_t> got{0};
+		std::thread thread;
+
+		test::run(1, [&] {
+			Task task([&] {
+				waiting++;
+				return int(sn_ticker_wait(&ticker));
+			});
+
+			EXPECT_TRUE(eventually([&] { return waiting == 1; }));
+			thread = std::thread([&] {
+				waiting++;
+				got = sn_ticker_wait_until(&ticker, gives_up ? sn_now() + 50 * ms
+									     : SN_NO_DEADLINE);
+			});
+			EXPECT_TRUE(eventually([&] { return waiting == 2; }));
+			EXPECT_EQ(0, sn_sleep(5 * ms));
+			task.detach();
+		});
+		test::run(1, [&] {
+			if (!gives_up)
+				EXPECT_EQ(0, sn_ticker_start(&ticker, sn_now() + ms, ms));
+			EXPECT_TRUE(eventually([&] { return got != 0; }));
+			EXPECT_LE(0, sn_ticker_stop(&ticker));
+		});
+		thread.join();
+		if (gives_up)
+			EXPECT_EQ(-ETIMEDOUT, got);
+		else
+			EXPECT_LE(1, got);
+	}
+}
+
 TEST(Deadline, IsNeverNoneAndNeverWraps)
 {
 	const int64_t before = sn_now();
