@@ -252,7 +252,7 @@ result<std::size_t> select(Cases &&...cases)
 	};
 	(finish(cases), ...);
 	if (done == n)
-		return detail::failed(chosen);
+		return detail::failed(detail::reason_of(chosen));
 	return done;
 }
 

@@ -44,7 +44,7 @@ inline bool done_by(std::int64_t deadline, int returned, const char *call)
 {
 	if (returned == -ETIMEDOUT && is_own_timeout(deadline))
 		return false;
-	throw_if_error(returned, call);
+	throw_if_error(reason_of(returned), call);
 	return true;
 }
 

@@ -15,6 +15,7 @@
 #include <sennit/task.h>
 #include <sennit/timer.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <type_traits>
@@ -142,6 +143,14 @@ inline std::int64_t to_ns(const time_limit &limit) noexcept
 inline bool is_own_timeout(std::int64_t deadline) noexcept
 {
 	return deadline != SN_NO_DEADLINE && deadline <= sn_now() && sn_cancelled() == 0;
+}
+
+/* The error of a call that has a deadline, in a task whose scope may have been cancelled after that
+ * has passed. */
+inline int reason_of(int returned) noexcept
+{
+	const int cancelled = returned == -ETIMEDOUT ? sn_cancelled() : 0;
+	return cancelled != 0 ? cancelled : returned;
 }
 
 } // namespace detail

@@ -12,6 +12,7 @@
 #include <sennit/timer.h>
 #include <sennit/waitgroup.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <concepts>
@@ -55,8 +56,11 @@ struct callable_of final : callable {
  * periodic work, use a task with a ticker. The destructor stops the alarm, and waits for a task
  * that has begun, so the callable may refer to what lives longer than the alarm; it must not
  * destroy the alarm itself. An exception that leaves the callable ends the program, as with go().
- * The alarm may outlive the run that has set it, and be set again in another one; when that run has
- * ended, or in a child of fork(), the destructor waits for nothing.
+ *
+ * The alarm may outlive the run that has set it, and be set again in another one. When that run has
+ * ended, or in a child of fork(), the destructor waits for nothing. If the alarm was set then, or
+ * had gone off, the callable is not destroyed: the end of a run leaves behind a task in foreign
+ * code, which may be within the callable.
  */
 class alarm
 {
@@ -64,7 +68,8 @@ public:
 	template <class F>
 	requires std::invocable < std::decay_t<F>
 	& > explicit alarm(F &&f)
-	    : f_(std::make_unique<detail::callable_of<std::decay_t<F>>>(std::forward<F>(f)))
+	    : f_(std::make_unique<detail::callable_of<std::decay_t<F>>>(std::forward<F>(f))),
+	state_(std::make_unique<state>(f_.get()))
 	{
 	}
 	alarm(const alarm &) = delete;
@@ -74,14 +79,11 @@ public:
 	~alarm()
 	{
 		stop();
-		if (run_ != sn_private_run())
-			return;
-		/* This wait must not be cancelled with the scope. */
-		const bool masked = sn_cancel_mask() == 0;
-		if (sn_waitgroup_wait(&running_) < 0)
-			std::terminate();
-		if (masked)
-			sn_cancel_unmask();
+		await_tasks();
+		if (state_->open > 0)
+			abandon();
+		if (is_shared_)
+			static_cast<void>(f_.release());
 	}
 
 	/* Sets the alarm, also when it is set already. Returns true when that has prevented the
@@ -101,53 +103,113 @@ public:
 	 * sn_alarm_stop(). */
 	bool stop() noexcept
 	{
-		const bool prevented = sn_alarm_stop(&alarm_) == 1;
+		state &now = present();
+		const bool prevented = sn_alarm_stop(&now.alarm) == 1;
 		if (prevented)
-			sn_waitgroup_done(&running_);
+			now.settle();
 		return prevented;
 	}
 
 private:
+	/* What the tasks of one run use. */
+	struct state : detail::in_sight {
+		explicit state(detail::callable *callable) : f(callable) {}
+		/* A firing is prevented, or its task has ended. */
+		void settle() noexcept
+		{
+			open--;
+			sn_waitgroup_done(&running);
+		}
+		sn_alarm alarm = SN_ALARM_INIT;
+		sn_waitgroup running = SN_WAITGROUP_INIT;
+		std::atomic<std::uint32_t> open{0}; /* firings that are not settled */
+		std::uint32_t run = 0;
+		detail::callable *const f;
+		state *next = nullptr; /* in the list of abandoned ones */
+	};
+
 	bool set(std::int64_t when)
 	{
 		/* Stop first: a start that fails does not report whether it prevented a firing. */
 		const bool prevented = stop();
-		begin_run();
-		sn_waitgroup_add(&running_, 1);
+		state &now = of_this_run();
+		now.open++;
+		sn_waitgroup_add(&now.running, 1);
 		const int result = sn_alarm_start(
-			&alarm_, when > 0 ? when : 1, 0,
+			&now.alarm, when > 0 ? when : 1, 0,
 			[](void *arg) {
-				auto *self = static_cast<alarm *>(arg);
+				auto *its = static_cast<state *>(arg);
 				try {
-					self->f_->call();
+					its->f->call();
 				} catch (...) {
 					detail::exception_left_task();
 				}
-				sn_waitgroup_done(&self->running_);
+				its->settle();
 				return 0;
 			},
-			this);
+			&now);
 		if (result != 0)
-			sn_waitgroup_done(&running_); /* a prevented firing, or this failed start */
+			now.settle(); /* a prevented firing, or this failed start */
 		detail::throw_if_error(result, "sn::alarm::set");
 		return prevented || result == 1;
 	}
 
-	/* What an earlier run has counted does not end any more. */
-	void begin_run()
+	state &present()
 	{
-		const std::lock_guard guard(new_run_);
-		const std::uint32_t now = sn_private_run();
-		if (run_ != now)
-			running_ = SN_WAITGROUP_INIT;
-		run_ = now;
+		const std::lock_guard guard(change_);
+		return *state_;
 	}
 
-	sn_alarm alarm_ = SN_ALARM_INIT;
-	sn_waitgroup running_ = SN_WAITGROUP_INIT;
-	std::mutex new_run_;    /* held without any call of sennit that may park */
-	std::uint32_t run_ = 0; /* the run that running_ belongs to */
+	/* Tasks of an earlier run may be under way still, and settle what they belong to. */
+	state &of_this_run()
+	{
+		const std::uint32_t run = sn_private_run();
+		if (run == 0 || run == SN_PRIVATE_FORKED)
+			detail::throw_if_error(-ESRCH, "sn::alarm::set");
+		const std::lock_guard guard(change_);
+		if (state_->run != run && state_->open > 0) {
+			auto fresh = std::make_unique<state>(f_.get());
+			abandon();
+			state_ = std::move(fresh);
+		}
+		state_->run = run;
+		return *state_;
+	}
+
+	/* Waits for the tasks of the run. Nothing tells a thread outside the runtime that the run
+	 * has ended, so it looks. */
+	void await_tasks() noexcept
+	{
+		constexpr std::int64_t patience = 100'000'000;
+		/* This wait must not be cancelled with the scope. */
+		const bool masked = sn_cancel_mask() == 0;
+		while (state_->run == sn_private_run()) {
+			const int err = sn_waitgroup_wait_until(
+				&state_->running, sn_self() ? SN_NO_DEADLINE : sn_after(patience));
+			if (err == 0)
+				break;
+			if (err != -ETIMEDOUT)
+				std::terminate();
+		}
+		if (masked)
+			sn_cancel_unmask();
+	}
+
+	/* Keeps the state, and the callable, for ever; in a list, so that they are no leak. */
+	void abandon() noexcept
+	{
+		static constinit std::atomic<state *> abandoned{nullptr};
+		state *its = state_.release();
+		is_shared_ = true;
+		its->next = abandoned;
+		while (!abandoned.compare_exchange_weak(its->next, its))
+			;
+	}
+
 	std::unique_ptr<detail::callable> f_;
+	std::mutex change_; /* of state_; held without any call of sennit that may park */
+	std::unique_ptr<state> state_;
+	bool is_shared_ = false; /* an abandoned state refers to the callable, too */
 };
 
 /* A synonym of alarm, for readers who look for a timer. */
@@ -190,7 +252,8 @@ public:
 		const std::int64_t n = sn_ticker_wait_until(&ticker_, detail::to_ns(until));
 		if (n == -ETIMEDOUT && detail::is_own_timeout(detail::to_ns(until)))
 			return 0;
-		detail::throw_if_error(n < 0 ? static_cast<int>(n) : 0, "sn::ticker::wait");
+		detail::throw_if_error(n < 0 ? detail::reason_of(static_cast<int>(n)) : 0,
+				       "sn::ticker::wait");
 		return n;
 	}
 

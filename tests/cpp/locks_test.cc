@@ -11,7 +11,9 @@
 #include <mutex>
 #include <shared_mutex>
 #include <stdexcept>
+#include <string>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include "support/child.h"
@@ -200,6 +202,40 @@ TEST(Locks, ATimedCallThrowsTheDeadlineOfItsScope)
 		}).join();
 		group.done();
 	});
+}
+
+/* The deadline ends the wait, and the scope is cancelled before the task runs. */
+TEST(Semaphore, TheReasonIsTheScopesIfThatIsCancelledAfterTheDeadline)
+{
+	setenv("SENNIT_PROCS", "1", 1);
+	sn::run([] {
+		for (int i = 0; i < 10; i++) {
+			sn::semaphore none(0);
+			sn::scope scope;
+			std::error_code reason;
+			bool waits = false;
+
+			scope.go([&] {
+				try {
+					waits = true;
+					none.try_acquire_for(1ms);
+				} catch (const std::system_error &error) {
+					reason = error.code();
+				}
+			});
+			while (!waits)
+				sn::yield();
+			const auto until = sn::now() + 3ms;
+			while (sn::now() < until)
+				;
+			/* This fires the timer, and queues the task behind this one. */
+			sn::yield();
+			scope.cancel();
+			EXPECT_FALSE(scope.join());
+			EXPECT_EQ(reason, std::errc::operation_canceled);
+		}
+	});
+	unsetenv("SENNIT_PROCS");
 }
 
 TEST(Mutex, LockOrReasonReturnsWhyTheScopeIsCancelled)
@@ -399,6 +435,32 @@ TEST(Alarm, OutlivesItsRun)
 		while (begun == 0)
 			sn::sleep(1ms);
 	});
+}
+
+/* The end of a run leaves behind a task that is in foreign code, here in an alarm's function, which
+ * then returns to it after the alarm has been destroyed. */
+TEST(Alarm, EndsWhileItsFunctionRuns)
+{
+	std::atomic<bool> begun = false, destroyed = false;
+	std::atomic<std::size_t> seen = 0;
+	{
+		sn::alarm alarm([&, text = std::string(100, 'x')] {
+			begun = true;
+			while (!destroyed)
+				usleep(1000);
+			seen = text.size();
+		});
+
+		sn::run([&] {
+			alarm.set_after(0s);
+			while (!begun)
+				sn::sleep(1ms);
+		});
+	}
+	destroyed = true;
+	while (seen == 0)
+		usleep(1000);
+	EXPECT_EQ(seen, 100U);
 }
 
 TEST(Alarm, IsSetAgainInALaterRun)
