@@ -74,7 +74,8 @@ struct sn_copy_job {
 	/* An operation that reads from src has begun, and attempts to read are part of it
 	 * (sn_copy_hold_src()). */
 	bool holds_src;
-	/* The same for writing to dst: the last attempt has found no room (sn_copy_write_done()). */
+	/* The same for writing to dst: the last attempt has found no room
+	 * (sn_copy_write_done()). */
 	bool holds_dst;
 	/* A relay: how often in a row another task was writing to dst (sn_copy_attempt()). */
 	uint8_t busy;
