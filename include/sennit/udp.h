@@ -278,10 +278,14 @@ SN_API int sn_udp_leave(sn_udp *udp, const struct sn_address *group, unsigned in
 
 /*
  * Makes the socket one for this peer, in place of an earlier one; NULL: one for many peers again.
- * Datagrams that have arrived before are still received. The port stays, except that another socket
- * may take a port that the system has chosen, at the moment at which an earlier peer is given up:
- * -EADDRINUSE. After other errors the earlier peer stays. Does not park. Any thread. Returns 0;
+ * Datagrams that have arrived before are still received. Does not park. Any thread. Returns 0;
  * -ENETUNREACH and -EHOSTUNREACH without a route; -EAFNOSUPPORT; -EINVAL; -EBADF.
+ *
+ * The system keeps the local address that it has chosen for the first peer. Another one that cannot
+ * be reached from there is refused with -EINVAL or -EAFNOSUPPORT, as one elsewhere after one on
+ * this machine; after ::1 an IPv4 peer (::ffff:a.b.c.d) is not refused, but cannot answer. Such a
+ * peer needs a socket of its own. NULL takes away a port that the system has chosen: the next
+ * datagram to be sent gets another one.
  */
 SN_API int sn_udp_set_peer(sn_udp *udp, const struct sn_address *peer);
 

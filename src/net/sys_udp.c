@@ -30,50 +30,11 @@ int sn_sys_bind(int fd, const struct sockaddr *address, socklen_t length)
 	return result(bind(fd, address, length));
 }
 
-/* An address of either family. The port is at the same place in both. */
-union name {
-	struct sockaddr any;
-	struct sockaddr_in v4;
-	struct sockaddr_storage room;
-};
-
-/* The kernel takes away the port that it has chosen itself, together with the peer, also if the
- * program has bound the socket to port 0. */
-static int disconnect(int fd)
-{
-	static const struct sockaddr none = {.sa_family = AF_UNSPEC};
-	union name before, after;
-	socklen_t length = sizeof before;
-
-	if (getsockname(fd, &before.any, &length) < 0 || connect(fd, &none, sizeof none) < 0)
-		return -errno;
-	length = sizeof after;
-	if (getsockname(fd, &after.any, &length) < 0)
-		return -errno;
-	if (after.v4.sin_port == before.v4.sin_port)
-		return 0;
-	after.v4.sin_port = before.v4.sin_port;
-	return result(bind(fd, &after.any, length));
-}
-
 int sn_sys_set_peer(int fd, const struct sockaddr *peer, socklen_t length)
 {
-	union name former;
-	socklen_t former_length = sizeof former;
-	int err = getpeername(fd, &former.any, &former_length);
+	static const struct sockaddr none = {.sa_family = AF_UNSPEC};
 
-	/* Otherwise the socket would keep the source address that suits the former peer. */
-	if (err == 0) {
-		err = disconnect(fd);
-		if (err < 0)
-			return err;
-	} else {
-		former_length = 0;
-	}
-	err = length ? result(connect(fd, peer, length)) : 0;
-	if (err < 0 && former_length)
-		(void)connect(fd, &former.any, former_length);
-	return err;
+	return result(length ? connect(fd, peer, length) : connect(fd, &none, sizeof none));
 }
 
 ssize_t sn_sys_recv_from(int fd, void *buf, size_t size, struct sockaddr *peer, socklen_t length)

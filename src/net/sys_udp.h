@@ -20,8 +20,8 @@ sn_noinline int sn_sys_udp_socket(int family);
  * socket's family. */
 sn_noinline int sn_sys_is_udp(int fd, int *family);
 sn_noinline int sn_sys_bind(int fd, const struct sockaddr *address, socklen_t length);
-/* Replaces an earlier peer; if that fails, the earlier one stays. Does not wait, because there is
- * no handshake. With length 0 the socket serves many peers again. */
+/* Does not wait, because there is no handshake. With length 0 the socket serves many peers
+ * again. */
 sn_noinline int sn_sys_set_peer(int fd, const struct sockaddr *peer, socklen_t length);
 /* Returns the size of the datagram, even if it is larger than the buffer. */
 sn_noinline ssize_t sn_sys_recv_from(int fd, void *buf, size_t size, struct sockaddr *peer,

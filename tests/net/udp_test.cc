@@ -193,62 +193,6 @@ TEST_P(Udp, ReceivesFromItsOnePeerOnly)
 	});
 }
 
-// An earlier peer decides neither the source address nor the port.
-TASK_TEST(UdpPeer, IsReplacedByAnyOther, 1)
-{
-	const struct {
-		const char *bound, *first, *second;
-	} cases[] = {{"0.0.0.0:0", "127.0.0.1:9", "192.0.2.1:9"},
-		     {"127.0.0.1:0", "127.0.0.1:9", "127.0.0.2:9"},
-		     {"[::]:0", "127.0.0.1:9", "[::1]:9"},
-		     {"[::]:0", "[::1]:9", "127.0.0.1:9"}};
-
-	if (!test::have("[::1]:0"))
-		GTEST_SKIP() << "this machine has no ::1";
-	for (const auto &each : cases) {
-		test::Socket fresh(each.bound), socket(each.bound);
-		const sn_address first = test::address(each.first),
-				 second = test::address(each.second);
-		const uint16_t port = socket.address().port;
-
-		if (sn_udp_set_peer(fresh.get(), &second) < 0)
-			continue; // no route
-		ASSERT_EQ(0, sn_udp_set_peer(socket.get(), &first)) << each.first;
-		EXPECT_EQ(0, sn_udp_set_peer(socket.get(), &second)) << each.second;
-		sn_address expected = fresh.address();
-		expected.port = port;
-		EXPECT_TRUE(socket.address() == expected) << test::text(socket.address());
-		EXPECT_EQ(0, sn_udp_set_peer(socket.get(), nullptr));
-		EXPECT_EQ(port, socket.address().port) << each.bound;
-		EXPECT_EQ(0, sn_udp_set_peer(socket.get(), nullptr)) << "it has none";
-		EXPECT_EQ(port, socket.address().port) << each.bound;
-	}
-}
-
-TASK_TEST(UdpPeer, StaysWhenTheNextIsImpossible, 1)
-{
-	test::Socket socket, peer;
-	const sn_address first = peer.address(), impossible = test::address("192.0.2.1:9");
-
-	ASSERT_EQ(0, sn_udp_set_peer(socket.get(), &first));
-	// From 127.0.0.1, where the socket is bound, there is no way to other machines.
-	EXPECT_GT(0, sn_udp_set_peer(socket.get(), &impossible));
-	EXPECT_EQ(1, socket.send("x"));
-	EXPECT_EQ("x", peer.receive());
-}
-
-TASK_TEST(UdpPeer, IsTakenFromASocketThatWasNeverBound, 1)
-{
-	test::Socket server;
-	sn_udp *made = nullptr;
-
-	ASSERT_EQ(0, sn_udp_connect(&made, test::text(server.address()).c_str(), nullptr, soon()));
-	test::Socket client(made);
-	const uint16_t port = client.address().port;
-	EXPECT_EQ(0, sn_udp_set_peer(client.get(), nullptr));
-	EXPECT_EQ(port, client.address().port);
-}
-
 INSTANTIATE_TEST_SUITE_P(Families, Udp, testing::Values("127.0.0.1:0", "[::1]:0"),
 			 [](const auto &instance) {
 				 return instance.param[0] == '[' ? "IPv6" : "IPv4";
