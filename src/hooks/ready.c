@@ -2,9 +2,9 @@
 /*
  * Waiting for several descriptors: poll, ppoll, select, pselect and epoll_wait.
  *
- * The result is always that of the C library's own call, made without waiting; only the wait in
- * between is sennit's. select() on more than MOST_SELECTED descriptors, and a call that changes the
- * signal mask, are passed through.
+ * The result is that of the C library's own call, made without waiting; only the wait in between is
+ * sennit's, and ends with EBADF where another task has closed a descriptor meanwhile. select() on
+ * more than MOST_SELECTED descriptors, and a call that changes the signal mask, are passed through.
  */
 #include <errno.h>
 #include <string.h>

@@ -158,7 +158,9 @@ int sn_tls_handshake(sn_stream *stream, int64_t deadline)
 
 	if (err == 0)
 		return 0;
-	sn_tls_say(err, "the handshake has failed: %s", strerror(-err));
+	/* The attempt itself has said that the task's stack is too small. */
+	if (err != -ENOBUFS)
+		sn_tls_say(err, "the handshake has failed: %s", strerror(-err));
 	/* These are no errors of the connection, which may have one all the same. */
 	if (err == -ETIMEDOUT || err == -EBUSY || err == -EPROTOTYPE || err == -ECANCELED)
 		return err;
