@@ -142,11 +142,47 @@ static int read_set(struct sn_tls_set *set, const struct sn_tls_certificate *lis
 	return set->names ? 0 : sn_tls_say(-ENOMEM, "no memory");
 }
 
+/* The present set, with a reference; or NULL. */
+static struct sn_tls_set *present(sn_tls_config *config)
+{
+	struct sn_tls_set *set;
+
+	sn_mutex_lock_uncancelled(&config->lock);
+	set = config->set;
+	if (set) /* relaxed: the configuration has a reference, under its lock */
+		atomic_fetch_add_explicit(&set->references, 1, memory_order_relaxed);
+	sn_mutex_unlock(&config->lock);
+	return set;
+}
+
+/* Puts a set in the place of `former`. Returns false if that is no longer the present one. */
+static bool replace(sn_tls_config *config, struct sn_tls_set *former, struct sn_tls_set *set,
+		    struct sn_tls_session **sessions)
+{
+	bool done;
+
+	sn_mutex_lock_uncancelled(&config->lock);
+	done = config->set == former;
+	if (done) {
+		config->set = set;
+		/* A resumed session would still identify the client by the previous
+		 * certificates. */
+		*sessions = sn_tls_sessions_take(config);
+	}
+	sn_mutex_unlock(&config->lock);
+	if (done)
+		sn_tls_set_release(former);
+	return done;
+}
+
+/* What takes long with very many certificates is done without the lock, for which connections
+ * wait. */
 int sn_tls_config_set_certificates(sn_tls_config *config, const struct sn_tls_certificate *list,
 				   size_t n)
 {
 	struct sn_tls_session *sessions = NULL;
 	struct sn_tls_set *set, *former;
+	bool done;
 	int err;
 
 	if (!config || !list || n == 0 || n > 100000)
@@ -159,18 +195,15 @@ int sn_tls_config_set_certificates(sn_tls_config *config, const struct sn_tls_ce
 		sn_tls_set_release(set);
 		return err;
 	}
-	sn_mutex_lock_uncancelled(&config->lock);
-	former = config->set;
-	err = former ? sn_tls_staples_keep(set, former) : 0;
-	if (err == 0) {
-		config->set = set;
-		/* A resumed session would still identify the client by the previous
-		 * certificates. */
-		sessions = sn_tls_sessions_take(config);
-	}
-	sn_mutex_unlock(&config->lock);
+	do {
+		former = present(config);
+		err = former ? sn_tls_staples_keep(set, former) : 0;
+		done = err < 0 || replace(config, former, set, &sessions);
+		sn_tls_set_release(former);
+	} while (!done);
 	sn_tls_sessions_free(sessions);
-	sn_tls_set_release(err == 0 ? former : set);
+	if (err < 0)
+		sn_tls_set_release(set);
 	return err;
 }
 

@@ -45,28 +45,43 @@ static struct sn_tls_pair *with_response(const struct sn_tls_pair *from, const v
 	return pair;
 }
 
+static int by_certificate(const void *a, const void *b)
+{
+	const struct sn_tls_pair *const *x = a, *const *y = b;
+
+	return X509_cmp((*x)->certificate, (*y)->certificate);
+}
+
+/* Sorted, because a server may have very many certificates. */
 int sn_tls_staples_keep(struct sn_tls_set *set, const struct sn_tls_set *former)
 {
-	for (size_t i = 0; i < former->n; i++) {
-		const struct sn_tls_pair *old = former->pairs[i];
+	struct sn_tls_pair **with = calloc(former->n, sizeof(struct sn_tls_pair *));
+	size_t n = 0;
+	int err = with ? 0 : sn_tls_say(-ENOMEM, "no memory");
 
-		if (!old->response)
+	for (size_t i = 0; with && i < former->n; i++)
+		if (former->pairs[i]->response)
+			with[n++] = former->pairs[i];
+	if (n > 1)
+		qsort(with, n, sizeof(struct sn_tls_pair *), by_certificate);
+	for (size_t i = 0; err == 0 && n > 0 && i < set->n; i++) {
+		struct sn_tls_pair **old = bsearch(&set->pairs[i], with, n,
+						   sizeof(struct sn_tls_pair *), by_certificate),
+				   *pair;
+
+		if (!old)
 			continue;
-		for (size_t j = 0; j < set->n; j++) {
-			struct sn_tls_pair *with;
-
-			if (set->pairs[j]->response ||
-			    X509_cmp(set->pairs[j]->certificate, old->certificate) != 0)
-				continue;
-			with = with_response(set->pairs[j], old->response, old->response_size,
-					     old->response_end);
-			if (!with)
-				return sn_tls_say(-ENOMEM, "no memory");
-			sn_tls_pair_release(set->pairs[j]);
-			set->pairs[j] = with;
+		pair = with_response(set->pairs[i], (*old)->response, (*old)->response_size,
+				     (*old)->response_end);
+		if (!pair) {
+			err = sn_tls_say(-ENOMEM, "no memory");
+			break;
 		}
+		sn_tls_pair_release(set->pairs[i]);
+		set->pairs[i] = pair;
 	}
-	return 0;
+	free(with);
+	return err;
 }
 
 /* Whether the entry is about this certificate. Compares the issuer's name and the serial number. */

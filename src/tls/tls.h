@@ -130,8 +130,8 @@ int sn_tls_note_hello(SSL *ssl, int *alert, void *arg);
 /* The callback that chooses a certificate of the connection's set. */
 int sn_tls_choose_certificate(SSL *ssl, void *arg);
 
-/* Gives each certificate of the new set that has no response the response of the same certificate
- * in the previous set. Returns 0 or an error. staple.c */
+/* Gives each certificate of the new set the response that the same certificate has in the previous
+ * set, if any. Returns 0 or an error. staple.c */
 int sn_tls_staples_keep(struct sn_tls_set *set, const struct sn_tls_set *former);
 /* The callback of a server, which sends the response of the certificate that it shows. */
 int sn_tls_staple(SSL *ssl, void *arg);
