@@ -300,27 +300,44 @@ static void linger(struct sn_fd *d)
 		if (err != -EAGAIN || now >= limit)
 			return;
 		err = sn_fd_wait_until(d, SN_SIDE_READ, now + pause < limit ? now + pause : limit);
-		if (err < 0 && err != -ETIMEDOUT)
+		if (err < 0)
 			return;
 		if (pause < LONGEST_NS)
 			pause *= 2;
 	}
 }
 
+/* Like begin_both(), whatever the deadlines are. They were for the program's calls, one of which
+ * may just have failed because of them, so they end here. */
+static int begin_linger(struct sn_fd *d)
+{
+	int err = sn_fd_begin(d, SN_SIDE_READ);
+
+	if (err < 0)
+		return err;
+	err = sn_fd_begin(d, SN_SIDE_WRITE);
+	if (err < 0) {
+		sn_fd_end(d, SN_SIDE_READ);
+		return err;
+	}
+	sn_fd_set_deadline(sn_thread_self(), d, SN_SIDE_READ, SN_NO_DEADLINE);
+	sn_fd_set_deadline(sn_thread_self(), d, SN_SIDE_WRITE, SN_NO_DEADLINE);
+	return 0;
+}
+
 void sn_layer_linger(const void *handle)
 {
 	struct sn_fd *d;
-	bool wanted;
 
 	if (!sn_runtime_enter())
 		return;
 	if (sn_fd_use_handle(&d, handle) == 0) {
-		wanted = sn_conn_kind(d) == SN_KIND_LAYERED && sn_layer_of(d)->linger;
-		sn_fd_unuse(d);
-		if (wanted && begin_both(&d, handle) == 0) {
+		if (sn_conn_kind(d) == SN_KIND_LAYERED && sn_layer_of(d)->linger &&
+		    begin_linger(d) == 0) {
 			linger(d);
 			end_both(d);
 		}
+		sn_fd_unuse(d);
 	}
 	sn_runtime_leave();
 }

@@ -499,6 +499,39 @@ TASK_TEST(Layer, DeadlinesOfBothSidesEndAttemptsThatWait)
 		}
 }
 
+// A close gives the layer its time, whatever the stream's deadlines were: one that has passed does
+// not end it, and one that passes meanwhile does not make the task ask the layer without a pause.
+TASK_TEST(Layer, DeadlinesOfTheStreamAreNotThoseOfItsLinger)
+{
+	static std::atomic<int> calls;
+	static std::atomic<int64_t> until;
+	static const struct sn_layer layer = [] {
+		struct sn_layer made = inverting;
+
+		made.linger = [](void *) {
+			calls++;
+			return sn_now() < until ? -EAGAIN : 0;
+		};
+		return made;
+	}();
+
+	for (const auto set : {sn_stream_set_read_deadline, sn_stream_set_write_deadline})
+		for (const int64_t ahead : {-test::ms, 10 * test::ms}) {
+			auto ends = test::Ends::tcp();
+			Fate fate;
+
+			ASSERT_EQ(0, sn_layer_push(ends->to(), &layer,
+						   new Inverter(sn_stream_fd(ends->to()), &fate)));
+			EXPECT_EQ(0, set(ends->to(), sn_now() + ahead));
+			calls = 0;
+			until = sn_now() + 50 * test::ms;
+			ends->close_to();
+			EXPECT_GE(calls, 2);
+			EXPECT_LE(calls, 50);
+			EXPECT_EQ(1, fate.closed);
+		}
+}
+
 // ---- copies ----
 
 TASK_TEST(Layer, CopiesGoThroughItInUserspace)
