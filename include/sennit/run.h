@@ -75,7 +75,8 @@ typedef int sn_fn(void *arg);
  * fork() in a task, or in any thread, copies the calling thread only. The child has no runtime:
  * calls that may park return -ENOTSUP, sn_go() returns -ESRCH, and connections can only be closed.
  * The child should call exec, _exit() or a new sn_run(). In that run too the parent's connections
- * can only be closed; reading and the like return -EBADF. Signals that the parent's tasks caught
+ * can only be closed; reading, shutdown and the like return -EBADF, and an abort is a close without
+ * a reset, because the parent still has the connection. Signals that the parent's tasks caught
  * have in the child the effect that they had before. When the task's function returns in the child,
  * the process exits with its value. Handlers of pthread_atfork() that were registered before the
  * first sn_run() are called while the runtime's locks are held, and must not call sennit.

@@ -113,7 +113,8 @@ static void fd_destroy(struct sn_fd *d, uint32_t control)
 	atomic_fetch_add(&d->generation, 1);
 	if (fd >= 0) {
 		sn_watch_closing(sn_thread_self(), fd);
-		if (control & SN_FD_ABORT)
+		/* An inherited socket is the parent's, too, and the option would be. */
+		if ((control & SN_FD_ABORT) && !(control & SN_FD_INHERITED))
 			setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 		set_number(d, -1);
 		/* Also removes it from epoll, unless a child of fork() has the file open, too: then

@@ -155,8 +155,6 @@ static bool is_inherited(struct sn_fd *d)
 
 int sn_layer_shutdown(struct sn_fd *d, enum sn_stream_half half)
 {
-	if (is_inherited(d))
-		return -EBADF;
 	if (half == SN_SHUT_WRITE)
 		return shut_write(d);
 	if (half != SN_SHUT_READ)

@@ -303,6 +303,10 @@ int sn_conn_watch(struct sn_fd *d, const _Atomic bool *over)
 
 static int shut_down(struct sn_fd *d, enum sn_stream_half half)
 {
+	/* In a child of fork() this would end the parent's half. Relaxed: the flag was set before
+	 * sn_fd_use() returned. */
+	if (atomic_load_explicit(&d->control, memory_order_relaxed) & SN_FD_INHERITED)
+		return -EBADF;
 	if (sn_conn_kind(d) == SN_KIND_LAYERED)
 		return sn_layer_shutdown(d, half);
 	if (half == SN_SHUT_READ)

@@ -265,6 +265,24 @@ TASK_TEST(Fork, TheParentsConnectionsCanOnlyBeClosedInTheChild)
 	EXPECT_EQ(1, another.join());
 }
 
+// The socket is the parent's, too: no call of the child ends one of its halves, or makes its close
+// a reset.
+TASK_TEST(Fork, TheChildDoesNotEndTheParentsConnections)
+{
+	Pair pair;
+	char c;
+
+	EXPECT_EQ(0, in_child([&] {
+			  CHILD_CHECK(sn_tcp_shutdown(pair.server, SN_SHUT_WRITE) == -EBADF);
+			  CHILD_CHECK(sn_tcp_shutdown(pair.server, SN_SHUT_READ) == -EBADF);
+			  CHILD_CHECK(sn_tcp_abort(pair.server) == 0);
+		  }));
+	EXPECT_EQ(1, sn_tcp_write(pair.server, "x", 1));
+	pair.close_server();
+	EXPECT_EQ(1, sn_tcp_read(pair.client, &c, 1));
+	EXPECT_EQ(0, sn_tcp_read(pair.client, &c, 1));
+}
+
 // At the fork, locks may be in any state, and tasks anywhere.
 TEST(Fork, WhileEverythingIsBusy)
 {
