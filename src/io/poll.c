@@ -24,15 +24,6 @@
 #include "sched/thread.h"
 #include "task/cancel.h"
 
-/*
- * A program can close a descriptor without sn_fd_closing(), for example by a system call. A wait
- * therefore looks whether its descriptors still exist: first after FIRST_LOOK_NS, then at intervals
- * that double up to LAST_LOOK_NS. A short wait thus ends soon after such a close, and 100,000 tasks
- * that have waited for long cost 1,600 looks a second.
- */
-#define FIRST_LOOK_NS INT64_C(1000000000)
-#define LAST_LOOK_NS INT64_C(64000000000)
-
 /* Waits for up to this many descriptors need little stack (under 500 bytes), or some (3.5 KiB), and
  * no other memory. */
 #define FEW 8
@@ -131,7 +122,7 @@ static int wait_once(struct pollfd *fds, struct sn_watch_wait *waits, size_t n, 
 static int wait_for(struct pollfd *fds, struct sn_watch_wait *waits, size_t n, int64_t deadline)
 {
 	int found = sn_cancel_reason(sn_thread_self()->task);
-	int64_t patience = FIRST_LOOK_NS;
+	int64_t patience = SN_WATCH_FIRST_LOOK_NS;
 
 	while (found == 0) {
 		found = sn_sys_poll_now(fds, n);
@@ -141,7 +132,7 @@ static int wait_for(struct pollfd *fds, struct sn_watch_wait *waits, size_t n, i
 			found = -ETIMEDOUT;
 		else if (found == 0)
 			found = wait_once(fds, waits, n, deadline, patience);
-		if (patience < LAST_LOOK_NS)
+		if (patience < SN_WATCH_LAST_LOOK_NS)
 			patience *= 2;
 	}
 	return found;

@@ -279,15 +279,27 @@ static int end_all(const struct select *s, size_t count)
 	return done >= 0 ? done : event;
 }
 
-/* Waits once. Returns the index of the case that was done, AGAIN, or an error. The caller's self is
- * stale afterwards. */
-static int wait_once(struct sn_thread *self, const struct select *s)
+/* Looks whether the descriptors still exist; the waits for closed ones have something to report
+ * then (watch.h). */
+static void look_for_closed(const struct select *s)
 {
+	for (size_t i = 0; i < s->n; i++)
+		if (s->cases[i].op == SN_CASE_POLL && s->places[i].begun)
+			sn_watch_look(sn_thread_self(), s->cases[i].poll.fd);
+}
+
+/* Waits once, up to the next look at the descriptors. Returns the index of the case that was done,
+ * AGAIN, or an error. The caller's self is stale afterwards. */
+static int wait_once(struct sn_thread *self, const struct select *s, int64_t patience)
+{
+	const int64_t last = wait_until(s);
+	const int64_t next_look = s->fd_count > 0 ? sn_now() + patience : SN_NO_DEADLINE;
+	const bool looks = s->fd_count > 0 && (last == SN_NO_DEADLINE || next_look < last);
 	struct sn_waiter waiter;
 	int index, done, err;
 	size_t count;
 
-	sn_waiter_init(&waiter, self, wait_until(s), SN_WAITER_SHARED);
+	sn_waiter_init(&waiter, self, looks ? next_look : last, SN_WAITER_SHARED);
 	index = sn_select_enter(self, s->cases, s->n, s->chans, &waiter, &count, true);
 	if (index >= 0)
 		return index;
@@ -299,17 +311,22 @@ static int wait_once(struct sn_thread *self, const struct select *s)
 		sn_task_waits(waiter.task, "one of several events", NULL);
 		err = sn_waiter_park(&waiter, NULL);
 	}
+	/* A scope's deadline also ends the wait with -ETIMEDOUT, but then the task has a reason to
+	 * stop. */
+	if (looks && err == -ETIMEDOUT && sn_cancel_reason(sn_thread_self()->task) == 0)
+		look_for_closed(s);
 	done = end_all(s, count);
 	if (s->fd_count > 0)
 		sn_netpoll_wait_ends();
 	if (done >= 0)
 		return done;
-	/* A time has come, or the deadline. */
+	/* A time has come, or the deadline, or the next look. */
 	return err == 0 || err == -ETIMEDOUT ? AGAIN : err;
 }
 
 static int select_cases(const struct select *s)
 {
+	int64_t patience = SN_WATCH_FIRST_LOOK_NS;
 	bool waited = false;
 
 	for (;;) {
@@ -326,9 +343,11 @@ static int select_cases(const struct select *s)
 			return index;
 		if (index < 0)
 			return index;
-		index = wait_once(self, s);
+		index = wait_once(self, s, patience);
 		if (index != AGAIN)
 			return index;
+		if (patience < SN_WATCH_LAST_LOOK_NS)
+			patience *= 2;
 		waited = true;
 	}
 }

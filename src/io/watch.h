@@ -125,6 +125,15 @@ bool sn_watch_closing(struct sn_thread *self, int fd);
  * threads of the program: the end of the run waits until they have left, and a close may wait. */
 bool sn_watch_closing_leave_copy(struct sn_thread *self, int fd, int *copy);
 
+/*
+ * A program can close a descriptor without sn_fd_closing(), for example by a system call. A wait
+ * therefore looks whether its descriptors still exist: first after SN_WATCH_FIRST_LOOK_NS, then at
+ * intervals that double up to SN_WATCH_LAST_LOOK_NS. A short wait thus ends soon after such a
+ * close, and 100,000 tasks that have waited for long cost 1,600 looks a second.
+ */
+#define SN_WATCH_FIRST_LOOK_NS INT64_C(1000000000)
+#define SN_WATCH_LAST_LOOK_NS INT64_C(64000000000)
+
 /* Ends the waits for the number, with closed set, if their descriptor no longer has that number. */
 void sn_watch_look(struct sn_thread *self, int fd);
 

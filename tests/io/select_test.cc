@@ -328,6 +328,28 @@ TASK_TEST(SelectPoll, ReportsAClosedDescriptor)
 	EXPECT_EQ(-EBADF, cases[0].result);
 }
 
+// A program can close a descriptor without sn_fd_closing(), or put another in its place. Nobody
+// else waits for these numbers, and nothing else ends the selects.
+TASK_TEST(SelectPoll, NoticesThatItsDescriptorIsGone, 2)
+{
+	Event other;
+	const int closed = eventfd(0, EFD_CLOEXEC), replaced = eventfd(0, EFD_CLOEXEC);
+	sn_case one[] = {ready(-1, POLLIN), ready(closed, POLLIN)};
+	sn_case another[] = {ready(replaced, POLLIN)};
+	Task first([&] { return select(one); });
+	Task second([&] { return select(another); });
+
+	for (const int fd : {closed, replaced})
+		EXPECT_TRUE(test::eventually([&] { return probe_watch_waits(fd) > 0; }));
+	EXPECT_EQ(replaced, dup3(other.fd(), replaced, O_CLOEXEC));
+	close(closed);
+	EXPECT_EQ(1, first.join());
+	EXPECT_EQ(-EBADF, one[1].result);
+	EXPECT_EQ(0, second.join());
+	EXPECT_EQ(-EBADF, another[0].result);
+	close(replaced);
+}
+
 TASK_TEST(SelectScope, EndsWithTheLastTask)
 {
 	Chan<int> hold;
