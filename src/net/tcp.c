@@ -68,12 +68,13 @@ static int bind_one(const struct sn_resolved_address *at, bool any_family)
 }
 
 /* Binds to the first address of a name that is available. For ":port" this is an IPv6 socket that
- * also takes IPv4, or an IPv4 socket if there is no IPv6. */
+ * also takes IPv4, or an IPv4 socket if there is no IPv6. If IPv6 fails for another reason, such as
+ * a port that is in use, IPv4 alone is not what was asked for. */
 static int bind_first(const sn_resolved *list, bool any_family)
 {
 	int first_error = -EADDRNOTAVAIL, fd;
 
-	for (int pass = 0; pass < 2; pass++)
+	for (int pass = 0; pass < 2 && first_error == -EADDRNOTAVAIL; pass++)
 		for (size_t i = 0; i < list->count; i++) {
 			const struct sn_resolved_address *at = &list->addresses[i];
 

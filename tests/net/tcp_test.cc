@@ -258,6 +258,25 @@ TASK_TEST(Listen, OnEveryAddressTakesBothFamilies, 2)
 	}
 }
 
+// If another program has the port for IPv6, the listener does not silently take IPv4 alone.
+TASK_TEST(Listen, OnEveryAddressNeedsBothFamilies, 2)
+{
+	const int on = 1, fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	sockaddr_in6 address = {};
+	socklen_t length = sizeof address;
+	sn_tcp_listener *listener = nullptr;
+
+	address.sin6_family = AF_INET6;
+	ASSERT_EQ(0, setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on));
+	ASSERT_EQ(0, bind(fd, reinterpret_cast<sockaddr *>(&address), length));
+	ASSERT_EQ(0, listen(fd, 1));
+	ASSERT_EQ(0, getsockname(fd, reinterpret_cast<sockaddr *>(&address), &length));
+	const std::string port = ":" + std::to_string(ntohs(address.sin6_port));
+	EXPECT_EQ(-EADDRINUSE, sn_tcp_listen(&listener, port.c_str()));
+	sn_tcp_listener_close(listener);
+	close(fd);
+}
+
 TASK_TEST(Listen, FdIsASocketAndNonBlocking, 1)
 {
 	Listener listener;
