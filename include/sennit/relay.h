@@ -82,7 +82,9 @@ struct sn_relay_options {
 /* struct sn_relay_options with its size, and the fields that are given, as .name = value. */
 #define SN_RELAY_OPTIONS_INIT(...) SN_SIZED_INIT(struct sn_relay_options, __VA_ARGS__)
 
-/* Filled by sn_relay(), also on failure. */
+/* Filled by sn_relay(), also on failure. A relay that cannot begin (-EINVAL, -ENOTSOCK,
+ * -EPROTOTYPE, -ENOTSUP) ends as SN_RELAY_FAILED with side -1, and leaves both streams as they
+ * were. */
 struct sn_relay_result {
 	struct sn_copy_result directions[2]; /* indexed by enum sn_relay_direction */
 	enum sn_relay_end end;               /* how it ended */

@@ -256,9 +256,9 @@ int sn_copy(sn_stream *dst, sn_stream *src, int64_t n, sn_copy_progress *progres
 	struct sn_copy_job *job = &copy.job;
 	int err;
 
+	*job->result = (struct sn_copy_result){0};
 	if (!sn_runtime_enter())
 		return -ENOTSUP;
-	*job->result = (struct sn_copy_result){0};
 	/* Another task may close a stream during this call, but its block must not be reused before
 	 * the end. */
 	err = use_stream(&job->dst, dst);

@@ -558,7 +558,7 @@ int sn_relay(sn_stream *a, sn_stream *b, struct sn_relay_result *result,
 
 	if (err == 0)
 		err = SN_SIZED_TAKE(&tuning, own.tuning);
-	*relay.result = (struct sn_relay_result){.side = -1};
+	*relay.result = (struct sn_relay_result){.end = SN_RELAY_FAILED, .side = -1};
 	if (err < 0)
 		return relay.result->error = err;
 	if (!sn_self())
@@ -573,6 +573,7 @@ int sn_relay(sn_stream *a, sn_stream *b, struct sn_relay_result *result,
 			err = sn_conn_has_messages(relay.fds[i]) ? -EPROTOTYPE : -ENOTSOCK;
 		} else if (err == -EBADF) {
 			relay.result->end = SN_RELAY_CANCELED;
+			(void)sn_stream_cancel(handles[1 - i]);
 		}
 		if (err < 0) {
 			if (i == 1)

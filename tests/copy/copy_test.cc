@@ -375,7 +375,13 @@ TASK_TEST(CopyIdle, HoldsNoBuffer)
 
 TEST(CopyOutside, IsRefused)
 {
+	struct sn_copy_result result = {77, 77, SN_COPY_WRITE, 77, 77, 77};
+
 	EXPECT_EQ(-ENOTSUP, sn_copy(nullptr, nullptr, -1, nullptr, nullptr, nullptr));
+	EXPECT_EQ(-ENOTSUP, sn_copy(nullptr, nullptr, -1, nullptr, nullptr, &result));
+	EXPECT_EQ(0u, result.bytes_read);
+	EXPECT_EQ(0u, result.bytes_written);
+	EXPECT_EQ(SN_COPY_NONE, result.failed);
 }
 
 } // namespace

@@ -191,6 +191,32 @@ TASK_TEST(RelayAlone, IsCancelledByEither)
 }
 
 // Closing a relayed stream is wrong, but must not harm others.
+// A relay that cannot begin has not finished. A stream that was closed before ends it like one that
+// is closed meanwhile, and so the other stream is cancelled.
+TASK_TEST(RelayAlone, SaysHowItEndedIfItCouldNotBegin, 1)
+{
+	for (const bool first : {true, false}) {
+		Listener listener;
+		Pair pair(listener), closed(listener);
+		sn_stream *const open = sn_tcp_stream(pair.server);
+		sn_stream *const gone = sn_tcp_stream(closed.server);
+		struct sn_relay_result result = {};
+		char c;
+
+		EXPECT_EQ(-EINVAL, sn_relay(first ? nullptr : open, first ? open : nullptr, &result,
+					    nullptr));
+		EXPECT_EQ(SN_RELAY_FAILED, result.end);
+		EXPECT_EQ(-EINVAL, result.error);
+		EXPECT_EQ(1, sn_tcp_write(pair.client, "x", 1));
+		EXPECT_EQ(1, sn_stream_read(open, &c, 1));
+		closed.close_server();
+		EXPECT_EQ(-EBADF,
+			  sn_relay(first ? gone : open, first ? open : gone, &result, nullptr));
+		EXPECT_EQ(SN_RELAY_CANCELED, result.end);
+		EXPECT_EQ(-ECANCELED, sn_stream_read(open, &c, 1));
+	}
+}
+
 TASK_TEST(RelayAlone, ClosingAStreamEndsIt)
 {
 	for (const bool left : {false, true}) {
