@@ -52,7 +52,8 @@ typedef struct sn_stream sn_stream;
  * think of terminals. Does not park.
  * Errors, after which fd is as before: -EBADF; -EPROTOTYPE for a socket that is not a stream
  * socket, or that listens; -EINVAL for an epoll descriptor, or NULL; -EISDIR; -EEXIST when it is a
- * listener, connection or stream of this runtime already; -ENOMEM; -ENOSPC past
+ * listener, connection or stream of this runtime already, which is noticed only for what can be
+ * polled: whoever adopts a file twice closes its number twice; -ENOMEM; -ENOSPC past
  * fs.epoll.max_user_watches; -ENOTSUP outside a task.
  */
 SN_API SN_CHECK_RESULT int sn_stream_adopt(sn_stream **stream, int fd);
