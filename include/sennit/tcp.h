@@ -67,7 +67,9 @@ SN_API SN_CHECK_RESULT int sn_tcp_listener_adopt(sn_tcp_listener **listener, int
  * Waits for a connection. The caller owns *conn and closes it. May park. When descriptors or memory
  * run out (EMFILE, ENFILE, ENOBUFS, ENOMEM) it does not fail. It pauses, counts that in
  * accept_pauses (sn_run_stats(), run.h), and continues when some are available again; until then
- * connections wait in the backlog. Errors: -EBADF when the listener is closed during the call;
+ * connections wait in the backlog. But where only the memory to wait on a connection is missing
+ * (fs.epoll.max_user_watches, or the runtime's own), the system has already handed one out at each
+ * try, and that one is closed. Errors: -EBADF when the listener is closed during the call;
  * -ETIMEDOUT past the deadline; -EBUSY when another task is accepting; -ENOTSUP outside a task.
  */
 SN_API SN_CHECK_RESULT int sn_tcp_accept(sn_tcp_listener *listener, sn_tcp **conn);
