@@ -88,9 +88,9 @@ int sn_fd_open(struct sn_fd **out, const struct sn_fd_ops *ops, int fd, bool reg
 	return 0;
 }
 
-/* Called when the last user has left a closed descriptor: closes the number, and frees d for
- * reuse. */
-static void fd_destroy(struct sn_fd *d, uint32_t control)
+/* Called when the last user has left a closed descriptor: frees d for reuse. Returns the number,
+ * which the caller closes, or -1. */
+static int fd_destroy(struct sn_fd *d, uint32_t control)
 {
 	static const struct {
 		int on, seconds;
@@ -103,7 +103,7 @@ static void fd_destroy(struct sn_fd *d, uint32_t control)
 	/* After the hook, which may park, and so never return if the run ends: then sn_fds_end()
 	 * still has to find d open. Whoever takes `open` owns d from here on. */
 	if (!atomic_exchange(&d->open, false))
-		return;
+		return -1;
 	/*
 	 * A late event, or the end of a commit_wait() that was overtaken by its own task, may still
 	 * touch d after it is reused: that costs the next owner at most a spurious wake-up.
@@ -117,13 +117,13 @@ static void fd_destroy(struct sn_fd *d, uint32_t control)
 		if ((control & SN_FD_ABORT) && !(control & SN_FD_INHERITED))
 			setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 		set_number(d, -1);
-		/* Also removes it from epoll, unless a child of fork() has the file open, too: then
-		 * stale events may come. */
-		close(fd);
 	}
 	if (!(control & SN_FD_INHERITED))
 		sn_netpoll_remove();
+	/* Before the close, which may outlast the run. The close also removes the number from
+	 * epoll, unless a child of fork() has the file open, too: then stale events may come. */
 	sn_fd_table_put(d);
+	return fd;
 }
 
 /* ---- operations and users ---- */
@@ -201,15 +201,25 @@ int sn_fd_begin_shared(struct sn_fd *d, const void *handle)
 	return 0;
 }
 
-/* Acquire as well as release: the last user must see what the others did with the descriptor. */
-static void leave(struct sn_fd *d, uint32_t what)
+/* Returns the number that the caller, if it was the last user, has to close, or -1. Acquire as well
+ * as release: the last user must see what the others did with the descriptor. */
+static inline int leave_number(struct sn_fd *d, uint32_t what)
 {
 	uint32_t control =
 		atomic_fetch_sub_explicit(&d->control, what, memory_order_acq_rel) - what;
 
-	if ((control & SN_FD_CLOSED) && control < SN_FD_USER &&
-	    !(control & (SN_FD_READING | SN_FD_WRITING)))
-		fd_destroy(d, control);
+	if (sn_likely(!(control & SN_FD_CLOSED)) || control >= SN_FD_USER ||
+	    (control & (SN_FD_READING | SN_FD_WRITING)))
+		return -1;
+	return fd_destroy(d, control);
+}
+
+static void leave(struct sn_fd *d, uint32_t what)
+{
+	int fd = leave_number(d, what);
+
+	if (fd >= 0)
+		close(fd);
 }
 
 void sn_fd_end(struct sn_fd *d, enum sn_side_index side)
@@ -239,6 +249,11 @@ int sn_fd_use(struct sn_fd *d)
 void sn_fd_unuse(struct sn_fd *d)
 {
 	leave(d, SN_FD_USER);
+}
+
+int sn_fd_unuse_leave_number(struct sn_fd *d)
+{
+	return leave_number(d, SN_FD_USER);
 }
 
 int sn_fd_find(struct sn_fd **d, const void *handle)

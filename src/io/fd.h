@@ -202,6 +202,10 @@ int sn_fd_begin_shared(struct sn_fd *d, const void *handle);
 /* Begin and end any other use of the descriptor. The first returns 0, or -EBADF if d is closed. */
 int sn_fd_use(struct sn_fd *d);
 void sn_fd_unuse(struct sn_fd *d);
+/* The same, but leaves it to the caller to close the number, which it returns if the caller was the
+ * last user of a closed descriptor; otherwise -1. For callers that can close it outside the
+ * runtime, because a close may wait for a peer, a device or a server of files. */
+int sn_fd_unuse_leave_number(struct sn_fd *d);
 
 static inline const struct sn_fd_ops *sn_fd_ops(const struct sn_fd *d)
 {

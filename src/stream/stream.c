@@ -325,18 +325,23 @@ int sn_conn_shutdown(struct sn_fd *d, enum sn_stream_half half)
 	return err;
 }
 
+/* The number is closed outside the runtime: the monitor then notices a close that waits, and gives
+ * the processor to other tasks. Only if an operation is the last to leave, it closes the number
+ * within. */
 static int end_with(const void *handle, uint32_t flags)
 {
 	struct sn_thread *self = sn_runtime_enter();
 	struct sn_fd *d;
-	int err = sn_fd_use_handle(&d, handle);
+	int err = sn_fd_use_handle(&d, handle), fd = -1;
 
 	if (err == 0) {
 		err = sn_fd_end_with(self, d, flags);
-		sn_fd_unuse(d);
+		fd = sn_fd_unuse_leave_number(d);
 	}
 	if (self)
 		sn_runtime_leave();
+	if (fd >= 0)
+		close(fd);
 	return err;
 }
 

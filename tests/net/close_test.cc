@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
+#include <sys/socket.h>
+
 #include "support/net.h"
 
 namespace
@@ -326,6 +329,28 @@ TEST(Storm, NoTaskGetsAnothersBytes)
 		EXPECT_EQ(uint64_t(workers * rounds), answered.load() + woken.load());
 		EXPECT_GT(woken.load(), 0u);
 	});
+}
+
+// With SO_LINGER, which the program may set, close() waits until the peer has everything. Other
+// tasks run meanwhile, even on the only processor.
+TASK_TEST(Linger, DoesNotHoldUpOtherTasks, 1)
+{
+	const struct linger wait = {.l_onoff = 1, .l_linger = 60};
+	Pair pair;
+	sn_tcp *const conn = pair.release_server();
+	const int fd = sn_tcp_fd(conn);
+	std::atomic<bool> closed = false;
+
+	ASSERT_EQ(0, setsockopt(fd, SOL_SOCKET, SO_LINGER, &wait, sizeof wait));
+	fill(conn);
+	Task closer([&] {
+		EXPECT_EQ(0, sn_tcp_close(conn));
+		closed = true;
+	});
+	EXPECT_TRUE(eventually([&] { return fcntl(fd, F_GETFD) < 0; }));
+	EXPECT_FALSE(closed);
+	pair.close_client(); // resets the connection, which ends the wait
+	closer.join();
 }
 
 } // namespace
