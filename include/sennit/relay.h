@@ -113,8 +113,9 @@ struct sn_relay_result {
  * both streams are cancelled (sn_stream_cancel()) and can only be closed. To end a relay from
  * outside, cancel either stream. While it runs, the relay is the reader of both streams: another
  * task's read returns -EBUSY, or takes bytes from the relay. Writing is allowed; it returns -EBUSY
- * while the relay itself waits for room. The relay waits while another task writes, and is up to
- * 16 ms late then; what the two write may alternate wherever one of them had to wait.
+ * while the relay itself waits for room. The relay waits while another task writes, and looks every
+ * 16 ms at least; so writes one after another can keep it out, and its idle limit may end it
+ * meanwhile. What the two write may alternate wherever one of them had to wait.
  *
  * As long as messages are small and infrequent, the calling task alone serves both directions. Once
  * a direction has more to do, or waits for room, the task keeps that one and starts a task for the

@@ -31,12 +31,14 @@ def digest_of(directories):
 
 
 class Log:
-    """Begins a new log."""
+    """Begins a log, with the results that there are. It replaces another one in one step."""
 
-    def __init__(self, path, options, digest):
-        self.path, self.options, self.results = path, options, []
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(json.dumps({"options": options, "sources": digest}) + "\n")
+    def __init__(self, path, options, digest, results=()):
+        self.path, self.options, self.results = path, options, list(results)
+        with open(f"{path}.new", "w", encoding="utf-8") as file:
+            for each in {"options": options, "sources": digest}, *results:
+                file.write(json.dumps(each) + "\n")
+        os.replace(f"{path}.new", path)
 
     def add(self, result):
         """A dictionary."""
@@ -55,10 +57,7 @@ def resume(path, digest):
     first, *results = _read(path)
     if first["sources"] != digest:
         raise Broken("the sources have changed since that run; begin another one, without --resume")
-    log = Log(path, first["options"], digest)
-    for each in results:
-        log.add(each)
-    return log
+    return Log(path, first["options"], digest, results)
 
 
 def _read(path):

@@ -156,9 +156,11 @@ int sn_copy_wait_for_writer(struct sn_copy_job *job)
 	sn_runtime_leave();
 	(void)!sn_sleep(FIRST_PAUSE_NS << (job->busy ? job->busy - 1 : 0));
 	sn_runtime_enter();
-	return is_late(job, SN_SIDE_WRITE) && !sn_copy_goes_on(job, SN_SIDE_WRITE, -ETIMEDOUT)
-		       ? -ETIMEDOUT
-		       : 0;
+	if (!is_late(job, SN_SIDE_WRITE) || sn_copy_goes_on(job, SN_SIDE_WRITE, -ETIMEDOUT))
+		return 0;
+	/* As in sn_copy_await_room(): nobody must judge by what this job will not write. */
+	atomic_store_explicit(&job->owes, false, memory_order_relaxed);
+	return -ETIMEDOUT;
 }
 
 static int wait_for_room(struct sn_copy_job *job)

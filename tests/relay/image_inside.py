@@ -165,7 +165,7 @@ class Image(unittest.TestCase):
                 self.assertEqual(ask(client, 1000), 1000)
             self.assertIsNone(relay.process.poll())
             relay.send("TERM")
-            eventually(lambda: relay.count("draining") >= 3, "all to drain")
+            eventually(lambda: relay.count("draining") == 5, "all to drain")
             self.assertEqual(ask(client, 1000), 1000)
         self.assertEqual(relay.process.wait(PATIENCE), 0)
 

@@ -194,6 +194,7 @@ TEST_F(LateRefusal, OfTheEndLosesNoReload)
 	EXPECT_TRUE(eventually([&] { return waitpid(next, &status, WNOHANG) == next; }));
 	EXPECT_EQ(status, 0);
 	EXPECT_EQ(relay.wait().status, 0);
+	prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 /* The new process has started the first of its two servers when it cannot start the other one. The

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """
-Ports for servers that cannot choose one themselves. They are outside of the range from which the
-system chooses, so that no connection or listener of another test gets one before the server
-listens. A test that asks at the same moment may still be given the same one, which is unlikely.
+Ports for servers that cannot choose one themselves. They are below the range from which the system
+chooses, unless that begins at 20000 or before, so that no connection or listener of another test
+gets one before the server listens. A test that asks at the same moment may still be given the same one, which is unlikely.
 """
 import contextlib
 import errno
