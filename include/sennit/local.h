@@ -29,7 +29,8 @@
  * scope and closes that. With a copy function the child has a value of its own; for counted
  * references, the function takes one more and returns the same address. It is ordinary code of the
  * parent, called by sn_go(), sn_spawn(), sn_scope_go() and sn_scope_spawn(). When it returns NULL,
- * that call fails with -ENOMEM, and what was copied for the child is destroyed in the parent.
+ * that call fails with -ENOMEM, and what was copied for the child is destroyed in the parent. It
+ * may set other values of the parent, which the child then inherits in place of the earlier ones.
  * Alarms (timer.h), and tasks that threads of the program's own start, inherit nothing.
  *
  * Destructors. They run in the task, after its function has returned, in the reverse of the order

@@ -17,7 +17,7 @@
 struct sn_local_node {
 	struct sn_local_node *next;
 	const sn_local *key;
-	void *value;
+	void *value;   /* NULL: none, in a list that was inherited */
 	bool borrowed; /* the value is the parent's, and is not destroyed with this task */
 	uint8_t round; /* how deeply nested in destructors it was set; 0 if outside them */
 };
@@ -55,6 +55,14 @@ static struct sn_local_node **find(struct sn_task *task, const sn_local *key)
 	while (*link && (*link)->key != key)
 		link = &(*link)->next;
 	return link;
+}
+
+/* The key's value; NULL if there is none. */
+static void *value_of(struct sn_task *task, const sn_local *key)
+{
+	const struct sn_local_node *node = *find(task, key);
+
+	return node ? node->value : NULL;
 }
 
 static int add(struct sn_task *me, const sn_local *key, void *value)
@@ -99,9 +107,8 @@ int sn_local_set(const sn_local *key, void *value)
 void *sn_local_get(const sn_local *key)
 {
 	struct sn_task *me = running_task();
-	struct sn_local_node *node = me ? *find(me, key) : NULL;
 
-	return node ? node->value : NULL;
+	return me ? value_of(me, key) : NULL;
 }
 
 void *sn_local_peek(const struct sn_task *task, const sn_local *key)
@@ -133,14 +140,20 @@ static bool borrow(struct sn_task *parent, struct sn_local_node **heritage)
 	return true;
 }
 
-/* Copies the values that have a copy function. Does not read the parent's list, which a copy
- * function may change. Returns false if a copy failed. */
-static bool copy(struct sn_local_node *heritage)
+/*
+ * Copies the values that have a copy function. Such a function may change other values of the
+ * parent, and destroy those that it replaces, so each is looked up when it is needed. One that the
+ * parent no longer has becomes NULL, which stands for none. Returns false if a copy failed.
+ */
+static bool copy(struct sn_task *parent, struct sn_local_node *heritage)
 {
 	for (struct sn_local_node *node = heritage; node; node = node->next) {
 		void *value;
 
 		if (!node->key->copy)
+			continue;
+		node->value = value_of(parent, node->key);
+		if (!node->value)
 			continue;
 		sn_checked_callback("copy function");
 		value = node->key->copy(node->value);
@@ -149,6 +162,9 @@ static bool copy(struct sn_local_node *heritage)
 		node->value = value;
 		node->borrowed = false;
 	}
+	for (struct sn_local_node *node = heritage; node; node = node->next)
+		if (!node->key->copy)
+			node->value = value_of(parent, node->key);
 	return true;
 }
 
@@ -158,7 +174,7 @@ int sn_locals_inherit(struct sn_thread **self, const char *call, struct sn_local
 	int err = -ENOMEM;
 
 	sn_runtime_leave();
-	if (borrow(parent, heritage) && copy(*heritage)) {
+	if (borrow(parent, heritage) && copy(parent, *heritage)) {
 		*self = sn_runtime_enter_for(call);
 		if (*self)
 			return 0;

@@ -419,6 +419,43 @@ TEST_F(Local, ChildrenHaveCopies)
 	});
 }
 
+// A copy function may change other values of the parent, which the child then has, too.
+TEST_F(Local, ChildrenHaveWhatACopyFunctionHasSet)
+{
+	static Counted first, second, borrowed;
+	static sn_local removed = {drop, retain, SN_LOCAL_INHERITED};
+	static sn_local changing = {nullptr,
+				    [](void *value) {
+					    EXPECT_EQ(0, sn_local_set(&counted, &second));
+					    EXPECT_EQ(0, sn_local_set(&lent, &borrowed));
+					    EXPECT_EQ(0, sn_local_set(&removed, nullptr));
+					    return value;
+				    },
+				    SN_LOCAL_INHERITED};
+
+	test::run([] {
+		char mark = 0;
+
+		first.references = second.references = borrowed.references = 1;
+		for (const sn_local *key : {&counted, &lent, &removed})
+			EXPECT_EQ(0, sn_local_set(key, &first));
+		EXPECT_EQ(0, sn_local_set(&changing, &mark));
+		Task([&] {
+			EXPECT_EQ(&mark, sn_local_get(&changing));
+			EXPECT_EQ(&second, sn_local_get(&counted));
+			EXPECT_EQ(2, second.references);
+			EXPECT_EQ(&borrowed, sn_local_get(&lent));
+			EXPECT_EQ(nullptr, sn_local_get(&removed));
+			EXPECT_EQ(0, sn_local_set(&changing, nullptr));
+			Task([] { EXPECT_EQ(nullptr, sn_local_get(&removed)); }).join();
+		}).join();
+		EXPECT_EQ(1, first.references) << "it was copied, or destroyed";
+		EXPECT_EQ(1, second.references);
+		for (const sn_local *key : {&counted, &lent, &changing})
+			EXPECT_EQ(0, sn_local_set(key, nullptr));
+	});
+}
+
 TEST_F(Local, InheritedByEachWayToStartATask)
 {
 	test::run([] {
