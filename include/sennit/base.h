@@ -31,8 +31,8 @@
  *    -ENOTSUP when the caller is not a task, and does nothing, unless its header says "any thread".
  *  - When the first task returns, sn_run() abandons the tasks that still wait, and frees their
  *    stacks. The objects they wait in (a scope, a channel, a lock) must not be used any more,
- *    except as channel.h and timer.h say. That holds for the program's own threads as well, already
- *    while sn_run() is about to return: before the first task returns, it waits until such threads
+ *    except as channel.h and timer.h say. That holds for the program's own threads, too, and
+ *    already while sn_run() is about to return: the first task must not return before such threads
  *    have made their last call with such an object, or nothing waits in it any more.
  *  - "Any thread" means that threads unknown to the runtime may call it too.
  *  - Signal handlers may call only what the header names at the end of its introduction: most calls

@@ -45,9 +45,9 @@
  * Threads outside the runtime: calls on a sn_tls_config, and sn_tls_last_error(); the others return
  * -ENOTSUP or NULL. Signal handlers: none.
  *
- * The end of a run stops its tasks wherever they are. It must not come while one of them begins TLS,
- * reads, writes, or makes another call with a configuration that is used afterwards, or in a thread
- * at that time: wait for such tasks first, with a scope.
+ * The end of a run stops its tasks wherever they are. It must not come while one of them begins
+ * TLS, reads, writes, or makes another call with a configuration that is used afterwards, or in a
+ * thread at that time: wait for such tasks first, with a scope.
  */
 #ifndef SENNIT_TLS_H
 #define SENNIT_TLS_H

@@ -42,7 +42,7 @@ void sn_copy_attempt_end(struct sn_copy_job *job, enum sn_side_index side);
 
 /*
  * Ends an attempt to write that has returned n, and that the job continues with the same bytes. If
- * dst has no room, the operation goes on through the wait and the next attempt, as in
+ * dst has no room, the operation lasts through the wait and the next attempt, as in
  * sn_stream_write(). Nobody else writes in between, who could take the edge for which the job
  * waits, or to whom a layer would report the bytes that it has taken over from the job.
  */

@@ -62,8 +62,8 @@ static int poll_until(struct pollfd *fds, nfds_t n, int64_t deadline, enum sn_ho
 	return found;
 }
 
-/* The same for calls that are made again after the wait. One whose descriptor was closed meanwhile
- * fails, because the number may be another's by then. */
+/* The same for calls that are made again after the wait. One whose descriptor was closed during the
+ * wait fails, because the number may be another's. */
 static int poll_open(struct pollfd *fds, nfds_t n, int64_t deadline, enum sn_hook_step *step)
 {
 	const int found = poll_until(fds, n, deadline, step);
@@ -76,7 +76,7 @@ static int poll_open(struct pollfd *fds, nfds_t n, int64_t deadline, enum sn_hoo
 	return found;
 }
 
-/* What is left for the C library's calls, or as much of it as they can wait for at once. */
+/* What is left for the C library's calls, or the most that one call can wait. */
 static int ms_left(int64_t deadline)
 {
 	int64_t ms;

@@ -145,7 +145,7 @@ static bool is_same_list(const X509_CRL *a, const X509_CRL *b)
 	       agree_on(a, b, NID_issuing_distribution_point) && agree_on(a, b, NID_delta_crl);
 }
 
-/* Whether a list that is in force is preferred to the other now and for ever: it is as new, and
+/* Whether a list that is in force is preferred to the other now and forever: it is as new, and
  * expires no earlier. OpenSSL takes one in force before one that is not, and then the newest. */
 static bool supersedes(const X509_CRL *list, const X509_CRL *other)
 {

@@ -192,7 +192,7 @@ TASK_TEST(RelayAlone, IsCancelledByEither)
 
 // Closing a relayed stream is wrong, but must not harm others.
 // A relay that cannot begin has not finished. A stream that was closed before ends it like one that
-// is closed meanwhile, and so the other stream is cancelled.
+// is closed while it runs, and so the other stream is cancelled.
 TASK_TEST(RelayAlone, SaysHowItEndedIfItCouldNotBegin, 1)
 {
 	for (const bool first : {true, false}) {

@@ -559,7 +559,7 @@ TEST(Cancellation, IsReportedByEachSleepInItsWay)
 }
 
 // A loop that takes every failure for a signal, and sleeps for what is left. It must neither go on
-// for ever nor compute for all of that time.
+// without a limit nor compute for all of that time.
 template <class Sleep>
 void expect_end_of_loop(Sleep sleep_once)
 {

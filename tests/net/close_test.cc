@@ -332,7 +332,7 @@ TEST(Storm, NoTaskGetsAnothersBytes)
 }
 
 // With SO_LINGER, which the program may set, close() waits until the peer has everything. Other
-// tasks run meanwhile, even on the only processor.
+// tasks run during that time, even on the only processor.
 TASK_TEST(Linger, DoesNotHoldUpOtherTasks, 1)
 {
 	const struct linger wait = {.l_onoff = 1, .l_linger = 60};

@@ -114,7 +114,7 @@ TASK_TEST(Signal, GoesToTheTaskThatHasWaitedLonger, 1)
 
 	while (!about_to)
 		sn_yield();
-	kill(getpid(), SIGUSR1);
+	raise(SIGUSR1);
 	EXPECT_EQ(-ETIMEDOUT, sn_signal_wait(sn_now() + 5 * test::ms));
 	EXPECT_EQ(SIGUSR1, first.join());
 }

@@ -500,7 +500,7 @@ TASK_TEST(Layer, DeadlinesOfBothSidesEndAttemptsThatWait)
 }
 
 // A close gives the layer its time, whatever the stream's deadlines were: one that has passed does
-// not end it, and one that passes meanwhile does not make the task ask the layer without a pause.
+// not end it, and one that passes later does not make the task ask the layer without a pause.
 TASK_TEST(Layer, DeadlinesOfTheStreamAreNotThoseOfItsLinger)
 {
 	static std::atomic<int> calls;
