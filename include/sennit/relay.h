@@ -114,8 +114,8 @@ struct sn_relay_result {
  * outside, cancel either stream. While it runs, the relay is the reader of both streams: another
  * task's read returns -EBUSY, or takes bytes from the relay. Writing is allowed; it returns -EBUSY
  * while the relay itself waits for room. The relay waits while another task writes, and looks every
- * 16 ms at least; so writes one after another can keep it out, and its idle limit may end it
- * meanwhile. What the two write may alternate wherever one of them had to wait.
+ * 16 ms at least; so writes one after another can keep it out, and its idle limit may end it. What
+ * the two write may alternate wherever one of them had to wait.
  *
  * As long as messages are small and infrequent, the calling task alone serves both directions. Once
  * a direction has more to do, or waits for room, the task keeps that one and starts a task for the

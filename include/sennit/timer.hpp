@@ -59,8 +59,8 @@ struct callable_of final : callable {
  *
  * The alarm may outlive the run that has set it, and be set again in another one. When that run has
  * ended, or in a child of fork(), the destructor waits for nothing. If the alarm was set then, or
- * had gone off, the callable is not destroyed: the end of a run leaves behind a task in foreign
- * code, which may be within the callable.
+ * had gone off, the callable is not destroyed: the end of a run does not wait forever for a task in
+ * foreign code, and that may be within the callable.
  */
 class alarm
 {
@@ -195,7 +195,7 @@ private:
 			sn_cancel_unmask();
 	}
 
-	/* Keeps the state, and the callable, for ever; in a list, so that they are no leak. */
+	/* Keeps the state, and the callable, forever; in a list, so that they are no leak. */
 	void abandon() noexcept
 	{
 		static constinit std::atomic<state *> abandoned{nullptr};

@@ -3,7 +3,7 @@
  * Waiting for several descriptors: poll, ppoll, select, pselect and epoll_wait.
  *
  * The result is that of the C library's own call, made without waiting; only the wait in between is
- * sennit's, and ends with EBADF where another task has closed a descriptor meanwhile. select() on
+ * sennit's, and ends with EBADF where another task has closed a descriptor in it. select() on
  * more than MOST_SELECTED descriptors, and a call that changes the signal mask, are passed through.
  */
 #include <errno.h>

@@ -146,8 +146,7 @@ static void release(struct sn_process *process)
 	sn_unlock(&sn_processes_lock);
 }
 
-/* Takes the lock, and finds the record of a handle. Returns 0, or an error without the lock. */
-static int lock_handle(struct sn_process **out, const sn_process *handle)
+int sn_process_lock_handle(struct sn_process **out, const sn_process *handle)
 {
 	struct sn_process *process = *out = sn_handle_object(handle);
 
@@ -459,7 +458,7 @@ int sn_process_wait(sn_process *handle, struct sn_process_status *status, int64_
 		return -EINVAL;
 	if (!sn_self())
 		return -ENOTSUP;
-	err = lock_handle(&process, handle);
+	err = sn_process_lock_handle(&process, handle);
 	if (err < 0)
 		return err;
 	process->users++;
@@ -473,48 +472,13 @@ int sn_process_wait(sn_process *handle, struct sn_process_status *status, int64_
 	return err;
 }
 
-static int kill_by(sn_process *handle, int signum,
-		   int (*send)(const struct sn_process *process, int signum))
-{
-	struct sn_process *process;
-	int err = lock_handle(&process, handle);
-
-	if (err < 0)
-		return err;
-	err = send(process, signum);
-	sn_unlock(&sn_processes_lock);
-	return err;
-}
-
-int sn_process_kill(sn_process *process, int signum)
-{
-	return kill_by(process, signum, sn_process_send);
-}
-
-int sn_process_kill_group(sn_process *process, int signum)
-{
-	return kill_by(process, signum, sn_process_send_group);
-}
-
-pid_t sn_process_pid(sn_process *handle)
-{
-	struct sn_process *process;
-	pid_t pid = lock_handle(&process, handle);
-
-	if (pid < 0)
-		return pid;
-	pid = process->pid;
-	sn_unlock(&sn_processes_lock);
-	return pid;
-}
-
 sn_stream *sn_process_stream(sn_process *handle, int number)
 {
 	struct sn_process *process;
 	sn_stream *stream;
 	uint32_t life;
 
-	if (number < 0 || number > 2 || lock_handle(&process, handle) < 0)
+	if (number < 0 || number > 2 || sn_process_lock_handle(&process, handle) < 0)
 		return NULL;
 	stream = process->streams[number];
 	life = process->lives[number];
@@ -531,7 +495,7 @@ int sn_process_close(sn_process *handle)
 
 	if (!handle)
 		return 0;
-	err = lock_handle(&process, handle);
+	err = sn_process_lock_handle(&process, handle);
 	if (err < 0)
 		return err;
 	memcpy(streams, process->streams, sizeof streams);
@@ -552,7 +516,7 @@ int sn_process_end(sn_process *handle, int number)
 	struct sn_process *process;
 	int fd;
 
-	if (lock_handle(&process, handle) < 0)
+	if (sn_process_lock_handle(&process, handle) < 0)
 		return -1;
 	fd = process->ends[number];
 	sn_unlock(&sn_processes_lock);
@@ -567,7 +531,7 @@ void sn_process_close_end(sn_process *handle, int number)
 	if (fd < 0)
 		return;
 	sn_fd_closing(fd); /* before the close, because this does not return if the run has ended */
-	if (lock_handle(&process, handle) < 0)
+	if (sn_process_lock_handle(&process, handle) < 0)
 		return;
 	close_raw_one(process, number);
 	sn_unlock(&sn_processes_lock);

@@ -69,6 +69,9 @@ struct sn_process {
 /* Guards all records. */
 extern struct sn_lock sn_processes_lock;
 
+/* Takes the lock, and finds the record of a handle. Returns 0, or an error without the lock. */
+int sn_process_lock_handle(struct sn_process **process, const sn_process *handle);
+
 /* Takes the status if the program has ended, and returns whether it has. With the lock. */
 bool sn_process_take_status(struct sn_process *process);
 

@@ -43,13 +43,13 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include <sennit/signal.h>
 
 #include "base/standard.h"
 #include "io/fd.h"
+#include "process/signal_former.h"
 #include "sched/netpoll.h"
 #include "sched/ready.h"
 #include "sched/switch.h"
@@ -99,57 +99,14 @@ static struct sn_lock passing = SN_LOCK_INIT(SN_RANK_SIGNALS_PASSING);
 static struct wait *waits; /* in the order in which the tasks came */
 static struct sink *sinks;
 
-/* Whether the kernel sends it for an instruction of the interrupted thread, not for a call such as
- * kill(). */
-static bool is_of_an_instruction(int signum, const siginfo_t *info)
-{
-#if !defined(__x86_64__) && !defined(__i386__)
-	if (signum == SIGTRAP)
-		return info->si_code == TRAP_BRKPT || info->si_code == SI_KERNEL;
-#endif
-	return (signum == SIGILL || signum == SIGFPE) && info->si_code > 0;
-}
-
-/* Calls the previous handler as the kernel would, with the same signals blocked: it may leave by a
- * jump that does not restore the mask. */
-static void call_former(const struct sigaction *action, int signum, siginfo_t *info,
-			ucontext_t *context)
-{
-	sigset_t mask, own;
-
-	sigorset(&mask, &context->uc_sigmask, &action->sa_mask);
-	if (!(action->sa_flags & SA_NODEFER))
-		sigaddset(&mask, signum);
-	pthread_sigmask(SIG_SETMASK, &mask, &own);
-	if (action->sa_flags & SA_SIGINFO)
-		action->sa_sigaction(signum, info, context);
-	else
-		action->sa_handler(signum);
-	pthread_sigmask(SIG_SETMASK, &own, NULL);
-}
-
-/* The signal of an instruction. former[] was written before this handler was installed. */
-static void give_back(int signum, siginfo_t *info, void *context)
-{
-	const struct sigaction *action = &former[signum];
-
-	/* A handler for one time would see the instruction again, and end the process then, so it
-	 * is restored, too. */
-	if ((!(action->sa_flags & SA_SIGINFO) &&
-	     (action->sa_handler == SIG_DFL || action->sa_handler == SIG_IGN)) ||
-	    action->sa_flags & (int)SA_RESETHAND)
-		sigaction(signum, action, NULL);
-	else
-		call_former(action, signum, info, context);
-}
-
 static void note(int signum, siginfo_t *info, void *context)
 {
 	uint64_t one = 1;
 	int saved = errno;
 
-	if (is_of_an_instruction(signum, info)) {
-		give_back(signum, info, context);
+	/* former[] was written before this handler was installed. */
+	if (sn_signal_is_of_an_instruction(signum, info)) {
+		sn_signal_give_back(&former[signum], signum, info, context);
 		errno = saved;
 		return;
 	}

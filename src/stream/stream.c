@@ -371,25 +371,6 @@ int sn_conn_close(const void *handle, uint32_t flags)
 	return end_with(handle, SN_FD_CLOSED | flags);
 }
 
-uint32_t sn_conn_life(const void *handle)
-{
-	const struct sn_fd *d = sn_handle_object(handle);
-
-	return atomic_load_explicit(&d->generation, memory_order_relaxed);
-}
-
-void sn_conn_close_life(sn_stream *stream, uint32_t life)
-{
-	struct sn_fd *d;
-
-	if (!stream || sn_fd_use_handle(&d, stream) < 0)
-		return;
-	/* While this is a user, the stream is not reused. */
-	if (sn_conn_life(stream) == life)
-		sn_stream_close(stream);
-	sn_fd_unuse(d);
-}
-
 int sn_conn_descriptor(const void *handle)
 {
 	struct sn_fd *d;

@@ -228,7 +228,7 @@ TEST(Semaphore, TheReasonIsTheScopesIfThatIsCancelledAfterTheDeadline)
 			const auto until = sn::now() + 3ms;
 			while (sn::now() < until)
 				;
-			/* This fires the timer, and queues the task behind this one. */
+			/* This fires the timer, and queues the task after this one. */
 			sn::yield();
 			scope.cancel();
 			EXPECT_FALSE(scope.join());
@@ -437,8 +437,8 @@ TEST(Alarm, OutlivesItsRun)
 	});
 }
 
-/* The end of a run leaves behind a task that is in foreign code, here in an alarm's function, which
- * then returns to it after the alarm has been destroyed. */
+/* The end of a run does not wait for a task that stays in foreign code, here in an alarm's
+ * function, to which it returns after the alarm has been destroyed. */
 TEST(Alarm, EndsWhileItsFunctionRuns)
 {
 	std::atomic<bool> begun = false, destroyed = false;

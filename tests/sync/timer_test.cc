@@ -487,7 +487,7 @@ TEST(Ticker, IsSetAgainInALaterRun)
 	});
 }
 
-// The run ends while a task waits in a ticker, and a thread of the program behind it. The thread
+// The run ends while a task waits in a ticker, and a thread of the program after it. The thread
 // gives up when the stack of the task is gone, or another's; or it gets a tick of the next run.
 TEST(Ticker, AThreadWaitsBeyondTheEndOfARun)
 {

@@ -56,7 +56,7 @@ TEST(TlsRenewal, KeepsTheNewestListOfEachIssuer)
 		EXPECT_EQ(0, shake_hands(good));
 		EXPECT_EQ(-EKEYREJECTED, shake_hands(revoked));
 		// One that is older than what is there changes nothing, unless it expires later.
-		add(client, authority.revoke({&good}, -800));
+		add(client, authority.revoke({&good}, -800, 3000));
 		EXPECT_EQ(2, lists_of(client, authority));
 		EXPECT_EQ(0, shake_hands(good));
 		add(client, authority.revoke({&good}, -800, 7200));
