@@ -84,7 +84,8 @@ struct sn_relay_options {
 
 /* Filled by sn_relay(), also on failure. A relay that cannot begin (-EINVAL, -ENOTSOCK,
  * -EPROTOTYPE, -ENOTSUP) ends as SN_RELAY_FAILED with side -1, and leaves both streams as they
- * were. */
+ * were. So does one with a stream that was closed before (-EBADF), which ends as
+ * SN_RELAY_CANCELED. */
 struct sn_relay_result {
 	struct sn_copy_result directions[2]; /* indexed by enum sn_relay_direction */
 	enum sn_relay_end end;               /* how it ended */

@@ -573,7 +573,6 @@ int sn_relay(sn_stream *a, sn_stream *b, struct sn_relay_result *result,
 			err = sn_conn_has_messages(relay.fds[i]) ? -EPROTOTYPE : -ENOTSOCK;
 		} else if (err == -EBADF) {
 			relay.result->end = SN_RELAY_CANCELED;
-			(void)sn_stream_cancel(handles[1 - i]);
 		}
 		if (err < 0) {
 			if (i == 1)

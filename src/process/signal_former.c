@@ -35,8 +35,7 @@ static void call_former(const struct sigaction *action, int signum, siginfo_t *i
 	pthread_sigmask(SIG_SETMASK, &own, NULL);
 }
 
-void sn_signal_give_back(const struct sigaction *action, int signum, siginfo_t *info,
-			 void *context)
+void sn_signal_give_back(const struct sigaction *action, int signum, siginfo_t *info, void *context)
 {
 	/* A handler for one time would see the instruction again, and end the process then, so it
 	 * is restored, too. */

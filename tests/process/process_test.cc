@@ -962,6 +962,19 @@ int descriptors_of_runs()
 	return open_descriptors();
 }
 
+// Has no memory of its own, which would be lost with the task.
+int start_sleeping()
+{
+	static const char *const argv[] = {"sleep", "1000", nullptr};
+	sn_process *process = nullptr;
+	sn_process_attr attr = {};
+
+	attr.flags = SN_PROCESS_IN_SCOPE;
+	attr.grace = test::patience;
+	attr.out = a_pipe;
+	return sn_process_start(&process, argv, &attr);
+}
+
 // The run ends while programs are being started in a scope, at some point of each start.
 TEST(ProcessRun, EndsThoseThatAreBeingStarted)
 {
@@ -974,12 +987,7 @@ TEST(ProcessRun, EndsThoseThatAreBeingStarted)
 			ASSERT_EQ(0, sn_scope_open(&scope, SN_NO_DEADLINE));
 			for (int i = 0; i < 4; i++)
 				ASSERT_EQ(0, sn_scope_go(
-						     scope,
-						     [](void *) {
-							     start_in_scope("exec sleep 1000",
-									    test::patience);
-							     return 0;
-						     },
+						     scope, [](void *) { return start_sleeping(); },
 						     nullptr));
 			sn_sleep(round % 20 * 100 * test::us);
 		});
@@ -1024,19 +1032,23 @@ TEST(ProcessRun, EndsOneThatHangs)
 	expect_nothing_left(before + 1); // the descriptor with the lease
 }
 
-// The program gets the end of its pipes.
+// The program gets the end of its pipes. It writes only when the run has ended, because what
+// sn_process_output() has collected is lost with the task.
 TEST(ProcessRun, ClosesThePipesOfACollection)
 {
 	const int before = descriptors_of_runs();
+	static const char *const argv[] = {"sh", "-c",
+					   "until [ -e \"$MAY_WRITE\" ]; do sleep 0.02; done;"
+					   "while echo; do sleep 0.02; done",
+					   nullptr};
 	static std::atomic<bool> begun;
+	Directory directory;
+	const test::Environment may_write("MAY_WRITE", directory.path() + "/now");
 
 	begun = false;
 	test::run({2}, [&] {
 		ASSERT_EQ(0, sn_go(
 				     [](void *) {
-					     const Arguments argv{"sh", "-c",
-								  "for i in $(seq 1000); do echo;"
-								  "sleep 0.05; done"};
 					     sn_process_result output;
 
 					     begun = true;
@@ -1047,6 +1059,7 @@ TEST(ProcessRun, ClosesThePipesOfACollection)
 		EXPECT_TRUE(test::eventually([&] { return begun.load(); }));
 		sn_sleep(20 * test::ms);
 	});
+	directory.add("now", "", 0600);
 	expect_nothing_left(before);
 }
 
