@@ -13,13 +13,12 @@
 /*
  * Returns PASS if the task cannot sleep here. Otherwise sets *err to 0 or an error number, of which
  * there is one reason: the task's scope is cancelled. Nothing is left of such a sleep, and none of
- * no length fails, so a loop that sleeps for what is left ends, whatever it takes for the sign that
- * a signal has come.
+ * no length (waits is false) fails, so a loop that sleeps for what is left ends, whatever it takes
+ * for the sign that a signal has come.
  */
-static enum sn_hook_step sleep_until(int64_t deadline, int *err)
+static enum sn_hook_step sleep_until(int64_t deadline, bool waits, int *err)
 {
 	const int before = sn_hook_errno();
-	const bool waits = deadline > sn_now();
 
 	if (!sn_hook_may_park())
 		return SN_HOOK_PASS;
@@ -40,7 +39,7 @@ static enum sn_hook_step sleep_until(int64_t deadline, int *err)
  * cannot sleep here. */
 static enum sn_hook_step sleep_for(int64_t ns, int *err)
 {
-	return ns < 0 ? SN_HOOK_PASS : sleep_until(sn_hook_deadline(ns), err);
+	return ns < 0 ? SN_HOOK_PASS : sleep_until(sn_hook_deadline(ns), ns > 0, err);
 }
 
 static int64_t ns_of(const struct timespec *time)
@@ -72,7 +71,7 @@ static enum sn_hook_step sleep_by(clockid_t clock, int flags, int64_t ns, int *e
 	if (flags == 0 && (clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME))
 		return sleep_for(ns, err);
 	if (flags == TIMER_ABSTIME && clock == CLOCK_MONOTONIC && ns > 0)
-		return sleep_until(ns, err);
+		return sleep_until(ns, ns > sn_now(), err);
 	return SN_HOOK_PASS;
 }
 
