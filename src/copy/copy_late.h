@@ -43,8 +43,8 @@ void sn_copy_attempt_end(struct sn_copy_job *job, enum sn_side_index side);
 /*
  * Ends an attempt to write that has returned n, and that the job continues with the same bytes. If
  * dst has no room, the operation lasts through the wait and the next attempt, as in
- * sn_stream_write(). Nobody else writes in between, who could take the edge for which the job
- * waits, or to whom a layer would report the bytes that it has taken over from the job.
+ * sn_stream_write(). No other task writes in between: it could take the edge for which the job
+ * waits, and a layer would report to it the bytes that it has taken over from the job.
  */
 void sn_copy_write_done(struct sn_copy_job *job, ssize_t n);
 /* Ends that operation, if there is one. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Looking for work: in the timers, the network and the queues, and then on the other processors,
- * from which a thread steals.
+ * from which a thread steals. Before the network it looks at one processor that may have stalled
+ * (models/stalled.pml). That costs the fair ticks nothing: they come before all of this.
  */
 #include "sched/find_work.h"
 
@@ -217,6 +218,9 @@ static void watch_next(struct sn_processor *p, uint32_t tick)
  * the network each time it polls never comes to steal otherwise. What is queued on the other
  * processor would wait until the kernel runs that one's thread again, or until the monitor revokes
  * the processor. One processor is watched at a time, so the cost does not grow with their number.
+ *
+ * The tick is read relaxed: a value that is out of date makes this steal from a processor that
+ * moves, or look at it once more, and the queue orders what is stolen (runqueue.c).
  */
 static struct sn_task *steal_from_stalled(struct sn_thread *self, struct sn_processor *p,
 					  uint32_t tick)

@@ -46,7 +46,8 @@ struct sn_processor {
 	_Atomic uint32_t fair_turns;
 	uint32_t io_budget; /* operations that the running task may still do without parking */
 	int64_t last_poll;
-	/* The processor that this one watches, its tick then, and this one's: find_work.c. */
+	/* The processor that this one watches, its tick then, and this one's (find_work.c). Not
+	 * atomic: whoever gets the processor next has synchronized with the thread that had it. */
 	uint32_t watched, watched_tick, watched_since;
 	_Atomic uint32_t polled; /* how many polls by its thread have found a task */
 	uint32_t id;

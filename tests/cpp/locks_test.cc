@@ -204,12 +204,13 @@ TEST(Locks, ATimedCallThrowsTheDeadlineOfItsScope)
 	});
 }
 
-/* The deadline ends the wait, and the scope is cancelled before the task runs. */
+/* The deadline ends the wait, and the scope is cancelled before the task runs. If the monitor takes
+ * the processor in between, the task runs first, and the round says nothing. */
 TEST(Semaphore, TheReasonIsTheScopesIfThatIsCancelledAfterTheDeadline)
 {
 	setenv("SENNIT_PROCS", "1", 1);
 	sn::run([] {
-		for (int i = 0; i < 10; i++) {
+		for (int cancelled = 0; cancelled < 10;) {
 			sn::semaphore none(0);
 			sn::scope scope;
 			std::error_code reason;
@@ -232,7 +233,8 @@ TEST(Semaphore, TheReasonIsTheScopesIfThatIsCancelledAfterTheDeadline)
 			sn::yield();
 			scope.cancel();
 			EXPECT_FALSE(scope.join());
-			EXPECT_EQ(reason, std::errc::operation_canceled);
+			ASSERT_NE(reason, std::errc::timed_out);
+			cancelled += reason == std::errc::operation_canceled;
 		}
 	});
 	unsetenv("SENNIT_PROCS");

@@ -8,15 +8,12 @@
 #include <string>
 #include <vector>
 
-#include <netdb.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 
+#include "hanging_lookups.h"
 #include "hooks.h"
 #include "support/child.h"
-
-#define _Noreturn [[noreturn]] // the header is C
-#include "hooks/real.h"
 
 // As in tests/net/fork_test.cc.
 #if !TEST_TSAN && !TEST_ASAN && !TEST_EMULATED
@@ -70,37 +67,17 @@ TASK_TEST(Child, HasNoTurns, 2)
 	close(fd);
 }
 
-std::atomic<int> hanging{0};
-std::atomic<bool> over{false};
-
-int resolve(const char *node, const char *, const struct addrinfo *, struct addrinfo **)
-{
-	if (node != std::string("hangs.test"))
-		return EAI_FAIL;
-	hanging++;
-	while (!over)
-		usleep(1000);
-	return EAI_AGAIN;
-}
-
-int look_up(const char *node)
-{
-	struct addrinfo *found = nullptr;
-
-	return getaddrinfo(node, nullptr, nullptr, &found);
-}
-
 // With as many lookups as there may be at a time, MOST of src/hooks/name.c, others wait.
 TASK_TEST(Child, HasNoLookupsUnderWay, 2)
 {
 	constexpr int Most = 256;
-	const auto real = sn_real.getaddrinfo;
+	HangingLookups lookups;
 	std::vector<test::Task> tasks;
 
-	sn_real.getaddrinfo = resolve;
 	for (int i = 0; i < Most; i++)
 		tasks.push_back(test::hooked([] { EXPECT_EQ(EAI_AGAIN, look_up("hangs.test")); }));
-	EXPECT_TRUE(test::eventually([] { return hanging == Most; })) << hanging;
+	EXPECT_TRUE(test::eventually([] { return HangingLookups::hanging() == Most; }))
+		<< lookups.hanging();
 	EXPECT_EQ(0, in_child([] {
 			  alarm(unsigned(test::patience / test::second));
 			  test::run(1, [] {
@@ -109,9 +86,8 @@ TASK_TEST(Child, HasNoLookupsUnderWay, 2)
 				  }).join();
 			  });
 		  }));
-	over = true;
+	lookups.end();
 	test::join_all(tasks);
-	sn_real.getaddrinfo = real;
 }
 
 } // namespace
